@@ -39,8 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Throw no answer of a stand-in away, as they come in order; make a recording once.
 
-    Who tests that a screen is watched, or a recording rehearsed, switches it on.
+    Workers are forked by `support.forked_python` already. A test of one of these things switches it on.
     """
+    monkeypatch.setenv("VNC_USE_FORK_WORKERS", "false")
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
 

@@ -42,7 +42,7 @@ START_SETTINGS = (
 
 CONNECTION_SETTINGS = (
     *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets", "keep_messages"),
-    *("user", "tunnel", "tls", "tls_ca", "tls_fingerprint"),
+    *("username", "tunnel", "tls", "tls_ca", "tls_fingerprint"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
 """What makes eyes and hands on one desktop others."""
@@ -130,7 +130,7 @@ def reached_at(settings: Settings, server: str) -> Settings:
     """
     if is_given(settings):
         return replace(settings, server=server)
-    return replace(settings, server=server, user="", tunnel="", tls="off", tls_ca="", tls_fingerprint="")
+    return replace(settings, server=server, username="", tunnel="", tls="off", tls_ca="", tls_fingerprint="")
 
 
 def given_servers(settings: Settings) -> list[str]:

@@ -18,7 +18,7 @@ _told: set[str] = set()
 
 def wire_of(settings: Settings) -> Wire:
     """Return the rules for the way to a given desktop. Raises SettingsError where they contradict each other."""
-    return Wire(settings.user, settings.tls, settings.tls_ca, settings.tls_fingerprint, settings.tunnel)
+    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint, settings.tunnel)
 
 
 def connect_bare(server: str, password: str | None) -> VNCController:

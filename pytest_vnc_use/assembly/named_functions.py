@@ -18,7 +18,7 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         found = import_module(module)
     except (Exception, SystemExit) as exc:  # a user's own module may raise anything, and a script exits
         raise SettingsError(
-            f"--vnc-functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
+            f"vnc_functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
         ) from exc
     functions = [
         thing
@@ -26,5 +26,5 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         if inspect.isfunction(thing) and thing.__module__ == found.__name__ and not name.startswith("_")
     ]
     if not functions:
-        raise SettingsError(f"--vnc-functions must be a module with functions of its own, got {module!r}")
+        raise SettingsError(f"vnc_functions must be a module with functions of its own, got {module!r}")
     return functions

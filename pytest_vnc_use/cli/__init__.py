@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 PLACE_OPTIONS = {
     "--vnc": "server",
-    "--user": "user",
+    "--user": "username",
     "--password-env": "password_env",
     "--tunnel": "tunnel",
     "--exec": "exec",
@@ -96,7 +96,7 @@ RUN_OPTIONS = {
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
 DOCTOR_OPTIONS = {
     "--vnc": "server",
-    "--user": "user",
+    "--user": "username",
     "--password-env": "password_env",
     "--tunnel": "tunnel",
     "--planner": "planner",

@@ -1,7 +1,4 @@
-"""The loop of one run as a LangGraph graph; the only file that knows langgraph.
-
-    start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
-                            \\-> hitl_gate -> act      where the next call waits for a person
+"""The loop of one run as a LangGraph graph; the only file that knows langgraph. `order` says in which order nodes run.
 
 The graph's state holds counters and what is pending, and stays small; what has happened stands in the run folder, from
 which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace keeps
@@ -24,11 +21,10 @@ from langgraph.types import Command, StateSnapshot, interrupt
 
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
 from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_as_error
-from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.nodes import Nodes, Parts
-from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.safety import rulings
-from pytest_vnc_use.types import ApprovalAsked, CUAState, Proposal, Ruling
+from pytest_vnc_use.loop.order import NodeName, answered, next_node, was_answered
+from pytest_vnc_use.runs.folder import from_json
+from pytest_vnc_use.types import CUAState, Ruling
 
 CHECKPOINTS = "checkpoints.sqlite"
 
@@ -38,11 +34,11 @@ class NodeBroke(Exception):
 
 
 class TaskGraph:
-    """The run of a task: `start`, and after an interrupt or a crash `resume`."""
+    """A run on its checkpoints: `start`, `take_over`, and after an interrupt or a crash `resume`."""
 
-    def __init__(self, parts: Parts, history: History) -> None:
+    def __init__(self, parts: Parts, nodes: Nodes) -> None:
         self._parts = parts
-        self._nodes = Nodes(parts, history)
+        self._nodes = nodes
         self._answer: bool | None = None
         self._broke: BaseException | None = None
 
@@ -50,15 +46,18 @@ class TaskGraph:
     def _run_id(self) -> str:
         return self._parts.actor.folder.path.name
 
-    def start(self, task: str) -> CUAState:
+    def start(self, state: CUAState) -> CUAState:
         """Run until an outcome or an interrupt; the state then says which."""
-        return self._run(CUAState(run_id=self._run_id, task=task, elapsed_s=0.0))
+        return self._run(state)
 
-    def resume(self, answer: bool | None = None) -> CUAState:
-        """Go on from the last checkpoint; `answer` is a person's yes or no where the run waits for one.
+    def take_over(self, state: CUAState, last: NodeName) -> CUAState:
+        """Go on with a run from the state after its `last` node, as `start` does."""
+        with self._compiled() as (graph, config):
+            graph.update_state(config, state, as_node=last)
+        return self._run(None)
 
-        Raises RunFolderError where there is nothing to go on with, or nobody was asked.
-        """
+    def resume(self, answer: bool | None) -> CUAState:
+        """Go on from the last checkpoint, as `TaskRun.resume` does."""
         with damage_as_error(self._run_id), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
@@ -72,7 +71,9 @@ class TaskGraph:
     def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
         run_id = self._run_id
         if not snapshot.values:
-            raise RunFolderError(f"run {run_id!r} left no checkpoint to go on from")
+            raise RunFolderError(
+                f"run {run_id!r} left no checkpoint to go on from; a replay leaves none, so run its test again"
+            )
         if outcome := snapshot.values.get("outcome"):
             raise RunFolderError(f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run goes on")
         if answered and not snapshot.interrupts and not was_answered(cast(CUAState, snapshot.values)):
@@ -133,32 +134,3 @@ class TaskGraph:
         # LangGraph repeats the first answer it was given, were this node to fail; the person's last one counts
         answer = resumed_with if self._answer is None else self._answer
         return CUAState(ruling=answered(state, answer))
-
-
-def answered(state: CUAState, answer: bool) -> dict[str, Any]:
-    """Return the ruling on the next call after a person's yes or no, as JSON."""
-    ruling = from_json(Ruling, state["ruling"])
-    after: dict[str, Any] = to_json(rulings.approve(ruling) if answer else rulings.deny(ruling))
-    return after
-
-
-def next_node(state: CUAState) -> str:
-    """Return the node after propose and act."""
-    if state.get("outcome"):
-        return END
-    if not state["pending"]:
-        return "propose"
-    ruling = state["ruling"]
-    return "hitl_gate" if ruling and ruling["kind"] == "ask" else "act"
-
-
-def was_answered(state: CUAState) -> bool:
-    """Return whether a person has answered about the next call. Their last answer counts."""
-    ruling = state["ruling"]
-    return bool(state["pending"] and ruling and ruling["by"] == "person")
-
-
-def question_in(state: CUAState) -> ApprovalAsked:
-    """Return the question to a person, from the state of a run that waits."""
-    proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
-    return ApprovalAsked(state["step"] + 1, proposal, ruling)

@@ -13,11 +13,12 @@ from typing import Protocol
 
 from pytest_vnc_use import faults
 from pytest_vnc_use.costs.budget import Budget
-from pytest_vnc_use.loop import graph, resume
+from pytest_vnc_use.loop import resume
 from pytest_vnc_use.loop.actor import LONGEST_TOLD, Actor, page_url_of
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
+from pytest_vnc_use.loop.order import TaskRun, question_in
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.loop.targets import Targets, elements_of
 from pytest_vnc_use.loop.timing import Timing
@@ -239,7 +240,7 @@ class Runner:
         started: RunStarted,
         history: History,
         approver: Approver | None,
-        advance: Callable[[graph.TaskGraph], CUAState],
+        advance: Callable[[TaskRun], CUAState],
         *,
         trust: bool = False,
     ) -> RunResult:
@@ -251,11 +252,11 @@ class Runner:
         emit = partial(self._emit, self._logger)
         try:
             emit(FolderMade(folder.path))
-            run = graph.TaskGraph(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
+            run = TaskRun(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
             self._reviewer.begin(folder.path.name, self._context.desktop.controller, history.steps)
             state = advance(run)
             while "outcome" not in state:
-                question = hide.hide_in(graph.question_in(state))
+                question = hide.hide_in(question_in(state))
                 emit(question)
                 if approver is None:
                     break
@@ -308,7 +309,7 @@ class Runner:
             params = history.turns[-1].decision.params if history.turns else {}
             params = self._context.secrets.everything.hide_json(params)
         else:
-            outcome, message, params = Outcome.WAITING, graph.question_in(state).ruling.explanation, {}
+            outcome, message, params = Outcome.WAITING, question_in(state).ruling.explanation, {}
         usage = sum((turn.decision.usage for turn in history.turns), Usage())
         self._newest_steps = steps = tuple(history.steps)
         return RunResult(folder.path.name, outcome, message, folder.path, task, steps, usage, transcript(steps), params)

@@ -1,13 +1,14 @@
 """The entry point for pytest: options, the marker, fixtures and hooks.
 
-The files of this folder are plugins. Those in `pytest_plugins` are registered at once. The others are registered once
-there is a test with a desktop (on_demand.py), so a session without one pays nothing. Heavy modules are imported where
-they are used.
+The files of this folder are plugins. Those in `AT_ONCE` are registered at once. The others are registered once there is
+a test with a desktop (on_demand.py), so a session without one pays nothing. Heavy modules are imported where they are
+used.
 
 The hooks in the order of a session:
 
     pytest_addoption              options            the options, and their ini twins
     pytest_addhooks               here               those of hookspecs.py, for a conftest.py
+    pytest_load_initial_conftests options            turns old options into ini options
     pytest_configure              here               the marker, the layers of settings
                                   costs, recordings  the session's account; one person at one terminal
                                   reporting          registers triage, session_results and html_report
@@ -59,12 +60,10 @@ from __future__ import annotations
 
 import pytest
 
-pytest_plugins = [
-    "pytest_vnc_use.plugin.options",
-    "pytest_vnc_use.plugin.collecting",
-    "pytest_vnc_use.plugin.fixtures",
-    "pytest_vnc_use.plugin.calling",
-]
+from pytest_vnc_use.plugin import calling, collecting, fixtures, options
+
+AT_ONCE = (options, collecting, fixtures, calling)
+"""Registered by a hook: for each name in `pytest_plugins`, pytest reads the entry points of all installed packages."""
 
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
@@ -75,21 +74,20 @@ MARKER = (
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks that a conftest.py may implement."""
+    """Declare the hooks that a conftest.py may implement, and register the other plugins."""
     from pytest_vnc_use.plugin import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
+    for plugin in AT_ONCE:
+        pluginmanager.register(plugin, plugin.__name__)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, read the settings, and register the other plugins if they may be needed."""
     from pytest_vnc_use.plugin.on_demand import register_the_rest
-    from pytest_vnc_use.plugin.options import read_layers, warn_of_old_spellings
 
     config.addinivalue_line("markers", MARKER)
-    something_is_set = read_layers(config)
-    if something_is_set:
-        warn_of_old_spellings(config)
+    something_is_set = options.read_layers(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
         register_the_rest(config)

@@ -54,14 +54,18 @@ def vnc_desktop(
     desktop.
     """
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.plugin import desktops_ahead, engine
+    from pytest_vnc_use.plugin import desktops_ahead, engine, recordings
     from pytest_vnc_use.settings.paths import absolute_desktop
 
     app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
     settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
     settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
     desktops = _desktops(request.config)
-    meanwhile = engine.imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
+    meanwhile = (
+        engine.imported_meanwhile(replays=recordings.begins_with_replay(request.node, settings))
+        if "vnc_agent" in request.fixturenames
+        else nullcontext()
+    )
     if settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(settings, request.node.nodeid)
@@ -94,7 +98,7 @@ def _desktops(config: pytest.Config) -> Desktops:
 def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Sequence[Callable[..., object]]:
     """Return Python functions that the model may call by name; docstring and type hints describe them.
 
-    These are the functions of the module `--vnc-functions`. With `vnc_cdp` there are also functions that read the
+    These are the functions of the module `vnc_functions`. With `vnc_cdp` there are also functions that read the
     browser's page, with `vnc_elements` one that lists what programs show.
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import warnings
@@ -21,12 +20,22 @@ SECRET_HELP = (
 )
 LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
 """The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
+OLD_OPTIONS = frozenset(
+    """
+    depth start_ahead engine container_port container_env volumes start_seconds blank_seconds frozen_seconds
+    cdp elements encoding show_pointer lease_seconds password_env environment api_key_env coordinates
+    temperature answer_tokens request_seconds computer_tool include_thoughts detect_prompt_injection
+    disabled_safety_policies include_initial_screenshot keep_screenshots picture_bytes judge_model exclude
+    settle_first_seconds settle_quiet_seconds watch step_delay stall scroll typing prices rehearse
+    gate_seconds functions healed vocabulary
+    """.split()
+)
+"""The settings that were options until 0.2. Their options still work in 0.2, and give a warning."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too; former options stay as hidden ones."""
+    """Add each setting as an ini option, and some as options too."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
-    old_spellings = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
         default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
@@ -34,10 +43,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             group.addoption(option_name(name), dest=f"vnc_{name}", metavar=metavar, help=about + default)
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
         else:
-            old_spellings.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
             parser.addini(f"vnc_{name}", about + default, default=None)
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Turn old options into `-o vnc_…=…`, and say what to write instead.
+
+    To add them all as hidden options would cost each session of pytest several milliseconds.
+    """
+    for place in reversed(range(len(args))):
+        option, equals, value = args[place].partition("=")
+        name = option.removeprefix("--vnc-").replace("-", "_")
+        if name not in OLD_OPTIONS or option != option_name(name):
+            continue
+        if not equals and place + 1 == len(args):
+            raise pytest.UsageError(f"{option} needs a value: write -o vnc_{name}=…")
+        value = value if equals else args[place + 1]
+        args[place : place + (1 if equals else 2)] = ["-o", f"vnc_{name}={value}"]
+        warning = f"{option} goes with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
+        early_config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
 
 
 def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
@@ -54,7 +80,7 @@ def read_layers(config: pytest.Config) -> bool:
     pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
     overrides = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
     in_ini = {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()}
-    options = {name: config.getoption(f"vnc_{name}") for name in FIELDS}
+    options = {name: config.getoption(f"vnc_{name}") for name in OPTIONS}
     _read_env_file(config, (in_ini, environment_layer(os.environ)[0], overrides, options))
     layers = (
         (in_ini, lambda name: f"ini option vnc_{name}"),
@@ -79,17 +105,6 @@ def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]
         config.add_cleanup(use_env_file(named[-1], config.rootpath))
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
-
-
-def warn_of_old_spellings(config: pytest.Config) -> None:
-    """Warn of each option that has become an ini option, and say what to write instead."""
-    for name in FIELDS.keys() - OPTIONS:
-        value = config.getoption(f"vnc_{name}")
-        if value is not None:
-            warning = (
-                f"{option_name(name)} will go with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
-            )
-            config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
 
 
 def read_settings(config: pytest.Config) -> Settings:

@@ -107,6 +107,17 @@ def recorded_test(
     return recorded
 
 
+def only_replays(settings: Settings) -> bool:
+    """Return whether a session with these settings only replays, as far as its recordings go."""
+    return (settings.record or ("replay" if os.environ.get("CI") == "true" else "auto")) == "replay"
+
+
+def begins_with_replay(item: pytest.Item, settings: Settings) -> bool:
+    """Return whether the test has a recording, and replays it at least until it drifts."""
+    key = _key(item)
+    return key.path.exists() and _mode(key, settings, has_planner=bool(settings.planner)) in ("auto", "replay")
+
+
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
     from pytest_vnc_use.recordings.modes import mode_of
 
@@ -191,8 +202,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
     if recorded.healed and settings.healed == "fail":
-        lines = ["the test passed, but not as recorded (--vnc-healed=fail)", *recorded.healed]
-        advice = "if it may be so, take it over with --vnc-healed=pass, or --vnc-record=rewrite"
+        lines = ["the test passed, but not as recorded (vnc_healed = fail)", *recorded.healed]
+        advice = "if it may be so, record it anew with --vnc-record=rewrite, or set vnc_healed = pass"
         raise RecordingDrifted("\n  ".join([*lines, advice]))
     if recorded.transients and settings.transients == "fail":
         lines = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]

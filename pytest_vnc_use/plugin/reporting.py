@@ -196,7 +196,7 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the plugins for triage, for the session's results and for pytest-html's report."""
-    config.pluginmanager.register(triage, "vnc_use_triaging")
+    config.pluginmanager.register(triage, "vnc_use_triage")
     config.pluginmanager.register(session_results, "vnc_use_session_results")
     config.pluginmanager.register(html_report, "vnc_use_html_report")
 

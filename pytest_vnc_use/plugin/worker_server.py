@@ -13,31 +13,29 @@ import shutil
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from pytest_vnc_use.plugin.engine import ENGINE
-
 MODULES = [
     "pytest",
-    ENGINE,
     "pytest_vnc_use.agent",
     "PIL.Image",
     "twisted.internet.epollreactor",
     "vncdotool.rfb",
 ]
-"""What takes long to import, of what a worker imports. None of them may import `twisted.internet.reactor`."""
+"""The slow imports of a worker, besides the engine. None of them may import `twisted.internet.reactor`."""
 LONGEST_CODE = 4096
 
 
-def worker_code(listener: int) -> str:
-    """Fork a worker for each launcher that asks for one; return, in the worker, the code that it runs.
+def worker_code(listener: int, modules: Sequence[str]) -> str:
+    """Import the modules. Then fork a worker for each launcher that asks; in the worker, return the code that it runs.
 
     In the server itself, return no code once the session has closed standard input and all workers have ended.
     """
     on_ctrl_c = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in MODULES:
+    for name in modules:
         import_module(name)
     gc.freeze()  # a search for garbage writes into each object: the memory would not be shared any more
     with socket.socket(fileno=listener) as asked, selectors.DefaultSelector() as waiting:

@@ -77,7 +77,7 @@ class PatientEyes(ForwardingController):
 
     def elements_of(self, action: Action) -> Elements | None:
         """Return what the step acted on when it was recorded; None where the live planner has taken over."""
-        step = self._replay.newest_step if self._replay.taken_over_at is None else None
+        step = None if self._replay.is_live else self._replay.newest_step
         return step.elements if step else None
 
     # --- eyes --------------------------------------------------------------------------------------------------------

@@ -92,12 +92,17 @@ class Replay:
         """The name of the planner, for the report."""
         return f"recording, or where that drifts {self._live.name}" if self._live else "recording"
 
+    @property
+    def is_live(self) -> bool:
+        """Return whether the live planner has taken over."""
+        return self.taken_over_at is not None
+
     # --- for the eyes ------------------------------------------------------------------------------------------------
 
     @property
     def gate(self) -> Gate | None:
         """Return the next gate; None once the live planner has taken over."""
-        return self._gate if self.taken_over_at is None else None
+        return None if self.is_live else self._gate
 
     @property
     def at_end(self) -> bool:
@@ -177,7 +182,7 @@ class Replay:
 
         Raises RecordingDrifted where there is no live planner.
         """
-        if self.taken_over_at is None and (problem := self._problem(observation)):
+        if not self.is_live and (problem := self._problem(observation)):
             self._close(problem, observation)
         if self._live is not None and self.taken_over_at is not None:
             return self._live.decide(_from_here(observation, self.taken_over_at), timeout_s=timeout_s)

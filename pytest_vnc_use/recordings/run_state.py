@@ -45,7 +45,7 @@ class RunState:
     @property
     def is_live(self) -> bool:
         """Return whether a planner decides: nothing is replayed, or the live planner has taken over."""
-        return self.replay is None or self.replay.taken_over_at is not None
+        return self.replay is None or self.replay.is_live
 
     @property
     def is_replayed(self) -> bool:

@@ -207,6 +207,15 @@ class Checked(Protocol):
         """Return the planner with a function that says what is wrong with a task that is taken for done, or ""."""
 
 
+@runtime_checkable
+class Replaying(Protocol):
+    """A Planner that reads its decisions from a recording, until a live planner takes over."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a live planner has taken over."""
+
+
 class Judge(Protocol):
     """A judge that says whether a claim about the screen holds."""
 

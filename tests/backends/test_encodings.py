@@ -282,6 +282,7 @@ def test_a_slow_link_gets_the_first_pixels_raw_and_all_others_compressed(tigervn
         assert hands.frame().ref.width == width
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_frame_after_a_settled_action_waits_for_no_round_trip(tigervnc: VncServer) -> None:
     round_trip_s = 0.3

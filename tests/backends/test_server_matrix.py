@@ -126,9 +126,24 @@ def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect)
     assert stage.shows(decoded(before))
 
 
+def test_a_server_that_naps_while_nothing_happens(tmp_path: Path, connected: Connect) -> None:
+    """As x11vnc does where nobody forbids it."""
+    with KINDS["x11vnc"].start(tmp_path, Wish(naps=True)) as stage:
+        hands = connected(stage.server, settle_rules=PATIENT)
+        move_the_pointer(hands)
+        wait_to_see(stage, hands)
+        for _ in range(2):
+            stage.repaint()
+            assert hands.settle().reason == "settled"
+            assert stage.shows(decoded(hands.frame()))
+        hands.type_text("late")
+        assert_becomes(lambda: typed(stage), "late")
+
+
 @pytest.mark.parametrize("name", that_can("resize"))
 def test_a_resize_is_followed(name: str, tmp_path: Path, connected: Connect) -> None:
-    with KINDS[name].start(tmp_path, Wish(KINDS[name].size)) as stage:
+    wish = Wish(KINDS[name].size, naps=True)  # else x11vnc was seen to pass over the command that resizes it
+    with KINDS[name].start(tmp_path, wish) as stage:
         hands = connected(stage.server)
         move_the_pointer(hands)
         assert stage.resize is not None

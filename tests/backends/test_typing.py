@@ -74,6 +74,7 @@ def test_pasting_where_nobody_takes_it(tigervnc: VncServer, connected: Connect) 
         connected(tigervnc).type_text("Ω")
 
 
+@pytest.mark.slow
 def test_pasting_where_nobody_shows_it(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """As where a clipboard's history fetches it, and no text field."""
     with xterm(tigervnc, f"stty -echo; cat > {tmp_path}/typed"):
@@ -160,6 +161,7 @@ def test_a_long_text_arrives_whole(x_desktop: VncServer, connected: Connect, tmp
         assert_becomes((tmp_path / "typed").read_text, text)
 
 
+@pytest.mark.slow
 def test_a_long_text_over_a_slow_link(tigervnc: VncServer, tmp_path: Path) -> None:
     text = f"{ASCII}\nΩραία, Grüße\n" * 5
     with (

@@ -16,6 +16,7 @@ from support.witness_programs import assert_becomes
 pytestmark = pytest.mark.desktop
 
 
+@pytest.mark.slow
 def test_a_text_longer_than_the_queue_of_keys(connected: Callable[..., VNCController], tmp_path: Path) -> None:
     """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
     text = "".join(map(chr, range(0x20, 0x7F))) + "the quick brown fox jumps over the lazy dog"

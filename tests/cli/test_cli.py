@@ -49,6 +49,7 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
     return done.stdout.strip().splitlines()[-1].split()
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_run_names_outcome_and_run_folder_last(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", pad.server, "--task", "Open the basket")

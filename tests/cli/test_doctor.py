@@ -294,6 +294,7 @@ def test_a_letter_is_typed_and_taken_back(
     assert said in found.said
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
 def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> None:
@@ -304,6 +305,7 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
     assert "a letter showed and was taken back, 'é' was not taken: no program fetched the text" in found.said
 
 
+@pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
 def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:

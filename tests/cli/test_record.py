@@ -167,6 +167,7 @@ def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_without_a_claim_one_is_proposed(shown_once: Path) -> None:
     (run,) = recording(shown_once).runs
     (claim,) = run.claims
@@ -262,6 +263,7 @@ def settled(recorder: Recorder, person: Person) -> None:
     assert "wheel" in recorder.process.stdout.readline()
 
 
+@pytest.mark.slow
 def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till()
     with Person(recorder.address) as person:
@@ -340,6 +342,7 @@ def test_what_would_tell_a_secret_is_not_written(
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("visited", [False, True], ids=["nobody came", "nothing was done"])
 def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, visited: bool) -> None:
     recorder = record_till()

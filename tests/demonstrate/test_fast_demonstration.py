@@ -43,6 +43,7 @@ def known_to_blink(frame: Frame) -> bool:
     return bool(frame.moving)
 
 
+@pytest.mark.slow
 def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
     asked: list[Action] = []
 
@@ -68,6 +69,7 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
     assert [each.kind for each in asked] == ["type_text", "mouse_down", "mouse_down"]
 
 
+@pytest.mark.slow
 def test_the_end_is_watched_where_the_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
     session = ViewerSession(till, print, 60)
     session.hear(MouseDown(140, 224), 0.0)

@@ -305,6 +305,7 @@ def test_a_step_that_the_policy_refuses_is_not_recorded(demonstrate: Callable[..
     assert "step 2 was shown, and must not be carried out: denied" in done.out
 
 
+@pytest.mark.slow
 def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     with session.person() as person:
@@ -348,6 +349,7 @@ def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
             Person(said[-1].split()[-1])
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     with session.person() as person:

@@ -214,6 +214,7 @@ def test_two(vnc_desktop): note("body test_two")
     assert session.noted[-3:] == ["without", start_of("test_two"), "body test_two"]
 
 
+@pytest.mark.slow
 def test_a_program_that_ended_meanwhile_fails_the_test_that_gets_it_with_its_last_words(folder: Path) -> None:
     ends = "echo last words; exit 3"
     app = f'if grep -q "body test_one" {folder}/log.txt; then {ends}; else exec {PAD_LINE}; fi'
@@ -303,6 +304,7 @@ def test_whatever_ends_the_session_nothing_is_left(folder: Path, end: str, shows
     session.end()
 
 
+@pytest.mark.slow
 def test_each_worker_starts_its_own(folder: Path) -> None:
     tests = """
 import pytest

@@ -84,6 +84,7 @@ def test_the_pieces_of_a_turn(model: Callable[[Reply, Reply], GeminiServer], mon
 HOLDS = text('{"reason": "hello is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}')
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_a_harness(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]

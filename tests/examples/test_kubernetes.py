@@ -92,6 +92,7 @@ def test_a_pod_runs_its_part_of_the_tests(machine: Machine) -> None:
     assert "1 skipped" in machine.said
 
 
+@pytest.mark.slow
 def test_the_results_of_all_pods_are_gathered_and_a_missing_one_is_told(machine: Machine) -> None:
     (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
     for pod in range(3):

@@ -44,6 +44,7 @@ def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> No
     assert actor.carry_out(Wait(0.1), effect.frame_after, Deadline(30)).passed == ()
 
 
+@pytest.mark.slow
 def test_what_is_seen_anyway_has_not_passed(tigervnc: VncServer, actor: Actor) -> None:
     show(tigervnc, actor, "red")
     before = actor.first_look()

@@ -124,6 +124,7 @@ def test_the_word_of_the_last_stands(pytester: pytest.Pytester, run: Run) -> Non
     result.stdout.fnmatch_lines(["*agent: *there is no basket*"])
 
 
+@pytest.mark.slow
 def test_the_next_planner_may_try_the_same_again(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked"'))
     tried = calls(("move", {"x": 5, "y": 5}))
@@ -151,6 +152,7 @@ def test_the_next_planner_is_told_no_secret_and_no_endless_words(
     assert "x" * 2000 not in told
 
 
+@pytest.mark.slow
 def test_the_last_planner_ends_the_run_where_it_circles(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(ONE_TEST.format(marker=', expect="it is clicked"'))
     circles = calls(*[("move", {"x": 5, "y": 5})] * 8)

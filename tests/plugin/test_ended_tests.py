@@ -168,6 +168,7 @@ Connection.await_rest = lambda self, acting: __import__("os")._exit(7)
     assert [Path(run.folder).name for run in test.runs] == [folder.name]
 
 
+@pytest.mark.slow
 def test_an_attempt_after_the_death_of_a_worker_has_its_number(session: Session, pytester: pytest.Pytester) -> None:
     pytest.importorskip("pytest_rerunfailures")
     pytester.makepyfile(

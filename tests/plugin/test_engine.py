@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.plugin import engine
+from support.paths import PAD_LINE
 
 CONFTEST = """
 import sys
@@ -40,6 +41,43 @@ def test_agent(vnc_agent):
 def test_another(vnc_agent):
     pass
 """
+REPLAYED = """
+import sys
+
+import pytest
+
+
+@pytest.mark.vnc_task("Click", expect=None)
+def test_click(vnc_desktop):
+    assert vnc_desktop.read_file("events.txt")
+
+
+def test_langgraph(vnc_settings):
+    assert ("langgraph" in sys.modules) is (vnc_settings.record != "replay")
+"""
+PLANNER = """
+from pytest_vnc_use.types import Click
+
+
+def plan(observation):
+    return None if observation.turns else Click(100, 100)
+"""
+COMMAND = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:langsmith_plugin", "-pno:pytest-vnc"]
+
+
+@pytest.mark.desktop
+@pytest.mark.slow
+def test_a_session_of_replays_does_not_import_langgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In processes of their own, as this one has imported it."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "planned.py").write_text(PLANNER)
+    (tmp_path / "test_it.py").write_text(REPLAYED)
+    desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-W", "error"]
+    for options in (["--vnc-record=auto", "--vnc-planner=planned:plan"], ["--vnc-record=replay"]):
+        ended = subprocess.run(
+            [*COMMAND, *desktop, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+        assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 @pytest.mark.slow
@@ -47,18 +85,8 @@ def test_the_engine_is_imported_in_a_thread_for_a_test_with_an_agent_only(tmp_pa
     """In a process of its own, as this one has imported the engine."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-pno:langsmith_plugin",
-        "-pno:pytest-vnc",
-    ]
     options = ["--vnc-server=127.0.0.1::1", "--vnc-planner=builtins:print", "-W", "error"]
-    ended = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([*COMMAND, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 

@@ -42,18 +42,39 @@ def test_after():
 """
 
 
-def session(folder: Path, text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+WITHOUT_LANGGRAPH = """
+import sys
+
+
+def test_it():
+    assert "pytest_vnc_use.loop.runner" in sys.modules
+    assert "langgraph" not in sys.modules
+"""
+AS_USUAL = """
+import sys
+
+
+def test_it():
+    assert "pytest_vnc_use.loop.runner" not in sys.modules
+"""
+
+
+def session(
+    folder: Path, text: str, *options: str, server: str = "127.0.0.1::1", **env: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text(text)
-    (folder / "pytest.ini").write_text("[pytest]\nvnc_fork_workers = true\naddopts = -p no:pytest-vnc\n")
+    (folder / "pytest.ini").write_text(f"[pytest]\nvnc_server = {server}\naddopts = -p no:pytest-vnc\n")
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *options]
-    return subprocess.run(command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, **env}
+    del environment["VNC_USE_FORK_WORKERS"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
 @pytest.mark.slow
 def test_workers_are_forked_from_one_process_and_nothing_is_left(tmp_path: Path) -> None:
     temporary = tmp_path / "t"
     temporary.mkdir()
-    ended = session(tmp_path, IMPORTED_AHEAD, "-n2", "--dist=each", TMPDIR=str(temporary))
+    ended = session(tmp_path, IMPORTED_AHEAD, "-n2", "--dist=each", TMPDIR=str(temporary), CI="")
     told = [line.split() for line in ended.stdout.splitlines() if line.startswith("in ")]
     assert "4 passed" in ended.stdout, ended.stdout + ended.stderr
     assert "warning" not in ended.stdout
@@ -71,13 +92,25 @@ def test_a_worker_that_crashed_is_forked_anew(tmp_path: Path) -> None:
     assert "1 failed, 2 passed" in ended.stdout
 
 
-def test_a_path_that_is_too_long_for_a_socket(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_where_no_model_is_asked_workers_do_not_import_langgraph(tmp_path: Path) -> None:
+    ended = session(tmp_path, WITHOUT_LANGGRAPH, "-n1", "--vnc-record=replay", "-pno:langsmith_plugin")
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_without_a_server_in_the_settings_workers_start_as_usual(tmp_path: Path) -> None:
+    ended = session(tmp_path, AS_USUAL, "-n1", "-pno:langsmith_plugin", server="")
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_where_a_path_is_too_long_for_a_socket_workers_start_as_usual(tmp_path: Path) -> None:
     temporary = tmp_path / ("long" * 30)
     temporary.mkdir()
-    ended = session(tmp_path, CRASHES, "-n1", TMPDIR=str(temporary))
-    assert ended.returncode == 4
-    assert "set TMPDIR to a shorter path, or vnc_fork_workers to false" in ended.stderr
-    assert not list(temporary.iterdir())
+    ended = session(tmp_path, AS_USUAL, "-n1", "-pno:langsmith_plugin", TMPDIR=str(temporary))
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert not list(temporary.glob("vnc-use-*"))
 
 
 def test_without_a_server_the_launcher_becomes_the_worker(tmp_path: Path) -> None:
@@ -93,7 +126,8 @@ def test_the_worker_dies_with_its_launcher(tmp_path: Path) -> None:
     folder = tmp_path / "f"
     folder.mkdir()
     address = str(folder / "s")
-    server = _start_server(address)
+    server = _start_server(address, "pytest_vnc_use.loop.runner")
+    assert server
     command = [sys.executable, "-I", "-S", worker_launcher.__file__, address, "-u", "-c"]
     code = "import signal; print('runs', flush=True); signal.pause()"
     with subprocess.Popen([*command, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:

@@ -47,7 +47,7 @@ def test_a_marker_names_its_planner_and_a_model_calls_functions_of_a_module(
         """,
     )
     server = model(calls(("stock_of", {"fruit": "apples"})), text("There are 3."))
-    run(server, "--vnc-functions=warehouse").assert_outcomes(passed=2)
+    run(server, "-ovnc_functions=warehouse").assert_outcomes(passed=2)
     assert server.refusals == []
 
 

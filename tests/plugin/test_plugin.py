@@ -843,6 +843,7 @@ def test_where_there_is_no_test_only_hooks_and_options_are_loaded(
 ) -> None:
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
+    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     pytester.makeconftest(
         """
         import sys
@@ -883,11 +884,28 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
 
 
-def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("old", [["--vnc-depth=16"], ["--vnc-depth", "16"]])
+def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
+    pytester: pytest.Pytester, old: list[str]
+) -> None:
     pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.depth == 16")
-    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-depth=16")
+    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", *old)
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*--vnc-depth will go with 0.3: write -o vnc_depth=16, or vnc_depth in the ini file"])
+    result.stdout.fnmatch_lines(["*--vnc-depth goes with 0.3: write -o vnc_depth=16, or vnc_depth in the ini file"])
+
+
+def test_an_old_option_without_its_value_and_one_that_never_was(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--vnc-depth")
+    result.stderr.fnmatch_lines(["ERROR: --vnc-depth needs a value: write -o vnc_depth=…"])
+    result = pytester.runpytest_subprocess("--vnc-tls=off")
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --vnc-tls=off"])
+
+
+def test_the_ini_option_of_pytest_vnc_is_its_own(pytester: pytest.Pytester) -> None:
+    """Its `vnc_user` is the user name for its own server."""
+    pytester.makeini("[pytest]\nvnc_user = somebody\n")
+    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.username == ''")
+    pytester.runpytest_subprocess("-W", "ignore").assert_outcomes(passed=1)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`--vnc-record` and `--vnc-healed` as a user has them: pytest in a process of its own, on the till."""
+"""`--vnc-record` and `vnc_healed` as a user has them: pytest in a process of its own, on the till."""
 
 from __future__ import annotations
 
@@ -113,6 +113,7 @@ def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
     assert "no API key is set" in recorded.run("--vnc-planner=gemini", "--vnc-record=auto").out
 
 
+@pytest.mark.slow
 def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
     in_ci = recorded.run(SOON, till=MOVED, ci="true")
     assert (in_ci.code, recorded.asked) == (1, 0), in_ci.out
@@ -131,7 +132,7 @@ def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None
 @pytest.mark.slow
 def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
-    failed = recorded.run(SOON, "--vnc-healed=fail", till=MOVED)
+    failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
     assert "the test passed, but not as recorded" in failed.out
 
@@ -148,6 +149,7 @@ def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) 
     assert "not when it was recorded" in (recorded.path / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> None:
     failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
     assert failed.code == 1, failed.out

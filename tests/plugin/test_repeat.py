@@ -92,6 +92,7 @@ def of_two_minds() -> Iterator[GeminiServer]:
         yield server
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_each_test_is_carried_out_so_often_and_told_of(
     pytester: pytest.Pytester, of_two_minds: GeminiServer, run: Run

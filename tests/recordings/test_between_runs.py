@@ -66,6 +66,7 @@ def test_how_long_evidence_stayed_is_written_down(by_hand: Tills) -> None:
         assert judged(played) == "holds"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", ["--error-after=0.3", "--error-after=1.0", "--vanish-after=0.6"])
 def test_after_the_tests_own_hands_evidence_counts_once_it_has_stayed(by_hand: Tills, later: str) -> None:
     with by_hand.agent("replay", None, later) as played:
@@ -77,6 +78,7 @@ def test_what_is_gone_again_takes_no_evidence_away(by_hand: Tills) -> None:
         assert judged(played) == "holds"
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_judged_anew_before_the_first_run_is_told_as_healed(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE), judge=Says(region=RESULT)) as played:

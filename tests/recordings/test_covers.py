@@ -23,7 +23,7 @@ FIRST, SECOND = "8264017359", "1937205846"
 """Digits are equally wide, so both values have covers of the same size."""
 STEPS = (TypeText("<secret:CODE>", 200, 68), TypeText("", press_enter=True))
 
-pytestmark = pytest.mark.desktop
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 
 def recorded(folder: Path, code: str, *options: str, covers: bool = True) -> Tills:

@@ -58,6 +58,7 @@ def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: T
     assert (run.end.quiet_s, run.stays) == (QUIET_S, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [*LATE, *GOES])
 def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
@@ -77,6 +78,7 @@ def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str
             played.agent.verify("it is ready")
 
 
+@pytest.mark.slow
 def test_no_hand_acts_before_the_end_was_watched(saved: Tills) -> None:
     with saved.agent("replay", None, LATE[-1]) as played:
         played.run()
@@ -84,6 +86,7 @@ def test_no_hand_acts_before_the_end_was_watched(saved: Tills) -> None:
             played.agent.click(600, 350)
 
 
+@pytest.mark.slow
 def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planner_goes_on(saved: Tills) -> None:
     planner = Steps()
     with saved.agent("auto", planner, LATE[-1]) as played:
@@ -92,6 +95,7 @@ def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planne
         assert "at the end, after 1 steps" in played.recorded.healed[0]
 
 
+@pytest.mark.slow
 def test_a_screen_that_turns_into_another_before_the_body_is_over_fails_the_test(saved: Tills) -> None:
     with saved.agent("replay") as played:
         played.run()
@@ -156,6 +160,7 @@ def test_what_blinks_as_recorded_is_evidence(blinking: Tills) -> None:
         played.agent.end_body()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", ["--blink=ERROR", "--steady=ERROR", "--steady=READY"])
 def test_a_status_that_does_otherwise_is_seen_at_once(blinking: Tills, other: str) -> None:
     with (

@@ -66,6 +66,7 @@ def test_another_value_is_not_learnt(recorded: Tills, fault: str) -> None:
         rehearsed(recorded, f"--fault={fault}")
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_what_passes_in_a_rehearsal_is_known_from_then_on(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=toast")

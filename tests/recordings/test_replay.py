@@ -147,11 +147,13 @@ def test_what_the_screen_does_not_show_is_left_to_the_body(recorded: Tills) -> N
         assert played.total == "alice pays 0.00"
 
 
+@pytest.mark.slow
 def test_a_slow_program_does_no_harm(recorded: Tills) -> None:
     with recorded.agent("replay", None, "--slow=1.5") as played:
         assert (played.run().outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
 
 
+@pytest.mark.slow
 def test_what_moves_now_and_did_not_when_it_was_recorded_is_seen(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--clock", gate_s=SOON_S) as played,

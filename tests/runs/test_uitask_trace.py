@@ -267,6 +267,7 @@ def happened(pad: QtDesktop) -> list[str]:
     return [line for line in heard if not line.startswith("release")]
 
 
+@pytest.mark.slow
 @pytest.mark.desktop
 def test_at_an_address_from_outside_with_a_secret_of_the_environment(
     tmp_path: Path, pad: QtDesktop, reenact: Reenact

@@ -179,8 +179,13 @@ def x11vnc(
     password_file: Path | None = None,
     options: Sequence[str] = (),
     depth: int = 24,
+    *,
+    naps: bool = False,
 ) -> Iterator[VncServer]:
-    """Yield x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it."""
+    """Yield x11vnc, showing an Xvfb in true colours: the map of other ones it reads once, before programs fill it.
+
+    If it `naps`, as it does by default, it answers up to half a second late while nothing happens.
+    """
     security = ["-rfbauth", str(password_file)] if password_file else ["-nopw"]
     with ExitStack() as stack:
         _, display = stack.enter_context(_x_server("Xvfb", "-cc", "4", "-screen", "0", f"{size[0]}x{size[1]}x{depth}"))
@@ -193,6 +198,7 @@ def x11vnc(
             "-noipv6",
             "-autoport",
             "5950",
+            "-nap" if naps else "-nonap",
             *security,
             *options,
         ]

@@ -205,7 +205,7 @@ class SecuredClient(VNCDoToolClient):
         """Return whether what the sub-type asks for is there; refuse the connection where it is not."""
         name = security.NAMES[self._subtype]
         if name.endswith("Plain") and not self.factory.wire.user:
-            self._refuse(f"wants a user name ({name}), and none was given: set vnc_user")
+            self._refuse(f"wants a user name ({name}), and none was given: set vnc_username")
         elif not name.endswith("None") and self.factory.password is None:
             self._refuse("wants a password, and none was given")
         return not self._ended

@@ -23,12 +23,16 @@ WHEEL = {4: "up", 5: "down", 6: "left", 7: "right"}
 
 @dataclass(frozen=True)
 class Wish:
-    """The wishes for a server; `depth` in bits a pixel. The table `KINDS` says which of them each kind takes."""
+    """The wishes for a server; `depth` in bits a pixel. The table `KINDS` says which of them each kind takes.
+
+    `naps` is for x11vnc.
+    """
 
     size: tuple[int, int] = (800, 600)
     password: str | None = None
     view_only: bool = False
     depth: int = 24
+    naps: bool = False
 
 
 @dataclass

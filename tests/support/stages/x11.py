@@ -40,7 +40,8 @@ def tightvnc(folder: Path, wish: Wish) -> AbstractContextManager[Stage]:
 def x11vnc(folder: Path, wish: Wish) -> Iterator[Stage]:
     """Yield x11vnc, which changes its size by showing a part of the screen."""
     blind = ["-viewonly"] if wish.view_only else []
-    with _stage(vnc_servers.x11vnc(wish.size, _file(folder, wish), blind, wish.depth), folder, wish) as stage:
+    server = vnc_servers.x11vnc(wish.size, _file(folder, wish), blind, wish.depth, naps=wish.naps)
+    with _stage(server, folder, wish) as stage:
         whole = stage.truth
 
         def resize(size: tuple[int, int]) -> None:
