@@ -35,6 +35,7 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -50,7 +51,11 @@ def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-BLOCKS = [Block(page, found[2], textwrap.dedent(found[3])) for page in PAGES for found in BLOCK.finditer(read(page))]
+def blocks(pages: list[Path]) -> list[Block]:
+    return [Block(page, found[2], textwrap.dedent(found[3])) for page in pages for found in BLOCK.finditer(read(page))]
+
+
+BLOCKS = blocks(PAGES)
 PROSE = {page: BLOCK.sub("", read(page)) for page in PAGES}
 
 
@@ -129,7 +134,8 @@ def test_a_ci_snippet_is_yaml_with_our_options(block: Block, pytestconfig: pytes
 
 def commands(*names: str) -> list[str]:
     """The lines of the shell that begin so, each once."""
-    texts = [block.text.replace("\\\n", " ") for block in BLOCKS if block.language in ("bash", "console")]
+    shown = [*BLOCKS, *blocks(OF_EXAMPLES)]
+    texts = [block.text.replace("\\\n", " ") for block in shown if block.language in ("bash", "console")]
     lines = [line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()]
     return list(dict.fromkeys(line for line in lines if line.startswith(names)))
 
