@@ -1,4 +1,4 @@
-"""A wall-clock limit on a monotonic clock; it also holds while other people's code hangs."""
+"""Time limits that also work if foreign code hangs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DeadlineExceeded(Exception):
 
 
 def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Result:
-    """Return `work(seconds)`; wait until the deadline and a little longer, as other people's code may never return.
+    """Return `work(seconds)`; wait until the deadline and a little longer, because foreign code may hang.
 
     Work that keeps to the seconds raises its own error. Raises ModelUnavailable, with `what` in its message, if the
     work hangs.
@@ -31,7 +31,7 @@ def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Re
     try:
         return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
     except DeadlineExceeded as exc:
-        raise ModelUnavailable(f"the model that {what} has not answered within {left_s:g} s") from exc
+        raise ModelUnavailable(f"the model that {what} did not answer within {left_s:g} s") from exc
 
 
 class Deadline:

@@ -106,9 +106,9 @@ class RunFolderUnwritable(RunFolderError, InfraError):
 
 
 class ActionInterrupted(ActionError, InfraError):
-    """The connection was lost before an action was answered, and was re-made.
+    """The connection was lost before an action was answered, and the watchdog reconnected.
 
-    Whether the action took effect is unknown.
+    It is unknown whether the action took effect.
     """
 
 
@@ -121,7 +121,7 @@ class DesktopRefused(DesktopError):
 
 
 class AuthenticationFailed(DesktopError):
-    """The desktop wants a password, or another one than it was given."""
+    """The desktop wants a password, or another one than it got."""
 
 
 class CommandMissing(ProgramMissing, DesktopError):

@@ -1,6 +1,7 @@
 """Functions that find where an exception came from: the errors that led to it, the code that raised it, its topic.
 
-No function here changes an exception. None trusts an exception either: a user's class may break in its own `__str__`.
+No function here changes an exception. No function trusts an exception either: a user's class may fail in its own
+`__str__`.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def text_of(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException:  # noqa: BLE001  # a user's own class may raise anything, SystemExit too
-        return f"<a {type(error).__name__} that cannot be told>"
+        return f"<a {type(error).__name__} whose text cannot be shown>"
 
 
 def named(error: BaseException) -> str:
@@ -150,7 +151,7 @@ def is_ours(error: BaseException) -> bool:
 
 
 def asserts_in(error: BaseException, test: Path) -> bool:
-    """Return whether the test or a helper of it raised an assertion, itself or through an asserting function."""
+    """Return whether the test or one of its functions raised an assertion, or an asserting function raised it."""
     frames = frames_of(error)
     own = [number for number, frame in enumerate(frames) if is_users(frame.f_code.co_filename, test)]
     if not own:
@@ -184,6 +185,12 @@ def users_lines(error: BaseException, test: Path) -> list[str]:
     entries = traceback.extract_tb(error.__traceback__)
     own = [entry for entry in entries if not entry.filename.startswith("<") and is_users(entry.filename, test)]
     return [f"{Path(entry.filename).name}:{entry.lineno}, in {entry.name}" for entry in reversed(own)]
+
+
+def lines_in(file: Path, error: BaseException) -> list[str]:
+    """Return the innermost line of a file that the error came through, such as `at test_shop.py:12`, if any."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
 def _is_own(frame: FrameType) -> bool:

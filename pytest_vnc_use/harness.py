@@ -1,7 +1,7 @@
-"""The base of an agent that acts by itself, as in a computer-use harness: `act`, `run`, `mouse_click`, `screenshot`.
+"""The base of an agent that decides by itself, as in a computer-use harness: `act`, `run`, `mouse_click`, `screenshot`.
 
-Its actions go through the same loop, policy, run folder and report as a model's. `act` runs in a thread of its own,
-which stands still while an action is carried out.
+Its actions go through the same loop, policy, run folder and report as a model's. `act` runs in its own thread, which
+waits while an action is carried out.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from pytest_vnc_use.types import (
 )
 
 _LATE_S = 1.0
-"""How much longer than the loop a planner waits for `act`: the loop's own limit ends the run first."""
+"""The extra time that the planner waits for `act`, so that the loop's limit comes first."""
 
 
 class Agent(ABC):
     """An agent of your own: write `act`, and call `run`, or name the class as `--vnc-planner=module:MyAgent`.
 
-    `vnc_agent` is the fixture of that name, or a VncUseAgent; a planner needs none. `task` says what is to be done.
-    Where a run goes on after an interruption, `act` begins anew: what it had done is not done again.
+    `vnc_agent` is the fixture of that name, or a VncUseAgent; a planner needs none. `task` is the sentence to carry
+    out. If a run continues after an interruption, `act` begins again: what it had done is not done again.
     """
 
     vnc_agent: VncUseAgent | None = None
@@ -65,7 +65,7 @@ class Agent(ABC):
         """Carry out the next part of the task; return whether it is done. It is called until it returns True."""
 
     def check_task_success(self) -> bool:
-        """Return whether the task is done: by default as a judge sees it. Raises Inconclusive where it is unsure."""
+        """Return whether the task is done: by default a judge decides. Raises Inconclusive if it is unsure."""
         return bool(self._own_agent().verify_end_state(self.task))
 
     # --- the run -----------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Agent(ABC):
             self.end_run()
 
     def finish(self, params: Mapping[str, Any] | None = None) -> bool:
-        """Note what the task came to, the run's `params`; return True, for `return self.finish({"total": 3})`."""
+        """Note the result of the task, the run's `params`; return True, for `return self.finish({"total": 3})`."""
         self._params = dict(params or {})
         return True
 
@@ -148,7 +148,7 @@ class Agent(ABC):
         return acting.decision(timeout_s)
 
     def end_run(self) -> None:
-        """End the thread of `act`, where it still stands in an action."""
+        """End the thread of `act` if it still waits in an action."""
         if self._acting is not None:
             self._acting.end()
             self._acting = None
@@ -164,7 +164,7 @@ class Agent(ABC):
             acting.carry_out(action)
         elif self._acting is not None or (agent is not None and threading.current_thread() is not self._home):
             raise ActionError(
-                f"only the thread that calls `act` may act, so that the policy and the limits hold, got "
+                "only the thread that calls `act` may act, because the policy and the limits hold there, got "
                 f"{threading.current_thread().name!r}"
             )
         else:
@@ -173,22 +173,22 @@ class Agent(ABC):
     def _own_agent(self) -> VncUseAgent:
         if self.vnc_agent is None:
             raise SettingsError(
-                f"{type(self).__name__} has no desktop: write {type(self).__name__}(vnc_agent, task), with the fixture "
-                "vnc_agent or a VncUseAgent, got None"
+                f"{type(self).__name__} needs a desktop: write {type(self).__name__}(vnc_agent, task), with the "
+                "fixture vnc_agent or a VncUseAgent, got None"
             )
         return self.vnc_agent
 
 
 class _RunOver(BaseException):
-    """The run has ended: `act` may do nothing more."""
+    """The error that the run has ended: `act` must do nothing more."""
 
 
 _here = threading.local()
-"""Its `acting` is the run to which a thread belongs, until the thread ends."""
+"""The current thread's run, in `acting`, until the thread ends."""
 
 
 class _Acting:
-    """The calls of one agent's `act` in one run, in a thread. Results of turns that were done are given again."""
+    """The calls of one agent's `act` in one run, in a thread. Finished turns get the same results again."""
 
     def __init__(self, agent: Agent, observation: Observation) -> None:
         self._agent = agent
@@ -204,7 +204,7 @@ class _Acting:
     # --- the loop's side ---
 
     def awaits(self, observation: Observation) -> bool:
-        """Return whether this observation is the answer to the action that was proposed last."""
+        """Return whether this observation is the answer to the last proposed action."""
         return self.thread.is_alive() and len(observation.turns) == self._proposed
 
     def go_on(self, observation: Observation) -> None:
@@ -212,17 +212,17 @@ class _Acting:
         self._observations.put(observation)
 
     def decision(self, timeout_s: float) -> Decision:
-        """Return the next decision of `act`. Raises what it raises, and PlannerError where it takes too long."""
+        """Return the next decision of `act`. Raises what it raises, and PlannerError if it takes too long."""
         try:
             decision = self._decisions.get(timeout=timeout_s + _LATE_S)
         except Empty:
-            raise PlannerError(f"{self._agent.name} has not decided within {timeout_s:.1f} s") from None
+            raise PlannerError(f"{self._agent.name} did not decide within {timeout_s:.1f} s") from None
         if isinstance(decision, BaseException):
             raise decision
         return decision
 
     def end(self) -> None:
-        """End the thread where it waits for the result of an action, or at its next one."""
+        """End the thread if it waits for the result of an action, or at its next one."""
         self._is_over = True
         self._observations.put(None)
 
@@ -237,7 +237,7 @@ class _Acting:
         return self._observation.load_png(self._frame)
 
     def carry_out(self, action: DesktopAction) -> None:
-        """Have an action carried out, and wait for it. Raises ActionError where it could not be done."""
+        """Have an action carried out, and wait for it. Raises ActionError if it could not be done."""
         if self._is_over:
             raise _RunOver
         number = self._proposed
@@ -251,7 +251,7 @@ class _Acting:
         [step] = self._observation.turns[number].steps
         if type(step.proposal.action) is not type(action):
             raise PlannerError(
-                f"{self._agent.name} must do again what it did before the run was interrupted: "
+                f"{self._agent.name} must repeat what it did before the run was interrupted: "
                 f"{step.proposal.action!r}, got {action!r}"
             )
         is_newest = self._proposed == len(self._observation.turns)
@@ -274,5 +274,5 @@ class _Acting:
         before = self._proposed
         done = bool(self._agent.act())
         if not done and self._proposed == before:
-            self.carry_out(TakeScreenshot())  # so that the limits of the run end an agent that does nothing
+            self.carry_out(TakeScreenshot())  # so that the run's limits end an agent without actions
         return done

@@ -23,11 +23,11 @@ def cut(text: str, most: int = LONGEST) -> str:
 
 
 def got(value: object) -> str:
-    """Return a wrong value as it stands in a message: cut, and in words where it cannot be shown."""
+    """Return a wrong value as a message shows it: cut, and in words if it cannot be shown."""
     try:
         return cut(repr(value), _LONGEST_VALUE)
-    except (RecursionError, ValueError):  # ValueError: Python writes no number of so many digits
-        return f"a {type(value).__name__} that is too long, or nested too deeply, to be shown"
+    except (RecursionError, ValueError):  # ValueError: Python does not print a number with so many digits
+        return f"a {type(value).__name__} that is too long, or nested too deeply, to show"
 
 
 _LONGEST_VALUE = 300
@@ -44,7 +44,7 @@ def columns_of(text: str) -> int:
 
 
 def _columns(character: str) -> int:
-    if character == "\N{VARIATION SELECTOR-16}":  # makes the character before it a wide picture, on some terminals
+    if character == "\N{VARIATION SELECTOR-16}":  # makes the character before it wide, on some terminals
         return 1
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
         return 0

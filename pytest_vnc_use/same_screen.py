@@ -39,7 +39,7 @@ def _differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | Non
 
 
 def within_caret(differs: npt.NDArray[np.bool_]) -> bool:
-    """Return whether all marked pixels lie within one box of `CARET_PX`; True where no pixel is marked.
+    """Return whether all marked pixels lie within one box of `CARET_PX`; True if no pixel is marked.
 
     `differs` is an array of shape (height, width).
     """

@@ -1,8 +1,8 @@
 """The looks of a test at things outside its own process, counted from audit events of Python and of this package.
 
-A test can assert the planner's words in more ways than a code reader can know. But no assertion says anything about
-the product if nothing of the product could reach the test. Something can reach it through a command, a connection, a
-look at the desktop, or a file that changed since the task began and that the test did not write itself.
+A test can assert the planner's words in more ways than a code reader can know. But no assertion says anything about the
+product if nothing of the product could reach the test. Something can reach it through a command, a connection, a look
+at the desktop, or a file that changed since the task began and that the test did not write itself.
 
 Python keeps an audit hook until its process ends. So there is only one hook. It does nothing while no test is followed.
 """
@@ -57,7 +57,7 @@ class Sightings:
         self.seen, self.bases = [], set()
 
     def begin_task(self) -> None:
-        """Count a file as changed if it changes from now on; has an effect only for the first task of the test."""
+        """Count a file as changed if it changes from now on; this has an effect only for the first task of the test."""
         self._began_ns = self._began_ns or time.time_ns() - SLACK_NS
 
     def rest(self) -> None:

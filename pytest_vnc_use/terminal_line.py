@@ -1,7 +1,7 @@
-"""One line below the output of a terminal that is rewritten again and again, and erased without a rest.
+"""One line below the output of a terminal, which is rewritten again and again, and erased completely.
 
-The cursor stays where the output before it ended, so whoever writes next goes on there. For that, a line is drawn one
-row below: the cursor moves down a row (the terminal scrolls if it must), notes its place, writes, returns, moves up.
+The cursor stays at the end of the earlier output, so the next output continues there. For that, a line is drawn one row
+below: the cursor moves down a row (the terminal scrolls if it must), notes its place, writes, returns, moves up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES_IN_CI = ("CI", "BUILD_NUMBER")
 
 
 def can_show(number: int) -> bool:
-    """Return whether a file descriptor is a terminal on which a line can be rewritten, with somebody before it."""
+    """Return whether a file descriptor is a terminal on which a line can be rewritten, with a person before it."""
     if os.name != "posix" or os.environ.get("TERM", "dumb") == "dumb":
         return False
     return os.isatty(number) and not any(os.environ.get(name) for name in _NAMES_IN_CI)
@@ -29,7 +29,7 @@ class TerminalLine:
     """A line on the terminal behind a file descriptor. A thread draws it, four times a second, while it is shown.
 
     `text` returns the line for a number of columns; "" for none. It must be safe for a terminal, and is called from the
-    thread. `is_free` says whether nobody else writes on the terminal just now.
+    thread. `is_free` says whether nobody else writes on the terminal now.
     """
 
     def __init__(self, number: int, text: Callable[[int], str], is_free: Callable[[], bool] = lambda: True) -> None:
@@ -41,7 +41,7 @@ class TerminalLine:
         self._thread: threading.Thread | None = None
 
     def show(self) -> None:
-        """Draw the line from now on, a moment later for the first time: what is over sooner does not flicker."""
+        """Draw the line from now on, after a short delay, so that a short run does not make it flicker."""
         with self._lock:
             if self._is_shown or self._is_closed:
                 return
@@ -51,14 +51,14 @@ class TerminalLine:
             self._thread.start()
 
     def hide(self) -> None:
-        """Erase the line, and draw it no more."""
+        """Erase the line, and stop drawing it."""
         with self._lock:
             self._is_shown = False
             self._changed.set()
             self._erase()
 
     def close(self) -> None:
-        """Erase the line, and let go of the terminal; a second call does nothing."""
+        """Erase the line, and release the terminal; a second call does nothing."""
         self.hide()
         with self._lock:
             if not self._is_closed:
@@ -99,6 +99,6 @@ class TerminalLine:
     def _write(self, text: str) -> None:
         try:
             os.write(self._number, text.encode(os.device_encoding(self._number) or "ascii", errors="replace"))
-        except OSError:  # the terminal is gone: its line is nobody's loss
+        except OSError:  # the terminal is gone, and its line with it
             self._is_shown = False
             self._changed.set()

@@ -132,7 +132,7 @@ def test_outside_of_a_run_its_hands_are_the_agents(desk: VncUseAgent, controller
 
 
 def test_without_a_desktop_it_says_what_it_needs() -> None:
-    with pytest.raises(SettingsError, match=r"Typist has no desktop: write Typist\(vnc_agent, task\)"):
+    with pytest.raises(SettingsError, match=r"Typist needs a desktop: write Typist\(vnc_agent, task\)"):
         Typist().run()
 
 
@@ -168,7 +168,7 @@ def test_where_a_run_goes_on_what_was_done_is_not_done_again(history: History) -
 def test_one_that_does_something_else_then_is_told(history: History) -> None:
     other = replace(Typist().decide(history.observation(), timeout_s=5.0), proposals=(decided(Wait(1.0)),))
     history.carry_out(other)
-    with pytest.raises(PlannerError, match="must do again what it did"):
+    with pytest.raises(PlannerError, match="must repeat what it did"):
         Typist().decide(history.observation(), timeout_s=5.0)
 
 
@@ -184,7 +184,7 @@ def test_one_that_takes_too_long_is_told(history: History, monkeypatch: pytest.M
         def act(self) -> bool:
             return until(1.0)
 
-    with pytest.raises(PlannerError, match=r"has not decided within 0\.1 s"):
+    with pytest.raises(PlannerError, match=r"did not decide within 0\.1 s"):
         Slow().decide(history.observation(), timeout_s=0.1)
 
 

@@ -1,3 +1,3 @@
-"""What Python code may call: `VncUseAgent`."""
+"""The agent for Python code: `VncUseAgent`."""
 
 from pytest_vnc_use.agent.agent import VncUseAgent as VncUseAgent

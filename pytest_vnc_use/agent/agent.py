@@ -1,4 +1,4 @@
-"""`VncUseAgent`: carries out tasks on a desktop, judges claims about it, and acts by itself where a test says so."""
+"""`VncUseAgent`: carries out tasks on a desktop, judges claims about it, and carries out a test's own actions."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ T = TypeVar("T")
 
 
 class VncUseAgent(AbstractContextManager["VncUseAgent"]):
-    """Drives one VNC desktop. Connects on first use; close it, or use it in a `with` statement.
+    """An agent for one VNC desktop. It connects on first use; close it, or use it in a `with` statement.
 
     `vnc_server` is `host::port`, `host:display` or the path of a unix socket. The model may not use the actions of
     `excluded_actions`. With `hitl_mode`, an action that the policy file does not decide, or says to ask about, makes
     `run` return `Outcome.WAITING`; without, it is denied. A `policy` object decides as its own `unmatched` says. The
     model may call `functions` by name: they have a docstring and type hints; None stands for those of the settings
-    `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task; the model, the run folder and
-    the reports see no more. With `check`, a run that does not end as done raises the class of its triage.
+    `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task. The model, the run folder and
+    the reports see only that name. With `check`, a run that does not end as done raises the class of its triage.
 
-    `desktop` is connected to where it is then, also after its `reset()`; once it or its program has ended, a lost
-    connection is not made anew. `planner`, which may also be a callable (see callables.py), `judge` and `controller`
-    replace what other arguments name. `settings` may be replaced: all but `start_seconds` and `lease_seconds` hold from
-    the next run, look or claim on. `recorded` is replayed, or recorded anew. `other_secrets` are hidden too.
+    The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
+    ended, the agent does not reconnect. `planner` (which may also be a callable, see callables.py), `judge` and
+    `controller` replace what other arguments name. `settings` may be replaced: all but `start_seconds` and
+    `lease_seconds` hold from the next run, look or claim on. `recorded` is replayed, or recorded again. `other_secrets`
+    are hidden too.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         settings = settings or assembly.settings_of(named)
         self.settings = absolute_files(settings, Path.cwd())
         self.budget = budget or assembly.build_budget(self.settings)
-        """What this agent's models have used so far, and may use."""
+        """The limits of this agent's models, and their use so far."""
         known = secrets or {}, other_secrets
         own = Own(policy, planner, judge, controller, functions, *known, observers, desktop, recorded)
         self._parts = AgentParts(
@@ -81,9 +82,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.runs = self._parts.runner.folders
         """The run folders of this agent, oldest first."""
         self.ends = self._parts.tasks.ends
-        """How the runs of this agent ended, oldest first."""
+        """The outcomes of this agent's runs, oldest first."""
         self.verdicts = self._parts.claims.verdicts
-        """Every verdict so far, oldest first. Those whose `holds` is false do not hold, or nobody knows."""
+        """Every verdict so far, oldest first. If `holds` is false, the claim fails or the judge is unsure."""
         self.extracted = self._parts.claims.extracted
         """All values read so far, oldest first, each with its reason and the region that it came from."""
         self.take_unproven, self.end_body = self._parts.claims.take_unproven, self._parts.end_body
@@ -104,17 +105,18 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     ) -> RunResult:
         """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
 
-        `expect` is written down, None where the test itself checks what comes of it; nothing judges it here. `limits`,
-        `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked where an action
-        waits for a person; without one the run returns as `WAITING`. Raises TaskFailed where `check` asks for it,
-        InfraError where a tool cannot be used, SettingsError for a task or a claim that is none.
+        The run folder keeps `expect`; `run` does not judge it. None means that the test's body checks the result.
+        `limits`, `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked if an
+        action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed if `check` asks for it,
+        InfraError if a tool cannot be used, SettingsError if the task or a claim is not a sentence.
         """
         return self._parts.tasks.run(task, expect, limits, policy, planner, approver, check, run_id)
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
 
-        Nothing is judged. Raises as `run` does, and SettingsError where a secret of the trace is none of the agent's.
+        Nothing is judged. Raises as `run` does, and SettingsError if the trace needs a secret that the agent does not
+        have.
         """
         again = self._parts.tasks.reenactment(path)
         limits = again.limits(self.settings.seconds)
@@ -123,65 +125,64 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def approve(
         self, run_id: str, *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
     ) -> RunResult:
-        """Carry out the action that a run waits with, and go on; also in another process than the run's first.
+        """Carry out the action for which the run waits, and continue; also in another process than the run's first.
 
-        With `step`, only if the run waits with that step's action. Another process must be given all that the run was
-        started with; what was the run's own, as `policy` or `planner` here. `trust=True` goes on also with a run that
-        this user did not make on this machine. Raises RunFolderError, SettingsError.
+        With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
+        planner, functions and secrets; pass those of the run itself here. `trust=True` also continues a run of another
+        user or machine. Raises RunFolderError, SettingsError.
         """
         return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 
     def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
-        """Refuse the action that a run waits with; the run ends as `denied`, or goes on where the policy says so."""
+        """Refuse the action for which the run waits; the run ends as `denied`, or continues if the policy says so."""
         return self._parts.tasks.go_on(run_id, False, step=step, approver=None, **again)
 
     def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:
-        """Go on with a run that was interrupted or killed, from its last step; a waiting one still waits."""
+        """Continue a run that was interrupted or killed, from its last step; a waiting one still waits."""
         return self._parts.tasks.go_on(run_id, None, step=None, approver=approver, **again)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim about the screen. The verdict is true where it holds, false where it fails.
+        """Judge a claim about the screen. The verdict is true if it holds, false if it fails.
 
-        Where the judge is unsure, its `bool()` raises Inconclusive. Claim that something is absent as it is, "no error
-        is shown": with `not verify("an error is shown")`, an error that the judge overlooks would pass for absent.
-        With `within_s`, the claim is judged again whenever the screen has changed and come to rest, until it holds or
-        the seconds are over. `votes` is odd: the judge is asked until a majority of so many agrees.
-        Raises SettingsError before anything is asked; InfraError where the judge or the desktop is not there.
+        If the judge is unsure, the verdict's `bool()` raises Inconclusive. To check that something is absent, claim its
+        absence: "no error is shown". With `not verify("an error is shown")`, an error that the judge overlooks would
+        count as absent. With `within_s`, the claim is judged again whenever the screen has changed and come to rest,
+        until it holds or the seconds are over. `votes` is odd: the judge is asked until a majority of that many votes
+        agrees. Raises SettingsError before the judge is asked; InfraError if the judge or the desktop is not there.
         """
         return self._parts.claims.verify(claim, within_s=within_s, votes=votes)
 
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
-        """Judge whether a claim held at any time since the last step began, or since the last `steps` of a run.
+        """Judge whether a claim held at any time in the last `steps` steps.
 
-        The judge looks at the screen now and at the frames that were kept, newest first, at most `claims.MOST_FRAMES`,
-        also at those that were there for half a second only. The first on which the claim holds decides, once
-        `claims.CONFIRMING_VOTES` say so too. The verdict is unsure where none holds and one is unsure.
+        The judge looks at the screen now and at up to `claims.MOST_FRAMES` kept frames, newest first, transient frames
+        too. If the claim seems to hold on one, `claims.CONFIRMING_VOTES` votes must confirm it. The verdict is unsure
+        if none holds and one is unsure.
         """
         return self._parts.claims.saw(claim, steps=steps, votes=votes)
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
-        """Note a soft check: the test goes on, and fails at its end if one is not met. Return whether this one is.
+        """Note a soft check, which fails the test only at its end. Return whether it is met.
 
-        A string is a claim, as in `verify`; a verdict, as of `saw`, speaks for itself; all else is a condition, and
-        `message` says what it means.
+        A string is a claim, as in `verify`. A verdict, as of `saw`, is taken as it is. Anything else is a condition,
+        and `message` says what it means.
         """
         return self._parts.claims.check(claim, message, within_s=within_s, votes=votes)
 
     def unmet(self) -> TaskFailed | None:
-        """Return one error that names all soft checks that are not met so far; they then count no more.
+        """Return one error for all unmet soft checks, and for all verdicts that do not hold and were never read.
 
-        So are verdicts that do not hold and that nobody asked. The error is ProductFailed where one fails, else
-        Inconclusive.
+        Each is named once. The error is ProductFailed if one fails, else Inconclusive.
         """
         return self._parts.claims.unmet()
 
     def extract(self, model: type[T], question: str) -> T:
-        """Read a value off the screen: a pydantic model, or whatever else pydantic can make of JSON.
+        """Read a value off the screen: a pydantic model, or any other type that pydantic can make from JSON.
 
-        The newest of `extracted` says what was seen, and where. Raises SettingsError, before anything is asked, for a
-        type without a JSON Schema; Inconclusive where nothing was read, or nothing of the type; InfraError.
+        The newest of `extracted` has the reason and the region. Raises SettingsError, before the judge is asked, for a
+        type without a JSON Schema; Inconclusive if no value of the type was read; InfraError.
         """
         return self._parts.claims.extract(model, question)
 
@@ -231,12 +232,12 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def planner(self) -> Planner:
-        """The planner that was given, or the one that the settings name by now. Raises SettingsError."""
+        """The planner that was given, or the one that the settings name now. Raises SettingsError."""
         return self._models.planner
 
     @property
     def judge(self) -> Judge:
-        """The judge that was given, or the one that the settings name by now; recorded evidence is asked before it."""
+        """The judge that was given, or the one that the settings name now; recorded evidence is used before it."""
         return self._parts.judge()
 
     def __repr__(self) -> str:

@@ -35,17 +35,18 @@ from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_stat
 T = TypeVar("T")
 
 MOST_FRAMES = 8
-"""Of the frames that were kept, so many of the newest are looked through."""
+"""The most kept frames that `saw` judges, newest first."""
 CONFIRMING_VOTES = 5
-"""Who looks through many frames asks many times: one where a claim seems to hold is judged anew by so many votes."""
+"""The votes that must confirm a claim on a kept frame. Many frames mean many questions, so one wrong answer is likely.
+"""
 
 
 @dataclass(frozen=True)
 class LastTask:
-    """The last task of a test: its number from 1, how it ended, and where the test stood then.
+    """The last task of a test: its number from 1, its result, and the test's place in the code at that time.
 
-    `result` is None where it broke; `verdicts` is how many there were before it ended, `looks` how many looks of the
-    test's own. `is_unsure` says that a claim since is unsure, or that a value could not be read.
+    `result` is None if the run broke. `verdicts` and `looks` count the earlier verdicts and the test's own looks.
+    `is_unsure` says that a later claim is unsure, or that a value could not be read.
     """
 
     number: int
@@ -60,9 +61,9 @@ class LastTask:
 
 @dataclass(frozen=True)
 class ClaimContext:
-    """The things that an agent lends to its claims. The functions return what holds by now.
+    """The things that an agent lends to its claims. Each function returns the current value.
 
-    `will_judge` is called before the screen is looked at for a judge.
+    `will_judge` is called before the screen is captured for a judge.
     """
 
     settings: Callable[[], Settings]
@@ -74,7 +75,7 @@ class ClaimContext:
 
 
 class Claims:
-    """The claims and values of a test. `settings.votes` hold where a call names none."""
+    """The claims and values of a test. `settings.votes` holds if a call gives no `votes`."""
 
     def __init__(self, context: ClaimContext) -> None:
         self._context = context
@@ -82,7 +83,7 @@ class Claims:
         self.extracted: list[Reading] = []
         self._checks: list[tuple[VerdictKind, str]] = []
         self._counted = 0
-        """So many of the verdicts were looked through for those that nobody asked."""
+        """The number of verdicts that `unmet` has examined."""
         self._last_task: LastTask | None = None
         self._end_frame: Frame | None = None
         self._is_unread = False
@@ -124,7 +125,10 @@ class Claims:
         if isinstance(claim, str):
             claim = self.verify(claim, within_s=within_s, votes=votes)
         if not message and not isinstance(claim, Verdict):
-            raise SettingsError(f"check needs a message that says what {claim!r} means")
+            raise SettingsError(
+                f"`check` needs a `message` for the condition {claim!r}, got {message!r}: for example check(total "
+                '== 3, "the total is 3")'
+            )
         kind: VerdictKind = claim.kind if isinstance(claim, Verdict) else "holds" if claim else "fails"
         line = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))
         self._checks.append((kind, line))
@@ -142,7 +146,7 @@ class Claims:
     def _ignored(self) -> list[tuple[VerdictKind, str]]:
         new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
         ignored = [each.plain for each in new if not each.asked]
-        return [(each.kind, f"{each} (nobody asked whether it holds)") for each in ignored if not each.holds]
+        return [(each.kind, f"{each} (the test never read this verdict)") for each in ignored if not each.holds]
 
     # --- the end of a task -------------------------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Claims:
         return self._remembered(verdict, [verdict], [frame])
 
     def take_unproven(self) -> LastTask | None:
-        """Return the last task, once, if nothing judged since holds, and the test did not say `expect=None`."""
+        """Return the last task, once, if no later verdict holds and the test did not say `expect=None`."""
         last, self._last_task = self._last_task, None
         if last is None or last.body_checks:
             return None
@@ -190,13 +194,15 @@ class Claims:
     def _remembered(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
         usage = sum((each.usage for each in all_of_it), Usage())
         judged = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
-        judged = replace(judged, reason=cut(judged.reason))  # in this order: half a secret would not be known as one
+        judged = replace(
+            judged, reason=cut(judged.reason)
+        )  # hide first: a secret that is cut in half would not be recognised
         self.verdicts.append(AskedVerdict.of(judged))
         self._context.runner.record(Judged(judged), frames)
         return self.verdicts[-1]
 
     def _kept(self, steps: int) -> Iterator[Frame]:
-        """Yield the screen now and the kept frames, newest first. A frame that is kept twice comes twice."""
+        """Yield the screen now and the kept frames, newest first. A frame that was kept twice comes twice."""
         passed = self._context.controller().transient_frames()
         yield self._context.controller().frame()
         yield from reversed(passed)
@@ -208,7 +214,7 @@ class Claims:
         """Read a value off the screen, as `VncUseAgent.extract` says."""
         form = Form.of(model)
         if not question.strip():
-            raise SettingsError(f"a question must say what is to be read, got {question!r}")
+            raise SettingsError(f"`question` must name the value to read, got {question!r}")
         self._context.will_judge()
         frame = self._context.controller().frame()
         reading = form.read(
@@ -233,7 +239,7 @@ class Claims:
 def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
     """Yield the screen now, and again each time that it has changed and come to rest, until the time is up.
 
-    What changed while nobody looked is looked at, also once the time is up. Raises DesktopError.
+    A change during the judge's answer counts too, also if the time is up by then. Raises DesktopError.
     """
     deadline, left_s = Deadline(within_s), within_s
     shown: FrameRef | None = None
@@ -260,5 +266,5 @@ def _distinct(frames: Iterator[Frame]) -> Iterator[Frame]:
 def _unseen(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the verdict on a claim that holds on none of the frames."""
     verdict = next((each for each in verdicts if each.kind == "unsure"), verdicts[0])
-    where = f"on none of {len(verdicts)} frames" if len(verdicts) > 1 else "not on the only frame there is"
+    where = f"it holds on none of {len(verdicts)} frames" if len(verdicts) > 1 else "it does not hold on the only frame"
     return replace(verdict, reason=f"{where}; {verdict.reason}")

@@ -1,4 +1,4 @@
-"""Manual actions: those of a test itself, for the parts of it that need no model."""
+"""Manual actions: the test's own actions, for the parts of a test that need no model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, 
 
 @dataclass(frozen=True)
 class ManualActions:
-    """Acts on a desktop, and returns the screen once it has answered.
+    """Actions of a test on a desktop. Each returns the screen once it has answered.
 
     The first action waits until the program's first screen is at rest. `leaves_replay` is called before that wait,
     `acts` right before the action, `acted` right after it.

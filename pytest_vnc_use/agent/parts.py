@@ -1,4 +1,4 @@
-"""The parts of an agent, put together from what it was own."""
+"""Build the parts of an agent from its settings and from the objects that it was given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Own:
 
 
 class AgentParts:
-    """The parts of an agent: each does one thing, and is given what it needs. `settings` returns those that hold."""
+    """The parts of an agent. Each has one purpose and gets what it needs. `settings` returns the current settings."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class AgentParts:
         self.actions = self._new_actions()
 
     def end_body(self) -> None:
-        """Say that the test's body is over: a replay's end must still be on the screen. Raises RecordingDrifted."""
+        """Note the end of the test's body: the last screen of a replay must still be there. Raises RecordingDrifted."""
         if self._own.recorded:
             self._own.recorded.end_body(self.connection.controller)
 
     def judge(self) -> Judge:
-        """Return the judge that was given, or the one that the settings name by now; recorded evidence comes first."""
+        """Return the judge that was given, or the one that the settings name now; recorded evidence is used first."""
         recorded = self._own.recorded
         if recorded is None:
             return self.models.judge

@@ -1,4 +1,4 @@
-"""The tasks of an agent: it carries them out, goes on with those that wait, and notes how each ended."""
+"""The tasks of an agent: it carries them out, continues those that wait, and notes how each ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 
 class Again(TypedDict, total=False):
-    """The things that a run had of its own, given again. `trust` goes on with a run that came from elsewhere."""
+    """The objects of one run, which its caller must give again. `trust` also continues a run from elsewhere."""
 
     policy: Policy | None
     planner: AnyPlanner | None
@@ -38,10 +38,10 @@ class Again(TypedDict, total=False):
 
 @dataclass
 class Tasks:
-    """Runs the tasks of an agent one after the other.
+    """The tasks of an agent, one after the other.
 
-    With `check`, a run that does not end as done raises. `follows_code` says that a test runs the tasks, whose place in
-    the code is noted. `ends` says how the runs ended, oldest first.
+    With `check`, a run that does not end as done raises. `follows_code` says that a test runs the tasks; then the
+    test's place in the code is noted. `ends` are the outcomes, oldest first.
     """
 
     runner: Runner
@@ -79,7 +79,7 @@ class Tasks:
         )
 
     def reenactment(self, path: Path) -> Reenactment:
-        """Return the planner that repeats the actions of a run. Raises SettingsError where a secret is missing."""
+        """Return the planner that repeats the actions of a run. Raises SettingsError if a secret is missing."""
         execution = read_execution(path)
         secrets_of(execution, self.secrets.values)
         return Reenactment(execution, self.functions)
@@ -87,7 +87,7 @@ class Tasks:
     def go_on(
         self, run_id: str, answer: bool | None, *, step: int | None, approver: Approver | None, **again: Unpack[Again]
     ) -> RunResult:
-        """Go on with a run, as `VncUseAgent.approve`, `deny` and `resume` say."""
+        """Continue a run, as `VncUseAgent.approve`, `deny` and `resume` say."""
         policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
         return self._noted(
             lambda: self.runner.go_on(

@@ -16,11 +16,11 @@ from pytest_vnc_use.types.protocols import Controller, Desktop
 
 
 class Connection:
-    """The eyes and hands on a desktop, connected on first use.
+    """The controller of a desktop, connected on first use.
 
-    They are connected anew where the settings, or a `desktop` that was reset, name another place by then. A given
-    `controller` replaces the first of them. `hide` takes secrets out of what is typed: with it, their pictures have
-    covers over typed secrets, unless the settings say otherwise.
+    It reconnects if the settings or the reset `desktop` have another address. A given `controller` is used first.
+    `hide` takes secrets out of what is typed: with it, pictures have covers over typed secrets, unless the settings say
+    otherwise.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Connection:
 
     @property
     def controller(self) -> Controller:
-        """The eyes and hands as the settings are now. Raises DesktopError."""
+        """Return the controller for the current settings. Raises DesktopError."""
         there = reached_at(self._settings(), self.server)
         if self._connected_as and not same_connection(self._connected_as, there):
             self.close()
@@ -73,7 +73,7 @@ class Connection:
             self._is_at_rest = True
 
     def keep_messages(self, folder: RunFolder, hide: Callable[[str], str]) -> None:
-        """Write what is sent to the server from now on into this run folder, if the settings want it."""
+        """Write all further messages to the server into this run folder, if the settings want it."""
         self._messages.begin(folder.path, folder.began_s, hide)
 
     def crash(self) -> str:
@@ -81,7 +81,7 @@ class Connection:
         return failure_text.crash_of(self._desktop) if self._desktop else ""
 
     def elements_of(self, action: Action) -> Elements:
-        """Ask the page, or the programs, what an action will act on. It may be slow, and may raise anything."""
+        """Find the elements that an action will act on. It may be slow, and may raise any exception."""
         return elements_asker(self._settings(), self.place)(action)
 
     def _fault(self) -> str:

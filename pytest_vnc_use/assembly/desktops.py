@@ -1,4 +1,4 @@
-"""From `Settings` to a desktop, its browser, and eyes and hands on it."""
+"""From `Settings` to a desktop, its browser, and its controller."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
     *("engine", "container_port", "container_env", "volumes", "tunnel"),
 )
-"""What makes one desktop another, its program apart."""
+"""The settings that decide which desktop is started, its program aside."""
 
 CONNECTION_SETTINGS = (
     *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets", "keep_messages"),
     *("username", "tunnel", "tls", "tls_ca", "tls_fingerprint"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
-"""What makes eyes and hands on one desktop others."""
+"""The settings that decide how a controller connects."""
 
 
 def _withhold_keys(settings: Settings) -> None:
-    """Keep the keys that the settings name from the desktop and its program, whatever their variables are called."""
+    """Remove the variables of keys, as the settings name them, from the environment of the desktop and its program."""
     from pytest_vnc_use.desktops.processes.environment import withhold
 
     withhold(settings.password_env, settings.api_key_env)
 
 
 def same_connection(one: Settings, other: Settings) -> bool:
-    """Return whether `connect` would make the same eyes and hands of both."""
+    """Return whether `connect` would make the same controller from both."""
     return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
 
 
@@ -73,7 +73,8 @@ def same_desktop(one: Settings, other: Settings) -> bool:
 def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops | None = None) -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
-    With `managed` it is one of those. `holder` is who others are told has it. Raises DesktopError, SettingsError.
+    With `managed` it is one of those. `holder` is the name that other waiting tests see. Raises DesktopError,
+    SettingsError.
     """
     command = program_of(settings)
     desktop: Desktop
@@ -94,8 +95,9 @@ def managed_desktops(settings: Settings) -> ManagedDesktops:
     """Return the desktops that the setting `desktops` limits in number. Raises SettingsError."""
     if is_given(settings):
         raise SettingsError(
-            f"--vnc-desktops={settings.desktops} is for desktops that are started here, and --vnc-server="
-            f"{settings.server!r} is given: name one of xvnc, qt and container:IMAGE, or leave --vnc-desktops out"
+            f"--vnc-desktops={settings.desktops} limits the desktops that this plugin starts, but "
+            f"--vnc-server={settings.server!r} names a running desktop. Set --vnc-server to xvnc, qt or "
+            "container:IMAGE, or remove --vnc-desktops"
         )
     from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 
@@ -112,8 +114,9 @@ def program_of(settings: Settings) -> list[str]:
         raise SettingsError("--vnc-server=qt starts the program under test: --vnc-app must name its command, got ''")
     if command and is_given(settings) and not settings.exec:
         raise SettingsError(
-            f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, which is reached "
-            "through VNC only: say how with --vnc-exec, or start it yourself and leave --vnc-app out"
+            f"--vnc-app={settings.app!r} cannot be started on the desktop at {settings.server!r}, because only "
+            "VNC reaches that desktop. Say with --vnc-exec how a command runs there, or remove --vnc-app and "
+            "start the program yourself"
         )
     return command
 
@@ -124,9 +127,9 @@ def is_given(settings: Settings) -> bool:
 
 
 def reached_at(settings: Settings, server: str) -> Settings:
-    """Return the settings for a desktop at this address; the rules of the wire are for a given desktop only.
+    """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
 
-    What is started here is reached by a private socket, or on loopback, with a random password.
+    A desktop that is started here has a private socket, or a loopback address with a random password.
     """
     if is_given(settings):
         return replace(settings, server=server)
@@ -134,7 +137,7 @@ def reached_at(settings: Settings, server: str) -> Settings:
 
 
 def given_servers(settings: Settings) -> list[str]:
-    """Return the addresses of desktops that somebody else started. Raises SettingsError for one that is none."""
+    """Return the addresses of desktops that somebody else started. Raises SettingsError if one is not an address."""
     from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
@@ -146,16 +149,16 @@ def given_servers(settings: Settings) -> list[str]:
             )
     if settings.exec and len({remote_exec_of(settings.exec, address).command for address in servers}) < len(servers):
         raise SettingsError(
-            f"--vnc-exec={settings.exec!r} leads to the same place for several of {servers!r}; tell them apart with "
-            "{host} or {port}, such as 'ssh {host}'"
+            f"--vnc-exec={settings.exec!r} runs the same command for several servers, got {servers!r}. Put "
+            "{host} or {port} into the command, such as 'ssh {host}'"
         )
     return servers
 
 
 def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAhead | None:
-    """Start a desktop with its program for a test that will want it, in that environment; None where none may be.
+    """Start the next test's desktop and program. Return None if that is not allowed.
 
-    Only what is started for one test, on this machine, can be; a number of desktops that is limited leaves no room.
+    It is allowed only for xvnc and qt, and not with `--vnc-desktops`.
     """
     if not settings.start_ahead or settings.server not in ("qt", "xvnc") or settings.desktops:
         return None
@@ -168,14 +171,15 @@ def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
     """Start a desktop without a program; its private folder is in `place`. Raises DesktopError, SettingsError."""
     if settings.tunnel:
         raise SettingsError(
-            f"--vnc-tunnel={settings.tunnel!r} leads to a desktop that is there already, and --vnc-server="
-            f"{settings.server!r} names none: give its address as the other end sees it, such as localhost::5901"
+            f"--vnc-tunnel={settings.tunnel!r} needs a running desktop, got --vnc-server={settings.server!r}. "
+            "Give its address as the tunnel's other end sees it, such as localhost::5901"
         )
     match settings.server:
         case "":
             raise SettingsError(
-                "no desktop is given: pass --vnc-server=host::port, or let one be started: --vnc-server=xvnc, "
-                "--vnc-server=container:IMAGE, or --vnc-server=qt with --vnc-app"
+                "--vnc-server must name a desktop, got ''. Give its address, such as --vnc-server=host::port, or "
+                "start a desktop with --vnc-server=xvnc, --vnc-server=container:IMAGE, or --vnc-server=qt with "
+                "--vnc-app"
             )
         case "qt" | "xvnc":
             return _start_here(settings, place)
@@ -234,7 +238,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
             if len(servers) == 1:
                 raise
             servers.remove(leased.server)
-            warnings.warn(line(f"passed over: {exc}"), stacklevel=3)
+            warnings.warn(line(f"skipped this desktop: {exc}"), stacklevel=3)
         except BaseException:  # whatever it was, Ctrl-C too: the lease is given back
             leased.release()
             raise
@@ -265,21 +269,21 @@ def given_desktop(settings: Settings) -> Desktop:
 
 
 def given_password(settings: Settings) -> str | None:
-    """Return the VNC password in the environment, if there is one."""
+    """Return the VNC password from the environment; None if there is none."""
     return VARIABLES.get(settings.password_env) or None
 
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
-    """Return the desktop with its `browser`. That raises SettingsError if `cdp` does not say where it is."""
+    """Return the desktop with its `browser`, which raises SettingsError if `cdp` does not say where it is."""
     from pytest_vnc_use.backends.browser.controller import with_browser
 
     return with_browser(desktop, _browser_of(settings, desktop.read_file))
 
 
 def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable[..., object]]:
-    """Return the functions that a model may call: those of the module `functions`, and those that look.
+    """Return the functions that a model may call: those of the module `functions`, and those that look at the desktop.
 
-    The latter are on the browser's page with `cdp`, on programs with `elements`. Raises SettingsError.
+    The latter read the browser's page if `cdp` is set, programs if `elements` is on. Raises SettingsError.
     """
     own = named_functions(settings.functions)
     size = counted_in(settings, lambda: _seen(settings, desktop).png)
@@ -302,7 +306,7 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 
 
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
-    """Return the function that asks what an action will act on: the browser with `cdp`, programs with `elements`."""
+    """Return the function that finds the elements of an action: in the browser (`cdp`), in programs (`elements`)."""
     from pytest_vnc_use.loop.targets import ASK_S
 
     if settings.cdp:
@@ -338,10 +342,10 @@ def connect(
     read_file: Callable[[str], str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
-    """Return eyes and hands on the desktop at `settings.server`, watched over. Raises DesktopError.
+    """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.
 
-    `program_fault` is asked before a lost connection is made anew: where the program ended, it is not. With `cdp`, a
-    browser is driven through DevTools; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
+    If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
+    browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends.watchdog import Watchdog
 
@@ -365,7 +369,7 @@ def connect(
 
 
 def vnc_behind(controller: Controller) -> VNCController:
-    """Return the VNC connection of these eyes and hands. Raises SettingsError if they have none."""
+    """Return the VNC connection of this controller. Raises SettingsError if it has none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
     from pytest_vnc_use.backends.controller import VNCController
     from pytest_vnc_use.backends.covers.controller import CoveringController
@@ -379,8 +383,8 @@ def vnc_behind(controller: Controller) -> VNCController:
         case VNCController():
             return controller
     raise SettingsError(
-        "--vnc-record=demonstrate shows a person the desktop over the run's own VNC connection, and this one is driven "
-        f"by a {type(controller).__name__!r}: leave the agent's controller to the plugin, or have a planner do the task"
+        f"--vnc-record=demonstrate needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
+        "pass `controller`, or let a planner do the task"
     )
 
 

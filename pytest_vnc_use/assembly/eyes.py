@@ -1,4 +1,4 @@
-"""From `Settings` to a VNC connection, over the wire as they protect it."""
+"""Open VNC connections with the protection that the settings ask for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _told: set[str] = set()
 
 
 def wire_of(settings: Settings) -> Wire:
-    """Return the rules for the way to a given desktop. Raises SettingsError where they contradict each other."""
+    """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
     return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint, settings.tunnel)
 
 
@@ -29,9 +29,9 @@ def connect_bare(server: str, password: str | None) -> VNCController:
 
 
 def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:
-    """Return a connection as the settings want it; warn once of a server to which others can read along.
+    """Return a connection as the settings want it; warn once of a server without encryption.
 
-    `given` is more for `vnc.connect`. Raises DesktopError, SettingsError.
+    `given` are further arguments of `vnc.connect`. Raises DesktopError, SettingsError.
     """
     from pytest_vnc_use.backends import vnc
 

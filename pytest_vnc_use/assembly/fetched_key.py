@@ -29,7 +29,7 @@ def fetched_key(command: str) -> str:
 
 
 def known_key(command: str) -> str:
-    """Return what the command printed, without running it; "" where it has printed no key yet."""
+    """Return the key of a command that has already run; "" if there is none."""
     return _keys.get(command, "")
 
 
@@ -42,14 +42,14 @@ def _run(command: str) -> tuple[str, str]:
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LIMIT_S
         )
     except subprocess.TimeoutExpired:
-        return "", f"it has not ended within {LIMIT_S:g} s"
+        return "", f"it did not end within {LIMIT_S:g} s"
     except (OSError, ValueError) as exc:
         return "", str(exc)
     key = ran.stdout.strip()
     if ran.returncode:
-        return "", f"it exited with {ran.returncode}"
+        return "", f"its exit code was {ran.returncode}"
     if not key:
         return "", "it printed nothing"
     if len(key) > LONGEST_KEY or not all(32 < byte < 127 for byte in key):
-        return "", f"it printed something else than one word of ASCII characters, at most {LONGEST_KEY}"
+        return "", f"its output must be one word of at most {LONGEST_KEY} ASCII characters"
     return key.decode("ascii"), ""

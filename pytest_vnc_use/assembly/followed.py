@@ -1,4 +1,4 @@
-"""The settings that only some planners follow. One that the chosen planner cannot follow is refused by its name."""
+"""The settings that only some planners support. Any other planner refuses them by name."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "api_key_env": (SERVER,),
     "api_key_command": _SERVICES,
 }
-"""The planners that follow a setting. The settings that are not here concern no planner, or all of them."""
+"""The planners that support a setting. A setting that is missing here concerns all planners, or none."""
 
 
 def check_followed(settings: Settings) -> None:
-    """Raise SettingsError if a setting has another value than its default, and the planner cannot follow it."""
+    """Raise SettingsError if a setting differs from its default and the planner does not support it."""
     check_followed_by({planner_of(settings)}, settings)
 
 
 def check_followed_by(planners: Collection[str], settings: Settings) -> None:
-    """Raise SettingsError if a setting has another value than its default, and none of the planners can follow it."""
+    """Raise SettingsError if a setting differs from its default and none of the planners supports it."""
     for name, followers in FOLLOWERS.items():
         value = getattr(settings, name)
         if value != FIELDS[name].default and not set(planners) & set(followers):
             spelled = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
-                f"{spelled} is for --vnc-planner={' or '.join(followers)}, and the planner {settings.planner!r} cannot "
-                f"follow it, got {value!r}; leave it out"
+                f"the planner {settings.planner!r} does not support {spelled}, got {value!r}. Remove {spelled}, "
+                f"or use --vnc-planner={' or '.join(followers)}"
             )
 
 

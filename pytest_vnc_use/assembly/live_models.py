@@ -29,7 +29,7 @@ class LiveModels:
 
     @property
     def planner(self) -> Planner:
-        """The planner of a run that brings none of its own. Raises SettingsError."""
+        """The planner of a run that has none of its own. Raises SettingsError."""
         self._newest = self.given_planner
         if self._newest is None:
             self._newest = self._build_planner(self._settings(), tuple(self._functions.values()))
@@ -47,7 +47,7 @@ class LiveModels:
 
     @property
     def request_s(self) -> float | None:
-        """The seconds that one request may take, if the settings have changed since the planner was given."""
+        """The seconds of one request, if the settings have changed since the planner was given."""
         now_s = self._settings().request_seconds
         return now_s if now_s != self._request_s_at_first else None
 
@@ -56,5 +56,5 @@ class LiveModels:
         return given_planner(thing)
 
     def nobody(self) -> Planner:
-        """Return the planner of a run that ends without being asked."""
+        """Return the planner of a run that ends without a planner's answer."""
         return no_planner()

@@ -1,4 +1,4 @@
-"""From `Settings` to who plans, who judges and what is allowed."""
+"""Build the planner, the judge and the policy from `Settings`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
 MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai": "gpt-5.5"}
-"""What is asked where no model is named."""
+"""The default model of each service."""
 
 
 def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, int], tuple[int, int]]:
-    """Return a function from the screen's size to the size in which the planner's model gives its points.
+    """Return a function from the screen's size to the size of the model's coordinates.
 
-    `look` gives the screen as PNG; it is asked where the size that is sent depends on that.
+    `look` returns the screen as PNG. It is called only if the size depends on the picture that is sent.
     """
     settings = in_turn(settings)[0]
     in_pixels = settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
@@ -48,7 +48,7 @@ def _sends_smaller(settings: Settings) -> bool:
 
 
 def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
-    """Return the largest picture that a service takes without scaling it down, if that is known."""
+    """Return the largest picture that a service accepts without scaling it down, if that is known."""
     from pytest_vnc_use.planners.anthropic.planner import TOOLS
     from pytest_vnc_use.planners.openai.planner import LIMIT
 
@@ -107,7 +107,7 @@ def _named(settings: Settings, functions: Sequence[Callable[..., object]]) -> Pl
 
 
 def no_planner(why: Exception | None = None) -> Planner:
-    """Return the planner of a run that asks nobody, as a replay. It raises `why` if it is asked."""
+    """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
     from pytest_vnc_use.recordings.replay import NoPlanner
 
     return NoPlanner(why)
@@ -122,7 +122,7 @@ def given_planner(thing: object) -> Planner:
 
 def _check_base_url(settings: Settings) -> None:
     if settings.base_url and settings.planner != "openai":
-        raise SettingsError(f"--vnc-base-url is for --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
+        raise SettingsError(f"--vnc-base-url needs --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
     if settings.base_url and not settings.model:
         raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
 
@@ -222,7 +222,7 @@ def model_of(settings: Settings) -> str:
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure.
 
-    Of several planners it is the last.
+    Of several planners, the last one's service judges.
     """
     settings = in_turn(settings)[-1]
     judge = _named_judge(settings)
@@ -273,7 +273,7 @@ def judge_of(settings: Settings) -> str:
 
 
 def model_that_judges(settings: Settings) -> str:
-    """Return the judge's model: by default the planner's, unless that is of another service or can only act."""
+    """Return the judge's model: by default the planner's, unless that is of another service or cannot judge."""
     settings = in_turn(settings)[-1]
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
@@ -292,7 +292,7 @@ def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
 
 
 def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
-    """Return the budget of a test, and with the ledger of its session. Raises SettingsError for a missing price."""
+    """Return the budget of a test; with a ledger, of its session too. Raises SettingsError for a missing price."""
     from pytest_vnc_use.costs.budget import Budget, Most
     from pytest_vnc_use.costs.prices import load_prices
 
@@ -313,7 +313,7 @@ def api_keys() -> dict[str, str]:
 
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """Return the secrets that no test declares: the API keys, also one that a command printed, and the VNC password."""
+    """Return the secrets that no test declares: the API keys, also one from a command, and the VNC password."""
     found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
     if settings.api_key_command:

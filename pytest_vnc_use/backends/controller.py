@@ -117,7 +117,7 @@ class VNCController:
 
     @property
     def exposure(self) -> str:
-        """Return what others on the network can read of this connection; "" where something keeps them from it."""
+        """Return what others on the network can read of this connection; "" if it is protected."""
         if self._connection.protection:
             return ""
         guess = ", and can guess the VNC password offline (its check is DES)" if self._connection.has_password else ""
@@ -125,7 +125,7 @@ class VNCController:
 
     @property
     def quirks(self) -> ServerQuirks:
-        """The input that the server is known to take; as a string it is in words."""
+        """The input that the server is known to support; as a string it is in words."""
         return self._quirks
 
     @property
@@ -140,7 +140,7 @@ class VNCController:
 
     @property
     def screen(self) -> Framebuffer:
-        """The live pixels, for code that shows them to somebody."""
+        """The live pixels, for code that shows them."""
         return self._screen
 
     @property
@@ -149,7 +149,7 @@ class VNCController:
         return self._screen.changed_s
 
     def last_frame(self) -> Frame:
-        """Return the screen as it was last seen, even where the connection is lost."""
+        """Return the screen as it was last seen, even if the connection is lost."""
         return self._screen.last_capture().frame()
 
     def only_colour(self, timeout_s: float) -> str:
@@ -161,7 +161,7 @@ class VNCController:
         self._connection.refresh(_ANSWER_S)
 
     def frame(self) -> Frame:
-        """Return the screen as it is now, not before. Raises ConnectionLost where the server is silent."""
+        """Return the screen as it is now, not before. Raises ConnectionLost if the server is silent."""
         self._connection.round_trip(_ANSWER_S)
         return self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
 
@@ -172,7 +172,7 @@ class VNCController:
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
 
-        `briefly` asks for a shorter wait, which is enough for a caller that goes on watching the screen.
+        `briefly` asks for a shorter wait, which is enough if the caller continues to watch the screen.
         """
         self._clicked = False
         return self._screen.wait_settled(self._rules.shortened() if briefly else self._rules)
@@ -297,7 +297,7 @@ class VNCController:
     def type_text(self, text: str, press_enter: bool = False, clear_first: bool = False) -> None:
         """Type at the focus; line feeds and tabs go as their keys.
 
-        Raises ActionError, and types nothing, where the server cannot take a character.
+        Raises ActionError, and types nothing, if the server cannot take a character.
         """
         pieces = self._writer.plan(text)
         with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
@@ -318,7 +318,7 @@ class VNCController:
     # --- the protocol Controller ---
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
+        """Carry out one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
         match action:
             case act.Click(x, y, button, count):
                 self.click(x, y, button, count)
@@ -341,7 +341,7 @@ class VNCController:
             case act.KeyUp(key):
                 self.key_up(key)
             case act.OpenAddress(in_new_window=True):
-                raise ActionError("a new window is opened through DevTools only: set vnc_cdp")
+                raise ActionError("only DevTools can open a new window: set vnc_cdp")
             case act.OpenAddress(address):
                 self.open_address(address)
             case act.TraverseHistory(direction):

@@ -1,4 +1,4 @@
-"""A connection that notes what the server says about itself, even where the connection then fails."""
+"""A connection that notes what the server says about itself, even if the connection then fails."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ENCODING_NAMES = {
 
 @dataclass
 class ServerFacts:
-    """The facts that a VNC server has sent about itself; a field is empty where the connection never got that far.
+    """The facts that a VNC server has sent about itself; a field is empty if the connection did not get that far.
 
-    `security_types`, and VeNCrypt's `subtypes`, are as servers' options spell them. `security_used` is the one that was
-    used; `protection` says what keeps others from reading along, "" where nothing does. `size` is in pixels. `version`
-    is a text such as `3.8`. `pixel_format` is the server's own, before it is asked for another. `encodings` are those
+    `security_types`, and VeNCrypt's `subtypes`, are spelled as in servers' options. `security_used` is the one that was
+    used; `protection` says what keeps others from reading along, "" if nothing does. `size` is in pixels. `version` is
+    a text such as `3.8`. `pixel_format` is the server's own, before the client asks for another. `encodings` are those
     of the rectangles that it sent, including pseudo-encodings.
     """
 
@@ -86,7 +86,7 @@ class _InspectedProtocol(DesktopProtocol):
         self.factory.facts.security_used = self.security_used
 
     def _handleAuth(self, block: bytes) -> None:
-        """Note the one type that the server chose itself, as it does before version 3.7."""
+        """Note the one type that the server chose itself, as servers do before version 3.7."""
         self._note_greeting(block[-1:])
         super()._handleAuth(block)
         self.factory.facts.security_used = self.security_used

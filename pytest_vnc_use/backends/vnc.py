@@ -25,12 +25,12 @@ def connect(
     """Connect to a VNC server and wait for its first whole frame.
 
     `server` is `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…`, or the path of a unix socket. `wire`
-    says how the way there is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
+    says how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
     `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
-    pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn into frames, at the place where it
-    was sent last, in the shape that the server sent. `tap` gets each message that is sent.
+    pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn into frames, at its last place, in
+    the server's shape. `tap` gets each message that is sent.
 
-    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError where an argument makes no sense.
+    Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if an argument is invalid.
     """
     hands = VNCController(None, settle_rules, scroll_by, type_by, encoding=encoding, show_pointer=show_pointer)
     return hands.connect(server, password, timeout_s=timeout_s, wire=wire, tap=tap)

@@ -53,7 +53,7 @@ class Watched(Controller, Protocol):
         """The moment when a pixel last changed, on the monotonic clock."""
 
     def last_frame(self) -> Frame:
-        """Return the screen as it was last seen, even where the connection is lost."""
+        """Return the screen as it was last seen, even if the connection is lost."""
 
     def only_colour(self, timeout_s: float) -> str:
         """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
@@ -66,14 +66,14 @@ class Watchdog:
     """A Controller around a connection, which it makes once more if the connection is lost.
 
     `connect(timeout_s=…)` makes a connection. The new connection is used only if it leads to the same desktop with the
-    same screen. No action is carried out twice. A server that is gone is awaited for `reconnect_s`.
+    same screen. No action is carried out twice. The watchdog waits `reconnect_s` for a server that is gone.
 
-    A screen of one single colour has `blank_s` to change. A screen is fetched anew if no pixel has changed for
-    `frozen_s`, although at least `UNANSWERED_ACTIONS` actions that should show were carried out. It counts as frozen if
-    it is still the same. Each of these faults ends as DesktopError.
+    A screen of one single colour has `blank_s` to change. A screen is fetched again if no pixel has changed for
+    `frozen_s`, although at least `UNANSWERED_ACTIONS` visible actions were carried out. It counts as frozen if it is
+    still the same. Each of these faults ends as DesktopError.
 
-    If `program_fault` says that the program under test ended, the desktop is not blamed. Its server may have been the
-    program itself, and a screen without its program is blank and rests.
+    If the program under test has ended (`program_fault`), the watchdog raises no fault of the desktop, because the
+    screen may be blank for that reason, or the server may have been the program itself.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Watchdog:
         return frame
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action, never twice. Raises ActionInterrupted where the connection was lost meanwhile."""
+        """Carry out one action, never twice. Raises ActionInterrupted if the connection was lost meanwhile."""
         self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # raises before anything is sent
         began_s = time.monotonic()
         if not isinstance(action, (Wait, TakeScreenshot)):
@@ -139,14 +139,14 @@ class Watchdog:
         return self._desktop.transient_frames()
 
     def close(self) -> None:
-        """End the connection, and make no other from here on. A second call does nothing."""
+        """End the connection, and make no other. A second call does nothing."""
         with self._closing:
             self._closed.set()
         self._desktop.close()
 
     @property
     def means(self) -> Means:
-        """Return how the desktop takes input, where that is known."""
+        """Return how the desktop takes input, if that is known."""
         return self._desktop.means if isinstance(self._desktop, TellsMeans) else Means()
 
     @property
@@ -174,8 +174,8 @@ class Watchdog:
         colour = self._desktop.only_colour(self._blank_s)
         if colour and not self._program_fault():
             raise ScreenBlank(
-                f"the screen of {self._desktop.server!r} has been one colour only ({colour}) for {self._blank_s:g} s: "
-                "start a program on it before the run, or wait longer with vnc_blank_seconds"
+                f"the screen of {self._desktop.server!r} has had only one colour ({colour}) for {self._blank_s:g} "
+                "s: start a program on it before the run, or wait longer with vnc_blank_seconds"
             )
 
     def _check_answers(self) -> None:
@@ -185,10 +185,10 @@ class Watchdog:
         if self._seems_frozen():
             since_s = time.monotonic() - self._unanswered[0]
             raise ScreenFrozen(
-                f"the screen of {self._desktop.server!r} is frozen: no pixel has changed for {since_s:.0f} s, in which "
-                f"{len(self._unanswered)} actions were carried out, and a fresh picture is still the same. The server "
-                "answers; whether it takes no input, as a read-only one, or the program hangs cannot be seen. If a "
-                "screen may rest that long, raise vnc_frozen_seconds"
+                f"the screen of {self._desktop.server!r} is frozen. No pixel changed for {since_s:.0f} s, "
+                f"although {len(self._unanswered)} actions were carried out. The server answers, so the program "
+                "may hang, or the server may be read-only. If the screen may stay unchanged for so long, raise "
+                "vnc_frozen_seconds"
             )
 
     def _seems_frozen(self) -> bool:
@@ -200,14 +200,14 @@ class Watchdog:
         size = frame.ref.width, frame.ref.height
         if size != self._size:
             raise DesktopError(
-                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run; the desktop "
-                f"{self._desktop.server!r} must keep its size: see that no program and no viewer changes it"
+                f"the screen's size changed from {_shown(self._size)} to {_shown(size)} during the run, but the "
+                f"desktop {self._desktop.server!r} must keep its size: no program and no viewer may change it"
             )
 
     # --- a lost connection ---
 
     def _surviving(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, which is repeated over a new connection if the first one is lost.
+        """Return the result of `work`; repeat it over a new connection if the first one is lost.
 
         While an action is in doubt, `work` is not repeated: raises ActionInterrupted.
         """
@@ -222,16 +222,16 @@ class Watchdog:
     def _interrupted(self) -> ActionInterrupted:
         action, self._in_doubt = self._in_doubt, ""
         return ActionInterrupted(
-            f"the connection was lost before the desktop had answered a {action}, and re-made; whether that took "
-            "effect is unknown: look at the screen, and repeat it if needed"
+            f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, but "
+            f"it is unknown whether the {action} took effect: look at the screen, and repeat it if needed"
         )
 
     def _remake(self, lost: ConnectionLost) -> None:
-        """Replace the lost connection by a new one. Raises ConnectionLost where that does not save the run."""
+        """Replace the lost connection by a new one. Raises ConnectionLost if the run cannot continue."""
         if self._closed.is_set():
             raise lost
         if self._remade:
-            raise type(lost)(f"{lost}; it had been lost before, and is re-made once only") from lost
+            raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._remade = True
         before, now = self._desktop, self._reconnected(lost)
         changed = self._changed(before, now)
@@ -239,7 +239,9 @@ class Watchdog:
             self._desktop = now
             if changed or self._closed.is_set():
                 now.close()
-                raise ConnectionLost(f"{lost}; it was re-made, but {changed or 'meanwhile closed'}") from lost
+                raise ConnectionLost(
+                    f"{lost}; the watchdog reconnected, but {changed or 'the run had closed the desktop'}"
+                ) from lost
 
     def _reconnected(self, lost: ConnectionLost) -> Watched:
         deadline = Deadline(self._reconnect_s)
@@ -257,16 +259,18 @@ class Watchdog:
                 raise lost
 
     def _give_up(self, lost: ConnectionLost, refused: DesktopError) -> NoReturn:
-        raise type(lost)(f"{lost}; it could not be re-made within {self._reconnect_s:g} s: {refused}") from refused
+        raise type(lost)(
+            f"{lost}; the watchdog could not reconnect within {self._reconnect_s:g} s: {refused}"
+        ) from refused
 
     def _changed(self, before: Watched, now: Watched) -> str:
-        """Return what differs from before the connection was lost; "" where a run may go on."""
+        """Return what differs from before the connection was lost; "" if the run may continue."""
         if (now.name, now.size) != (self._name, self._size):
             return (
                 f"it is another desktop: {now.name!r}, {_shown(now.size)}; it was {self._name!r}, {_shown(self._size)}"
             )
         if self._holding:
-            return "the keys or buttons that were held down are no longer"
+            return "the keys or buttons that were held down are up now"
         if not same_screen(before.last_frame().png, now.last_frame().png):
             return "it shows another screen than before"
         return ""

@@ -1,13 +1,13 @@
-"""The check of a test's code: does it surely assert something about the product after its last task?
+"""Decide whether a test surely asserts something about the product after its last task.
 
-Whether anything of the product reached the test at all is observed while the test runs (see sightings.py). Two things
-decide here. The run gives the place of the test when the task ended: the stack at that moment, with the value of each
-name. The code after that is read from the source. The lines that ran are not observed, as no means works on every
-Python at no cost to other tests: tracing collides with debuggers and coverage, and pytest's own hook for assertions
-that pass is off unless an ini option switches it on. So an assertion counts only if *every* way to a normal end of the
-test goes through one: not in an `if` without its `else`, in a loop that may be empty, behind a `return`, or where an
-`except` swallows it. It has to rest on a look (see looks.py). Calls are followed into the functions of the user's own
-files. In doubt an assertion does not count, and a judge is asked.
+The code after the task is read, not traced, because tracing disturbs debuggers and coverage. Pytest's own hook for
+assertions that pass would need an ini option. sightings.py observes whether anything of the product reached the test at
+all; this module only reads. The run gives the place of the test when the task ended: the stack at that moment, with the
+value of each name.
+
+An assertion counts only if every path to a normal end passes one. So it does not count in an `if` without `else`, in a
+loop that may be empty, after a `return`, or if an `except` swallows it. It must rest on a look (see looks.py). Calls
+are followed into the functions of the user's own files. In doubt an assertion does not count, and a judge is asked.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises"
 
 
 class Flow:
-    """A reader of the code of one function that runs from a line on.
+    """A reader of one function's code, from a line on.
 
     `inner` are the ways of the call in that line; other calls in that line do not count.
     """
@@ -174,9 +174,9 @@ class Flow:
         if if_true or if_false:
             self._scope.depend(node, before)
         if (if_false and self._fails(node.body)) or (if_true and self._fails(node.orelse)):
-            return CHECKED  # this is an assertion in other words
+            return CHECKED  # this is the same as an assertion
         if body & _GOES and other & _GOES and "next" not in body | other:
-            return body | other  # whatever was seen, the code ends without an error
+            return body | other  # the code ends without an error in any case
         return (if_seen(body, {"next"}) if if_true else body) | (if_seen(other, {"next"}) if if_false else other)
 
     def _fails(self, body: Sequence[ast.stmt], names: frozenset[str] = _FAILS) -> bool:
@@ -213,7 +213,9 @@ class Flow:
 
     def _ways_after_all_rounds(self, node: ast.For | ast.AsyncFor | ast.While, body: Ways, *, is_within: bool) -> Ways:
         if isinstance(node, ast.While):
-            ends_if_seen = proves(self._scope, node.test, truth=False)  # a loop that waits ends only if it sees that
+            ends_if_seen = proves(
+                self._scope, node.test, truth=False
+            )  # a loop that waits ends only if it sees the condition
             return CHECKED if ends_if_seen and not uses_up(node) else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
@@ -314,7 +316,7 @@ class Flow:
         return False
 
     def _called_asserts(self, call: ast.Call, method: Method) -> bool:
-        """Return whether a user's function surely asserts; one that is called again in the same way is read once."""
+        """Return whether a user's function surely asserts; the same call is read only once."""
         scope, known = self._scope.within(call, method), self._scope.sources.asserting
         key = (method.function, *scope.state())
         if key not in known:
@@ -347,7 +349,7 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
 
 
 def _expected_in(handlers: Sequence[ast.ExceptHandler]) -> dict[str, bool]:
-    """Return the names that get a text or number in an `except`: it may be just what is expected."""
+    """Return the names that get a text or number in an `except`: it may be the expected value."""
     given = [each for handler in handlers for part in handler.body for each in ast.walk(part)]
     return {
         target.id: True

@@ -1,4 +1,4 @@
-"""The statements of a test that give values to names: what each name is known for from then on."""
+"""The statements of a test that give values to names, and what is known about each name after them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
 
 
 def _assign(scope: Scope, target: ast.expr, value: ast.expr) -> None:
-    """Note the new value of a target; a tuple that is written out is taken apart."""
+    """Note the new value of a target; a literal tuple is assigned part by part."""
     match target, value:
         case ((ast.Tuple() | ast.List()), (ast.Tuple() | ast.List())) if _are_pairs(target.elts, value.elts):
             known = [(scope.rests(each), scope.tells(each), scope.resolve(each)) for each in value.elts]

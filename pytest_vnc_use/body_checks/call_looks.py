@@ -150,7 +150,7 @@ def _tells_its_arguments(scope: Scope, callee: object, name: str, owner: ast.exp
 
 
 def _is_known(scope: Scope, owner: ast.expr) -> bool:
-    """Return whether an object is older than the task, or was made since without a look: a text, a run's result."""
+    """Return whether an object is older than the task, or was made later without a look: a text, a run's result."""
     root = owner
     while isinstance(root, (ast.Attribute, ast.Subscript)):
         root = root.value

@@ -1,4 +1,4 @@
-"""The places of a test in its own code, the source of functions, and helpers for their syntax."""
+"""The places of a test in its own code, the source of functions, and functions for their syntax."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def places_now() -> tuple[Place, ...]:
 def lines_now() -> Lines:
     """Return the current lines of the calling functions in the user's own files, the innermost first.
 
-    A lambda or a comprehension counts as the place that called it, unless no function of the user did, as in a thread.
+    A lambda or a comprehension counts as the place that called it, unless no function of the user called it, as in a
+    thread.
     """
     found: list[tuple[CodeType, int]] = []
     frame: FrameType | None = sys._getframe(1)
@@ -186,7 +187,7 @@ def is_named(node: ast.AST, names: frozenset[str]) -> bool:
 
 
 def is_given_away(name: str, function: FunctionNode) -> bool:
-    """Return whether a function passes a name, or a method of it, to one that is not built in, or to an inner one."""
+    """Return whether a function passes a name, or a method of it, to an inner function or one that is not built in."""
     for node in ast.walk(function):
         within = isinstance(node, (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)) and node is not function
         if within and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node)):
@@ -275,7 +276,7 @@ def written_by(call: ast.Call) -> ast.expr | None:
 
 
 def returns_the_same(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function returns one constant, whatever it looked at."""
+    """Return whether a function returns one constant, independent of its looks."""
     last = [each for part in ast.walk(node) if isinstance(part, ast.Try) for each in part.finalbody]
     returned = [each for each in statements_in(last or node.body) if isinstance(each, ast.Return)]
     values = {each.value.value for each in returned if isinstance(each.value, ast.Constant)}

@@ -1,4 +1,4 @@
-"""The values of names in a test: objects, or known facts about them, and functions of the user."""
+"""The values of names in a test: objects, or known facts about them, and the user's functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own
 from pytest_vnc_use.body_checks.decorators import passes_on
 
 NOTHING = object()
-"""Stands for a name or a call of which nothing is known."""
+"""Stands for a name or a call whose value is unknown."""
 _PACKAGE = __name__.partition(".")[0]
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, frozenset, Enum, PurePath, ModuleType, type)
 

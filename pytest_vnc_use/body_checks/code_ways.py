@@ -1,4 +1,4 @@
-"""The ways in which a piece of code may end, and the syntax that decides on them."""
+"""The ways in which a piece of code may end, and the syntax that decides between them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Way = Literal[
     "next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"
 ]
 Ways = frozenset[Way]
-"""The normal ends of a piece of code that has asserted nothing; empty if it has none.
+"""The ways in which code can end normally without an assertion; empty if there is none.
 
-The code takes a way `if seen` only if a look decided so. If all other ways fail the test in any case, the code has
-asserted the look. `checked` is no end: the code went through an assertion that counts.
+`if seen` marks a way that depends on a look. If all other ways always fail the test, the code has asserted the look.
+`checked` is not an end: the code passed an assertion that counts.
 """
 
 ON: Ways = frozenset({"next"})
@@ -32,7 +32,7 @@ def surely(ways: Ways) -> bool:
 
 
 def if_seen(ways: Ways, but: frozenset[Way] | set[Way] = NO_WAY) -> Ways:
-    """Return the ways as those that a look decides, except the ways in `but`."""
+    """Return the ways as ways that depend on a look, except the ways in `but`."""
     return frozenset(way if way in but else _IF_SEEN.get(way, way) for way in ways)
 
 

@@ -1,8 +1,9 @@
 """The consequences of a line in a test's own code: what the code stores, returns and asserts because of it.
 
-Only source is read. A statement depends on a line if it uses a result of the line, or runs only because of it: in an
-`if` that asks for it, after a `return` that it decides, in an `except` that it may end in. A name that gets a new value
-is noticed only at the top level of a function. In doubt a statement depends.
+Only source is read. A statement depends on a line if it uses a result of the line. It also depends if it runs only
+because of the line: in an `if` that reads the result, after a `return` that the result decides, in an `except` for the
+line's error. A new value of a name is noticed only at the top level of a function. If unsure, treat the statement as
+dependent.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _ASKING = frozenset({"holds", "kind"})
 class Consequences:
     """The statements of a function that depend on `line`, if any, and on the given `names`.
 
-    With `raised` the line raised an error. With `of_verdict` it gave an unsure verdict, whose truth value raises.
+    `raised`: the line raised an error. `of_verdict`: the line returned an unsure verdict; asking for its truth raises.
     """
 
     function: FunctionNode
@@ -69,7 +70,7 @@ class Consequences:
     """True if the caller may get a result of the line; `raises` is the same for an exception."""
     raises: bool = False
     keeps: bool = False
-    """True if the result may be put where other functions find it."""
+    """True if the result may be stored where other functions can read it."""
 
     def __post_init__(self) -> None:
         nodes = [*ast.walk(self.function)]
@@ -237,10 +238,9 @@ class Consequences:
 
 
 def consequences_of(lines: Lines, *, raised: bool = False, of_verdict: bool = False) -> tuple[list[Consequences], bool]:
-    """Return what depends on a call that was made through those lines, function by function, the innermost first.
+    """Return what depends on a call through those lines, function by function, the innermost first.
 
-    The second value is whether the result may be kept where any function finds it: in an object, or as a fixture's
-    value.
+    The second value is whether the result may be stored for any function: in an object, or as a fixture's value.
     """
     found: list[Consequences] = []
     names: set[str] = set()

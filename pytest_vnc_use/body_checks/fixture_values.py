@@ -1,4 +1,4 @@
-"""The values of fixtures that carried out the task themselves: which of them rest on a look that came after it."""
+"""The values of fixtures that carried out the task themselves: which of them rest on a later look."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.body_checks.sources import Sources
 
 
 def looked_at(places: Sequence[Place], funcargs: Mapping[str, object], sources: Sources) -> frozenset[str]:
-    """Return the names of the fixtures whose value surely rests on a look that was made after the task."""
+    """Return the names of the fixtures whose value surely rests on a look after the task."""
     return frozenset(each.code.co_name for each in places if _gives_look(each, funcargs, sources))
 
 

@@ -1,7 +1,8 @@
-"""The facts about a value that hold whatever the program shows: an assertion on them says nothing about the product.
+"""Facts about a value that are true for every state of the program.
 
-A list that is written out is true, a screenshot is never empty, a call of `subprocess.run` never gives None. The facts
-about a value are a set; a name has the facts of its value (see looks.py).
+An assertion on them says nothing about the product: a literal list is true, a screenshot is never empty, a call of
+`subprocess.run` never returns None. The facts about a value are a set; a name has the facts of its value (see
+looks.py).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from pytest_vnc_use.body_checks.code_places import node_of, statements_in
 Facts = frozenset[str]
 """The facts about a value.
 
-`true`: never false. `number`: true for all numbers but one, as `find` answers. `there`: never None. `picture`: the
-bytes of a screenshot. `image`: made from a screenshot. `fixed`: of one length, as a digest. `blank`: it may
-be the empty text. `written`: one of the constants that stand there. `or 'x'`: it may be this constant.
+`true`: never false. `number`: a number, true unless it is 0. `there`: never None. `picture`: the bytes of a screenshot.
+`image`: made from a screenshot. `fixed`: of a fixed length, as a digest. `blank`: it may be the empty text. `written`:
+one of several constants in the code. `or 'x'`: it may be this constant.
 """
 NONE: Facts = frozenset()
 
@@ -111,13 +112,13 @@ def _default(node: ast.expr) -> Facts:
 
 
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
-    """Return whether an expression that is asserted as it stands is true, or false, whatever the program shows."""
+    """Return whether the assertion can never fail, or always fails."""
     is_empty = isinstance(node, (ast.Tuple, ast.List)) and not node.elts
     return bool(facts & {"true", "number", "picture"}) or is_empty or isinstance(node, (ast.Dict, ast.Set))
 
 
 def is_forgotten_call(node: ast.expr) -> bool:
-    """Return whether an expression is a method of a text, a list or a dict that is not called, judging by its name."""
+    """Return whether an expression is, by its name, a method of a text, a list or a dict that is not called."""
     return isinstance(node, ast.Attribute) and node.attr in _METHODS
 
 
@@ -127,7 +128,7 @@ def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:
 
 
 def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> bool:
-    """Return whether a comparison is true, or false, whatever the program shows."""
+    """Return whether a comparison is true, or false, in every state of the program."""
     sides = [test.left, *test.comparators]
     if len({ast.dump(side) for side in sides}) < len(sides):
         return True
@@ -145,7 +146,7 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
         return _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
     defaults = [NONE if "written" in each else each for each in facts]
     if isinstance(op, ast.Eq) and any(_default(side) & of for side, of in zip(sides, reversed(defaults), strict=True)):
-        return True  # it is what was to be found, also where nothing was found
+        return True  # the result is the searched text, even if nothing was found
     turned = _TURNED.get(type(op), type(op))()
     return _is_true_of_any_length(left, op, right, facts_in) or _is_true_of_any_length(right, turned, left, facts_in)
 
@@ -172,7 +173,7 @@ def _has_all(node: ast.expr, facts: Facts) -> bool:
 
 
 def always_true(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function returns only what is true in any case: a tuple, a text with words in it."""
+    """Return whether a function always returns something true: a tuple, a text with words in it."""
     returned = [each.value for each in statements_in(node.body) if isinstance(each, ast.Return)]
     return bool(returned) and all(
         value is not None and not isinstance(value, ast.Constant) and "true" in facts_of(value, lambda _: NONE)
@@ -188,7 +189,7 @@ def _is_true_of_any_length(
     if order is None or bound is None:
         return False
     if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(0, bound):
-        return True  # what is counted is never less
+        return True  # a count is never less
     match left:
         case ast.Call(func=ast.Name(id="len"), args=[of]):
             facts = facts_in(of)

@@ -1,4 +1,4 @@
-"""The calls of other packages that assert, which are known by their names."""
+"""The calls of other packages that assert; they are known by their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def is_known_assertion(
 ) -> bool:
     """Return whether a call asserts by its name: of pytest, unittest, numpy, pandas, playwright, or this package.
 
-    Another package's function with such a name counts only if it was found: it may be any helper that only returns.
+    Another package's function with such a name counts only if its object was found: otherwise it may only return a
+    value.
     """
     if name == "check" and len(arguments) > 1:
         return proves(scope, arguments[0]) and not isinstance(arguments[0], ast.Constant)

@@ -1,4 +1,4 @@
-"""The names of known functions and modules: which look at nothing, and which do something and return nothing useful."""
+"""The names of known functions and modules: those without a look, and those that return nothing useful."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PURE = frozenset(
     "unittest numpy pandas PIL platform logging threading asyncio inspect locale sys warnings contextlib getpass gc "
     "weakref concurrent multiprocessing shutil tempfile".split()
 )
-"""Modules whose functions return only what follows from their arguments, unless they read a file."""
+"""Modules whose functions depend only on their arguments, unless they read a file."""
 READS = ("load", "read", "open", "from", "genfrom", "memmap")
 OS_MODULES = frozenset({"os", "posix", "nt", "posixpath", "ntpath", "genericpath"})
 OS_LOOKS = frozenset(
@@ -59,4 +59,4 @@ MAY_BE_NONE = frozenset(
     "fetchone get search match fullmatch find first one_or_none scalar scalar_one_or_none getenv which poll next pop "
     "find_element query_selector getattr loads load group setdefault getbbox".split()
 )
-"""Calls of other packages that may return None; of all others it is foregone that they do not."""
+"""Calls of other packages that may return None; all others never do."""

@@ -19,7 +19,7 @@ _ITEMS = (list, tuple, set, frozenset, deque)
 
 
 def state_of(things: Mapping[str, object]) -> dict[str, object]:
-    """Return the state of those things that may change; to be compared with a later state."""
+    """Return the state of the things that may change, to compare it with a later state."""
     return {name: _held(thing, 0) for name, thing in things.items() if _may_change(thing)}
 
 

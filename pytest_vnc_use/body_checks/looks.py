@@ -1,8 +1,8 @@
-"""The expressions of a test that rest on a look at the program, as opposed to earlier knowledge or the planner's words.
+"""The expressions of a test that rest on a look at the program, not on earlier knowledge or the planner's words.
 
 `assert True`, `assert result.outcome == "done"` and `assert page.total` with a forgotten call cannot fail if the
-product is broken. An expression rests on a look if it makes a call after the task that may read the product's state,
-or asks a fixture's object that may have changed meanwhile. Only code is read here; nothing is called.
+product is broken. An expression rests on a look if it makes a call after the task that may read the product's state, or
+reads a fixture's object that may have changed meanwhile. Only code is read here; nothing is called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The known facts about the names in a piece of code, and the values of expressions, as far as they are known."""
+"""The known facts about the names in a piece of code, and the known values of expressions."""
 
 from __future__ import annotations
 
@@ -54,12 +54,18 @@ _DEEPEST = 6
 class Scope:
     """The known facts about the names in a piece of code.
 
-    `values` are the names' values when the task ended. `live` are names of objects that a look may find changed now.
-    For names that got a value since: `looks` says whether it rests on a look, `words` whether it may rest on the
-    planner's word, `things` is its object if known, `facts` are the facts that hold in any case, `parts` is the dict
-    that is written out. With `trusts_outcome` the run's own words count: it did not end as its planner said. `funcargs`
-    are the test's, for calls whose arguments cannot be told apart. `written` are the files that the test itself wrote.
-    All scopes of a test share `sources`.
+    All scopes of a test share `sources`. The other fields:
+
+    `values`: the names' values when the task ended.
+    `live`: names of objects that a look may find changed now.
+    `looks`: for names with a new value: whether it rests on a look.
+    `words`: for names with a new value: whether it may rest on the planner's word.
+    `things`: for names with a new value: its object, if known.
+    `facts`: for names with a new value: the facts that are always true.
+    `parts`: for names with a new value: its literal dict.
+    `trusts_outcome`: the run's own words count, because it did not end as its planner said.
+    `funcargs`: the test's, for calls with unclear arguments.
+    `written`: the files that the test itself wrote.
     """
 
     values: Mapping[str, object]
@@ -147,7 +153,7 @@ class Scope:
         return NOTHING
 
     def returns(self, function: FunctionType) -> object:
-        """Return the result of a user's function, if it is one thing in any case."""
+        """Return the result of a user's function, if it is always the same thing."""
         node = node_of(function.__code__)
         found: list[object] = []
         for each in statements_in(node.body) if node else ():
@@ -199,7 +205,7 @@ class Scope:
                 self.words[root.id] = True
 
     def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
-        """Note the names that get a value only if a look decides so; `before` are the facts about them until then."""
+        """Note the names that get a value only if a look decides so; `before` are the earlier facts about them."""
         self.looks.update(dict.fromkeys(_filled_in(node), True))
         for each in ast.walk(node):
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
@@ -207,7 +213,7 @@ class Scope:
                 self.looks[each.id] = "true" not in self.facts[each.id]
 
     def doubt_filled(self, node: ast.stmt) -> None:
-        """Note that a collection may hold the planner's word: what ran the task puts something into it."""
+        """Note that a collection may hold the planner's word: the code that ran the task puts something into it."""
         self.words.update(dict.fromkeys(_filled_in(node), True))
 
     def doubt(
@@ -215,8 +221,8 @@ class Scope:
     ) -> None:
         """Keep the planner's word in names to which a branch or loop may give a value.
 
-        `facts` are those before the branch. `before` is what each name told at earlier times. `tells` says that the
-        planner's word decides on the branch.
+        `facts` are those before the branch. `before` is the earlier answer of `tells` for each name. `tells` says that
+        the planner's word decides on the branch.
         """
         names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
         for name in {each.id for each in names if isinstance(each.ctx, ast.Store)}:
@@ -273,7 +279,7 @@ class Scope:
 
     @property
     def is_too_deep(self) -> bool:
-        """Return whether even the results of a function in this scope are not read."""
+        """Return whether this scope is too deep to read even the results of its functions."""
         return self.depth > _DEEPEST
 
     def tells(self, node: ast.AST) -> bool:

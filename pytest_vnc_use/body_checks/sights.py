@@ -1,4 +1,4 @@
-"""The sights of a test since its last task: what it really looked at. They decide whether a look in its code counts."""
+"""The real looks of a test since its last task. They decide whether a look in its code counts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _never(_: str) -> bool:
 
 @dataclass(frozen=True)
 class Sights:
-    """The looks of a test since its last task; with `seen` of None each look in its code is taken to have happened.
+    """The looks of a test since its last task. If `seen` is None, assume that every look in the code happened.
 
-    `has_changed`: an object that the test holds changed while a task was carried out. `is_unsure`: a judge was unsure.
+    `has_changed`: an object of the test changed while a task was carried out. `is_unsure`: a judge was unsure.
     `has_base`: the test has a data base of sqlite that others may have written.
     """
 
@@ -64,7 +64,7 @@ class Sights:
         return self.seen is None or self._has("process")
 
     def of_anything(self) -> bool:
-        """Return whether something was looked at, other than by a screenshot."""
+        """Return whether the test looked at something, other than by a screenshot."""
         return self.seen is None or any(each.kind != "desktop" or each.name != "screenshot" for each in self.seen)
 
     def _has(self, kind: str) -> bool:

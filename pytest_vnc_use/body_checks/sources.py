@@ -1,4 +1,4 @@
-"""What the reading of one test finds out as a whole: its looks, the calls that were read, and how much was read."""
+"""The results of reading one test: its looks, the calls that were read, and the amount of code that was read."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from pytest_vnc_use.body_checks.sights import Sights
 
 MOST_READ = 50_000
-"""The number of expressions that are read of one test; more of them leave it in doubt."""
+"""The most expressions of one test that are read; with more the test is in doubt."""
 
 
 @dataclass
 class Sources:
-    """The sources that a piece of code looks at, judging by names.
+    """The sources that a piece of code reads, by their names.
 
-    `desktop`: the fixtures of this package. `connection`: one that may have been made long ago. `files`: their paths.
-    `sights` says which looks happened. `asserting` are calls that were read, and whether they assert; `read` counts
-    the expressions.
+    `desktop`: the fixtures of this package. `connection`: one that may be older than the test. `files`: their paths.
+    `sights` says which looks happened. `asserting` are calls that were read, and whether they assert; `read` counts the
+    expressions.
     """
 
     desktop: bool = False
@@ -35,7 +35,7 @@ class Sources:
 
 
 class TooMuchToRead(Exception):
-    """The code of a test is too long to be read in about a second."""
+    """The error that the code of a test is too long to be read in about a second."""
 
 
 class Known(dict[str, Any]):

@@ -1,4 +1,4 @@
-"""The check of one expression: does its truth say something about the product, or is it foregone?"""
+"""The check of one expression: does its truth say something about the product, or is it always the same?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PARTS = frozenset({"items", "keys", "values"})
 
 
 def proves(scope: Scope, test: ast.expr, *, truth: bool = True) -> bool:
-    """Return whether it says something about the product that an expression is true; or false, where `truth` is."""
+    """Return whether the expression proves something about the product if its value is `truth`."""
     match test:
         case ast.UnaryOp(op=ast.Not()):
             return proves(scope, test.operand, truth=not truth)
@@ -39,7 +39,7 @@ def _shows(scope: Scope, test: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
             return has_items(scope, items.generators[0].iter) and scope.rests(test)
     method = own_method(scope.resolve(test.func)) if isinstance(test, ast.Call) else None
-    makes_generator = method is not None and is_generator(method.function)  # which is true whatever it yields
+    makes_generator = method is not None and is_generator(method.function)  # a generator is always true
     if makes_generator or has_foregone_truth(test, scope.facts_in(test)):
         return False
     if isinstance(test, (ast.Name, ast.Attribute)):

@@ -1,4 +1,4 @@
-"""The check of whole functions of a test: its body, its fixtures, and what was running when the task ended."""
+"""The check of whole functions of a test: its body, its fixtures, and those that ran when the task ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The expressions of a test that rest on the planner's word: on a run's result, or on what is made of one.
+"""The expressions of a test that rest on the planner's word: on a run's result, or on a value made from one.
 
-What rests on the planner's word and on a look at once is in doubt: nobody knows which of them an assertion is about. A
-file that the test itself wrote says no more than the test does, so it is treated in the same way.
+A value that mixes the planner's word with a look is in doubt: an assertion on it may test either. A file that the test
+itself wrote says no more than the test, so it counts as in doubt too.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ ABOUT = {
 }
 """Help texts that differ from those of pytest's options."""
 ABOUT_ANSWERS = {
-    "server": f"{ABOUT['server']} (where the run was, or else VNC_USE_SERVER)",
-    "planner": "who decides what to do from now on (who did so far, where the run folder can say who that was)",
+    "server": f"{ABOUT['server']} (default: the run's own, or else VNC_USE_SERVER)",
+    "planner": "who decides what to do from now on (default: the run's own planner)",
 }
 RUN_OPTIONS = {
     "--planner": "planner",
@@ -92,7 +92,7 @@ RUN_OPTIONS = {
     "--step-limit": "steps",
     "--seconds": "seconds",
 }
-"""Options of `run` and `mcp` only: approve, deny and resume use the settings that the run was started with."""
+"""Options of `run` and `mcp` only: approve, deny and resume use the settings with which the run was started."""
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
 DOCTOR_OPTIONS = {
     "--vnc": "server",
@@ -104,7 +104,7 @@ DOCTOR_OPTIONS = {
 }
 ABOUT_DOCTOR = {
     "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
-    "planner": "who decides what to do: gemini; with it, or with --model, it fails that there is no key",
+    "planner": "who decides what to do: gemini; with it, or with --model, a missing key is a failure",
     "model": "the model to look for",
 }
 DOCTOR_FAILED, USAGE, CTRL_C, CLOSED_PIPE = 1, 2, 130, 141
@@ -114,15 +114,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal of few letters must not end a command in the middle
+            stream.reconfigure(errors="replace")  # a terminal with few characters must not end a command in the middle
     try:
         try:
             return _carried_out(argv)
         finally:
             if sys.stdout and not sys.stdout.closed:
                 sys.stdout.flush()
-    except BrokenPipeError:  # who reads, such as `head`, has read enough; nothing can be told any more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it at its end
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe; nothing more can be printed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes stdout at its end
         return CLOSED_PIPE
 
 
@@ -147,17 +147,17 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     for name, command, about in (
-        ("approve", _approve, "carry out the action that a run waits with, and go on"),
-        ("deny", _deny, "refuse the action that a run waits with"),
-        ("resume", _resume, "go on with an interrupted or killed run from its last step"),
+        ("approve", _approve, "carry out the action for which a run waits, and continue"),
+        ("deny", _deny, "refuse the action for which a run waits"),
+        ("resume", _resume, "continue an interrupted or killed run from its last step"),
     ):
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
         _add_options(answer, {**PLACE_OPTIONS, "--planner": "planner"}, ABOUT_ANSWERS, needs_server=False)
         _add_secret(answer)
-        _add_trust(answer, "go on with a run that you did not make on this machine, as its folder says")
+        _add_trust(answer, "continue a run that, by its folder, you did not make on this machine")
         if name != "resume":
-            answer.add_argument("--step", type=int, help="answer only if it is this step that the run waits with")
+            answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
         answer.set_defaults(command=command)
     _add_reenact(commands)
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
@@ -179,7 +179,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument(
         "--wait-for-approval",
         action="store_true",
-        help="where no terminal is there to ask at, let the run wait for `cua-vnc approve` instead of denying",
+        help="without a terminal to ask at, let the run wait for `cua-vnc approve` instead of denying",
     )
     _add_options(run, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
     _add_secret(run)
@@ -226,14 +226,14 @@ def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "reenact",
         help=about,
         description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is quiet, up to the first that "
-        "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they did "
-        "what they did then. What failed then is left out. Secrets, <secret:NAME> in the trace, come from the "
-        "environment: those of a run that you made here, and those that --secret names.",
+        "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they had "
+        "the same effect. Actions that failed in the earlier run are left out. Secrets, <secret:NAME> in the trace, "
+        "come from the environment: those of a run that you made here, and those that --secret names.",
     )
     reenact.add_argument("execution", metavar="RUN", help="a run folder, or an action trace (execution.json)")
     _add_options(reenact, {**PLACE_OPTIONS, **REENACT_OPTIONS}, needs_server=not _server_from_outside())
     _add_secret(reenact)
-    _add_trust(reenact, "type whatever variable of the environment the trace names, wherever it came from")
+    _add_trust(reenact, "type every environment variable that the trace names, also of a trace from elsewhere")
     reenact.set_defaults(command=_reenact)
 
 
@@ -242,7 +242,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "doctor",
         help="say what works here and what does not",
         description="Say what works here (ok), what is missing (--) with the command that installs it, and what was "
-        "asked for and does not work (FAIL). Exit code 1 where a line says FAIL, else 0; 2 for wrong usage.",
+        "asked for and does not work (FAIL). Exit code 1 if a line says FAIL, else 0; 2 for wrong usage.",
     )
     doctor.add_argument("--no-typing", action="store_true", help="press no key on a given desktop")
     _add_options(doctor, DOCTOR_OPTIONS, ABOUT_DOCTOR, needs_server=False)
@@ -301,7 +301,7 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
-    """Go on with a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
+    """Continue a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
     trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
@@ -340,7 +340,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
 
 
 def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
-    """Return the environment variables that a trace may have typed: by default the secrets of the user's own run."""
+    """Return the environment variables that a trace may type: by default the secrets of the user's own run."""
     if arguments.trust:
         return VARIABLES
     own = {name: VARIABLES.get(name, "") for name in execution.own_secrets}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
-_NO_XTERM = "not tried: it needs xterm (apt-get install xterm), which your own program need not have"
+_NO_XTERM = "not checked: this needs xterm (apt-get install xterm); your own program does not need it"
 
 
 def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) ->
     from pytest_vnc_use.desktops.kinds.local import check_linux
 
     try:
-        check_linux(option, "for which its programs are made")
+        check_linux(option, "because its programs are made for it")
         yield Finding("ok", about, f"{found()}, for --vnc-server={option}")
     except VncUseError as exc:
         yield _missing(about, str(exc), asked=asked)
@@ -137,7 +137,7 @@ def _window_manager() -> Iterator[Finding]:
     if found:
         yield Finding("ok", "window manager", found)
     else:
-        yield _missing("window manager", f"none, windows have no frames: apt-get install {WINDOW_MANAGER[0]}")
+        yield _missing("window manager", f"none, so windows have no frames: apt-get install {WINDOW_MANAGER[0]}")
 
 
 def _qt() -> str:
@@ -154,7 +154,7 @@ def _qt() -> str:
             f"PySide6 {pyside.__version__} lacks its platform vnc, {plugin}: reinstall PySide6-Essentials"
         )
     reason = why_not_closable()
-    reach = f"which everybody reaches: no network namespace, {reason}" if reason else "which only this user reaches"
+    reach = f"which everybody can reach: no network namespace, {reason}" if reason else "which only this user reaches"
     return f"PySide6 {pyside.__version__} with its platform vnc, {reach}"
 
 
@@ -174,7 +174,7 @@ def _container_engine(wanted: str) -> str:
     try:
         return f"{Deadline(LIMIT_S).call(partial(find_engine, wanted)).name} answers"
     except DeadlineExceeded as exc:
-        raise DesktopError(f"no engine has answered within {LIMIT_S:g} s: restart it") from exc
+        raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
 
 
 # --- a given desktop -------------------------------------------------------------------------------------------------
@@ -201,21 +201,21 @@ def _given(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
-        tried = Finding("--", "typing", "not tried: --no-typing")
+        tried = Finding("--", "typing", "not checked: --no-typing")
         if typing:
             tried = check_typing(controller, server, wire.tunnel)
         yield Finding(tried.word, tried.about, f"{tried.said}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
-    """Yield nothing if the server did not get so far."""
+    """Yield nothing if the server did not get that far."""
     if not facts.security_types:
         return
     offered = ", ".join(facts.security_types)
     offered += f"; VeNCrypt has {', '.join(facts.subtypes)}" if facts.subtypes else ""
     told = f"offers {offered}; {'used' if opened else 'chosen'} here: {facts.security_used}"
     if facts.security_used in ("", "VeNCrypt"):
-        yield Finding("FAIL", "security", f"offers {offered}; none of it fits")
+        yield Finding("FAIL", "security", f"offers {offered}; this client can use none of them")
     elif exposure:
         yield Finding("--", "security", f"{told}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
     elif opened:
@@ -256,7 +256,7 @@ def _own_desktop(server: str) -> Iterator[Finding]:
 def _model(settings: Settings) -> Iterator[Finding]:
     yield from (Finding("--", "model", line) for line in assembly.fallbacks_in_words(settings.base_url))
     if settings.planner not in ("", "gemini"):
-        yield Finding("--", "model", f"whether --planner={settings.planner} answers is not asked here, only Gemini is")
+        yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return
     names = [name for name in assembly.api_keys() if name in assembly.GEMINI_KEY_VARIABLES]
     if not names:
@@ -269,6 +269,6 @@ def _model(settings: Settings) -> Iterator[Finding]:
     model = settings.model or assembly.MODELS["gemini"]
     described = describe_model(Endpoint(found_key(None), found_url(None)), model, timeout_s=LIMIT_S)
     if (actions := described.get("supported_actions")) and "generateContent" not in actions:
-        yield Finding("FAIL", "model", f"{model!r} generates no content; give --model one that does")
+        yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
     else:
-        yield Finding("ok", "model", f"the key in {names[0]} works, and {model!r} is there for it")
+        yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")

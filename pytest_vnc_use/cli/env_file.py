@@ -9,9 +9,9 @@ from pytest_vnc_use.settings.env_file import VARIABLE, use_env_file
 
 
 def use_env_file_of_ini() -> None:
-    """Take those of the file that pytest would read in this folder, if the environment names none.
+    """Load the variables of the file that `vnc_env_file` names in this folder's ini file.
 
-    Raises SettingsError.
+    VNC_USE_ENV_FILE comes first: if it names a file, this does nothing. Raises SettingsError.
     """
     from pytest_vnc_use.cli.init.ini_files import IniFile  # which imports the checks of the doctor
 

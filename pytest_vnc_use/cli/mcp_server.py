@@ -3,7 +3,7 @@
 It runs tasks and tests, one at a time, and reads run folders. If an action needs a person's yes, the run waits as it
 does for `cua-vnc approve`, and the client's user is asked by elicitation. In protocols before 2026-07-28 that is a
 request within the call. Since then it is a result that holds the question, after which the client calls again with the
-answer. Decline, cancel, silence, or a client that can ask nobody mean no.
+answer. Decline, cancel, silence, or a client that cannot ask mean no.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.run_summary import RunLine, RunSummary, line_of, summary_of
+from pytest_vnc_use.runs.run_summary import RunEntry, RunSummary, line_of, summary_of
 from pytest_vnc_use.runs.transcript import line, plain, step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import TIMING, Settings
@@ -61,7 +61,7 @@ _ENDED_WITHIN_S = 1.5
 """The time that the end of the process waits for its work; clients kill it after two seconds."""
 _ASKS_BY_RESULT = "2026-07-28"
 _STATE_KEPT_S = 86400.0
-"""The time for which the state that a client brings back is accepted; a late answer is a no, not an error."""
+"""The time for which the state that a client returns is accepted; a late answer is a no, not an error."""
 _QUESTION = "confirmation"
 _ANSWER_SCHEMA = {
     "type": "object",
@@ -95,7 +95,7 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 
 
 def _can_ask(ctx: AnyContext) -> bool:
-    """Return whether the client shows forms to its user; a bare `elicitation: {}` means that too."""
+    """Return whether the client can show forms; an empty `elicitation` means yes."""
     asks = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
     return asks is not None and (asks.form is not None or asks.url is None)
 
@@ -132,7 +132,7 @@ def _says_yes(answer: object) -> bool:
 class Watch:
     """An observer that reports each step to the client.
 
-    Once stopped, it breaks the run off at its next turn or step.
+    After `stop`, it ends the run at its next turn or step.
     """
 
     def __init__(self, ctx: AnyContext) -> None:
@@ -141,7 +141,7 @@ class Watch:
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """Break the run off at its next turn or step."""
+        """End the run at its next turn or step."""
         self._stopped.set()
 
     def observe(self, event: RunEvent) -> None:
@@ -250,7 +250,7 @@ class Tools:
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
     def _answered(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
-        """Return how to go on with the run whose question this call answers."""
+        """Return how to continue the run whose question this call answers."""
         run_id, step, asked_at = json.loads(ctx.request_state or "[]")
         in_time = time.time() - asked_at <= self._answer_within_s
         return partial(_go_on, run_id, step, in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION)))
@@ -281,7 +281,7 @@ class Tools:
             hidden: SuiteResult = self._redactor.hide_in(result)
             return hidden
 
-    def list_runs(self, limit: int = 20) -> list[RunLine]:
+    def list_runs(self, limit: int = 20) -> list[RunEntry]:
         """List the newest runs, newest first: id, outcome, task, and the test that made it."""
         found = self._runs_dir.glob("*/trace.jsonl")
         newest = sorted((file.parent for file in found), key=lambda path: path.name, reverse=True)
@@ -366,7 +366,7 @@ def serve(
 
 
 def _leave(desk: Desk, code: int) -> None:
-    """End the process at a signal; by itself it would wait for the thread that reads stdin, which nothing wakes."""
+    """End the process at a signal; otherwise it would wait for the thread that reads stdin, which nothing wakes."""
     desk.close()
     os._exit(code)
 

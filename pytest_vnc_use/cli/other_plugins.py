@@ -1,4 +1,4 @@
-"""Plugins of pytest that come along with this one's libraries, and cost a session time."""
+"""Plugins of pytest that come with this one's libraries, and cost a session time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs eve
 
 
 def langsmith_in(folder: Path) -> tuple[bool, str]:
-    """Return whether pytest does without langsmith's plugin in a folder, and a sentence about that.
+    """Return whether pytest runs here without langsmith's plugin, with a sentence for the user.
 
     Raises SettingsError if the file with pytest's options is broken.
     """

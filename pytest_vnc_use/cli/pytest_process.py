@@ -1,4 +1,4 @@
-"""A test suite in a process of its own: pytest, started and stopped from outside, and its JUnit report."""
+"""A test suite in its own process: pytest, started and stopped from outside, and its JUnit report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import argument
 
 _STOPPED_WITHIN_S = 10.0
-"""The time that pytest may take, once interrupted, to end its fixtures and their desktops."""
+"""The time that an interrupted pytest may take to end its fixtures and their desktops."""
 
 _TOLD = (0, 1, 5)
 """The exit codes of pytest after which its report is complete: all passed, some failed, there were no tests."""

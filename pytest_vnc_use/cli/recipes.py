@@ -1,4 +1,4 @@
-"""The recipe of the docs that fits a VNC server, told by what the server says about itself."""
+"""The recipe of the docs for a VNC server, recognised by what the server says about itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recipe_of(address: str, facts: ServerFacts) -> Finding:
 
 
 def _recognise(facts: ServerFacts) -> tuple[str, str]:
-    """Return the recipe's heading and the reason; both are "" for a server that is not known."""
+    """Return the recipe's heading and the reason; both are "" for an unknown server."""
     if facts.version == _APPLE_VERSION:
         return "macOS", f"RFB {_APPLE_VERSION}"
     if facts.name.startswith("QEMU"):

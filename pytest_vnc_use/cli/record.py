@@ -29,14 +29,14 @@ ABOUT = {
 }
 DESCRIPTION = """\
 Connect to a VNC desktop and let you do the task there, in any VNC viewer, through the address that is printed. When
-you close the viewer, or press Ctrl-C, a test is written, with a recording that replays what you did without a model.
+you close the viewer, or press Ctrl-C, a test is written, with a recording that replays your actions without a model.
 
-Typing is folded into text, presses and moves into clicks and drags, and each begins once the screen is at rest, so work
-at an easy pace. The pointer is moved on the desktop by what you do with it, and once it has rested somewhere for half a
-second; that is recorded only where you go on with what it made appear. The clipboard is not shared.
+Keys become text; presses and moves become clicks and drags. Each action begins once the screen is at rest, so work
+slowly. Your actions move the pointer on the desktop; it also moves once it has rested in a place for half a second.
+Such a rest is recorded only if you use what it made appear. The clipboard is not shared.
 """
 EXIT_CODES = """\
-exit code: 0 where a test was written, 1 where nothing was done, 2 for wrong usage, 9 where the desktop could not be
+exit code: 0 if a test was written, 1 if nothing was done, 2 for wrong usage, 9 if the desktop could not be
 used, 130 for Ctrl-C pressed twice
 """
 NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
@@ -51,21 +51,21 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], add_optio
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    record.add_argument("--task", required=True, help="what you are going to do, as a sentence")
+    record.add_argument("--task", required=True, help="the task that you will do, as a sentence")
     record.add_argument("--out", required=True, metavar="TEST.py", help="the test to write; it must not exist")
     record.add_argument(
         "--expect",
         action="append",
         default=[],
         metavar="CLAIM",
-        help="what the screen shows at the end; repeatable, asked for at a terminal where it is left out",
+        help="what the screen shows at the end; repeatable; without it you are asked at the terminal",
     )
     record.add_argument(
         "--secret",
         action="append",
         default=[],
         metavar="NAME",
-        help="environment variable whose value you are going to type: only its name is written; repeatable",
+        help="environment variable whose value you will type: only its name is written; repeatable",
     )
     record.add_argument(
         "--listen",

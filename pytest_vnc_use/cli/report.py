@@ -51,7 +51,7 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.merge and not arguments.folder:
         raise SettingsError("--merge needs -o FOLDER: the pages go there")
     if arguments.markdown and (arguments.merge or arguments.one_file):
-        raise SettingsError("--markdown writes text: it goes neither with --merge nor with --one-file")
+        raise SettingsError("--markdown cannot be combined with --merge or --one-file")
     paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
@@ -68,7 +68,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _named(path: Path) -> Path:
-    """Return the path, by its full name where its last part is none."""
+    """Return the path; resolve it if its last part is no name (`.`, `..`)."""
     return path if path.name not in ("", "..") else path.resolve()
 
 

@@ -13,8 +13,8 @@ from pytest_vnc_use.report.results import SessionResults
 
 _FILE = "vnc-results.json"
 EXIT_CODES = """\
-exit code: 0 where every test is there once and none failed, 1 where one failed, is in two jobs, a job has no
-results, or pytest could not collect a module, was interrupted or failed otherwise in a job, 2 for wrong usage
+exit code: 0 if every test is there once and none failed; 1 if a test failed or is in two jobs, if a job has no
+results, or if pytest could not collect a module, was interrupted or failed otherwise in a job; 2 for wrong usage
 """
 
 
@@ -76,7 +76,7 @@ def _count(text: str) -> int:
 
 
 def _read(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
-    """Return the results at each path, by the path, and what is wrong with the others."""
+    """Return the results at each path, by the path, and the errors of the others."""
     from pytest_vnc_use.report.page.finding import results_files
     from pytest_vnc_use.report.results import read_results
 

@@ -48,7 +48,7 @@ class TerminalApprover:
 
 
 class StepPrinter:
-    """An observer that prints each step when it is finished; on a terminal a line below says where the run is.
+    """An observer that prints each step when it is finished; on a terminal a line below shows the run's state.
 
     The line shows neither the run's own `secrets` nor those that `settings` name.
     """

@@ -1,4 +1,4 @@
-"""The typing that `cua-vnc doctor` tries: a letter in a given desktop, which it takes back; two lines in its own."""
+"""The typing check of `cua-vnc doctor`: one letter in a given desktop, taken back; two lines in its own desktop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 """The longest wait for a server, an engine or the model's service."""
 LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
-"""A text with every key of a US keyboard that makes a sign, most of them with shift."""
+"""A text with every key of a US keyboard that makes a character, most of them with shift."""
 LETTER = "w"
 """The letter that is typed and taken back; as a command it does no harm in vi, less or a shell."""
 BEYOND = "é Ω Ж 日 😀"
@@ -43,7 +43,7 @@ def check_typing(controller: VNCController, server: str, tunnel: str) -> Finding
     try:
         held = lease([server], "cua-vnc doctor", timeout_s=0.0, tunnel=tunnel)
     except DesktopRefused as exc:
-        return Finding("--", "typing", f"not tried, the desktop is in use: {exc}")
+        return Finding("--", "typing", f"not checked, the desktop is in use: {exc}")
     try:
         return _letter_there_and_back(controller)
     finally:
@@ -54,33 +54,36 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
     """Type a letter and take it back. Do the same with a pasted character if characters without a key are pasted."""
     before = _at_rest(controller)
     if len(before) > _FRAMES_AT_REST:
-        return Finding("--", "typing", "not tried: the screen moves by itself, which would hide what a letter does")
+        return Finding(
+            "--", "typing", ("not checked: the screen moves by itself, which would hide the effect of a letter")
+        )
     controller.perform(TypeText(LETTER))
     if all(png in before for png in _glances(controller, _SHOWS_S)):
         return _no_letter(controller, before)
     if not _is_taken_back(controller, before):
         return Finding(
-            "FAIL", "typing", f"{LETTER!r} changed the screen, BackSpace did not undo it: focus an empty text field"
+            "FAIL", "typing", f"{LETTER!r} changed the screen, but BackSpace did not undo it: focus an empty text field"
         )
     if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
     which = ", which one the desktop's keyboard layout decides," if controller.quirks.text == "ascii" else ""
-    return Finding("ok", "typing", f"a letter showed{which} and was taken back")
+    return Finding("ok", "typing", f"typing a letter works{which}")
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
-    """Return a finding for a letter that did not show: does a pasted character arrive nevertheless?"""
+    """Return a finding for a letter that did not show; check whether pasting works."""
     if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
         return Finding(
             "FAIL",
             "typing",
-            f"the key {LETTER!r} changed nothing, and {BEYOND[0]!r} was pasted: the desktop's keyboard layout has no "
-            "Latin letters, give -o vnc_typing=clipboard or set another layout",
+            f"the key {LETTER!r} had no effect, but pasting {BEYOND[0]!r} worked. The keyboard layout has no "
+            "Latin letters: set vnc_typing=clipboard or another layout",
         )
     return Finding(
         "--",
         "typing",
-        "nothing changed: focus a text field to check typing (a read-only server too takes no keys, and never says so)",
+        "typing changed nothing: focus a text field to check typing (a read-only server drops keys too, without "
+        "an error)",
     )
 
 
@@ -88,17 +91,19 @@ def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Findin
     try:
         controller.perform(TypeText(BEYOND[0]))
     except ActionError as exc:
-        return Finding("--", "typing", f"a letter showed and was taken back, {BEYOND[0]!r} was not taken: {exc}")
+        return Finding("--", "typing", f"typing a letter works; pasting {BEYOND[0]!r} failed: {exc}")
     shown = any(png not in before for png in _glances(controller, _SHOWS_S))
     if shown and _is_taken_back(controller, before):
-        return Finding("ok", "typing", f"a letter and {BEYOND[0]!r}, pasted, showed and were taken back")
-    return Finding("--", "typing", f"a letter showed and was taken back, {BEYOND[0]!r}, pasted, was not")
+        return Finding("ok", "typing", f"typing a letter and pasting {BEYOND[0]!r} work")
+    return Finding(
+        "--", "typing", (f"typing a letter works; pasting {BEYOND[0]!r} had no effect, or BackSpace did not undo it")
+    )
 
 
 def _at_rest(controller: VNCController) -> set[bytes]:
     """Return the frames, as PNG, that show while nothing is done; stop at one more than a caret makes.
 
-    The pointer is moved first: TigerVNC draws it into the screen until the client moves it from where it was.
+    The pointer is moved first: TigerVNC draws it into the screen until the client moves it.
     """
     width, height = controller.size
     for x in (width // 2, width // 2 - 1):
@@ -118,7 +123,7 @@ def _is_taken_back(controller: Controller, before: set[bytes]) -> bool:
 
 
 def _glances(controller: Controller, seconds: float) -> Iterator[bytes]:
-    """Yield the screen as PNG, again and again for so many seconds."""
+    """Yield the screen as PNG, again and again for that many seconds."""
     deadline = Deadline(seconds)
     while deadline.remaining_s:
         yield controller.frame().png
@@ -134,6 +139,6 @@ def check_lines(desktop: Desktop) -> Finding:
         controller.perform(TypeText(f"{LINE}\n{BEYOND}", press_enter=True))
         arrived = desktop.run(_TELLS_THE_LINES, timeout_s=LIMIT_S).stdout
     if arrived == f"{LINE}\n{BEYOND}\n":
-        said = f"{len(LINE)} signs arrived in xterm as they were typed, {BEYOND!r} by the clipboard"
+        said = f"typing {len(LINE)} characters and pasting {BEYOND!r} works in xterm"
         return Finding("ok", "typing", f"{said}; {controller.quirks}")
-    return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, arrived in xterm {arrived!r}")
+    return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, but xterm got {arrived!r}")

@@ -2,8 +2,8 @@
 
 The estimate of a call comes from its text and pictures, and from the largest call so far; it counts nothing as cached.
 A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session
-exceeds its limit at most by one call per process, if an answer is longer than estimated. A call that nobody counted,
-such as a request that was given up, counts as estimated, because it may have been billed.
+exceeds its limit by at most one call per process, if an answer is longer than estimated. A call without a count, such
+as an abandoned request, counts as estimated, because it may have been billed.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Most:
         more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
         whose = "session" if self.of.endswith("max-") else "test"
         return (
-            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
-            f"asked any more. {self.of}{name} sets the limit"
+            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; no more calls "
+            f"of the model. {self.of}{name} sets the limit"
         )
 
 
@@ -62,8 +62,8 @@ class Most:
 class Spent:
     """The use so far: counts of services, and estimates for uncounted calls.
 
-    `dollars` sums the calls with a known price; `unpriced` are the models of the others. `usage` is the services'
-    count. `uncounted` is the number of calls without such a count, and `reckoned` is their estimate; `tokens` and
+    `dollars` is the sum of the calls with a known price; `unpriced` are the models of the others. `usage` is the
+    services' count. `uncounted` calls have no count from the service; `reckoned` is their estimate. `tokens` and
     `dollars` include it.
     """
 

@@ -21,7 +21,7 @@ LOCK_S = 30.0
 _PREFIX = "vnc-use-session-"
 _OWNER = "owner.lock"
 _STARTING_S = 60.0
-"""The session of a younger folder may not have locked it yet."""
+"""The time after which the session of a new folder must have locked it."""
 
 
 @dataclass(frozen=True)

@@ -67,9 +67,9 @@ class Prices:
         """Raise SettingsError if the model's price is unknown, so that a dollar limit cannot be kept."""
         if self.of(model) is None:
             raise SettingsError(
-                f"a limit in dollars needs the price of the model {model!r}, which is not known: give it in a file, "
-                f'-o vnc_prices=prices.toml, as [[price]] models = ["{model}"] with input and output in dollars for a '
-                "million tokens; or set a limit in tokens"
+                f"the price of the model {model!r} is unknown, so a limit in dollars cannot be checked. Put the "
+                f'price into a file (-o vnc_prices=prices.toml): [[price]] models = ["{model}"], with input and '
+                "output in dollars for a million tokens. Or set a limit in tokens"
             )
 
 
@@ -97,8 +97,8 @@ def _rows(text: str, path: str) -> list[Price]:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
-    except (ValueError, RecursionError) as exc:  # also a number of too many digits
-        raise SettingsError(f"vnc_prices={path!r} is no TOML: {exc}") from exc
+    except (ValueError, RecursionError) as exc:  # also for a number with too many digits
+        raise SettingsError(f"vnc_prices={path!r} must be TOML: {exc}") from exc
 
 
 def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.demonstrate.proposal import test_source
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.demonstrated import PERSON, Shown
+from pytest_vnc_use.recordings.demonstrated import PERSON, DemonstratedTask
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.gates import box_of
 from pytest_vnc_use.recordings.store import Key, save
@@ -47,7 +47,7 @@ class CodegenRequest:
         return Key(self.out, f"{self.out.name}::{self.test}", (), tuple(sorted(self.secrets)))
 
     def check(self) -> None:
-        """Raise SettingsError where the request is not clear, or a file would be overwritten."""
+        """Raise SettingsError if the request is not clear, or a file would be overwritten."""
         if not self.task.strip():
             raise SettingsError(f"--task must be a sentence, got {self.task!r}")
         if not all(claim.strip() for claim in self.expect):
@@ -56,14 +56,14 @@ class CodegenRequest:
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
         if not os.access(self.out.parent, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r}: {str(self.out.parent)!r} is no folder that can be written to"
+                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(self.out.parent)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
-                raise SettingsError(f"{str(path)!r} exists and is not written over: give another --out, or remove it")
+                raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
-def write(wanted: CodegenRequest, shown: Shown) -> None:
+def write(wanted: CodegenRequest, shown: DemonstratedTask) -> None:
     """Write the test and its recording; `shown` has at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(shown.steps[0].screen, shown.end)
     claims = wanted.expect or (f"the screen shows that this is done: {wanted.task}",)
@@ -76,7 +76,7 @@ def write(wanted: CodegenRequest, shown: Shown) -> None:
 
 
 def what_changed(start: Screen, end: Screen) -> Region | None:
-    """Return the region that differs between start and end; None where nothing does.
+    """Return the region that differs between start and end; None if nothing does.
 
     Parts that move by themselves do not count.
     """
@@ -84,7 +84,9 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
     return box_of(differs) if differs.any() else None
 
 
-def _recording(wanted: CodegenRequest, shown: Shown, claims: Sequence[str], changed: Region | None) -> Recording:
+def _recording(
+    wanted: CodegenRequest, shown: DemonstratedTask, claims: Sequence[str], changed: Region | None
+) -> Recording:
     reason = (
         "this was said of it when it was shown" if wanted.expect else "proposed when it was shown, judged by nobody"
     )

@@ -15,7 +15,7 @@ from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.loop.targets import ElementsOf, nothing_told
-from pytest_vnc_use.recordings.demonstrated import Shown
+from pytest_vnc_use.recordings.demonstrated import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
@@ -34,10 +34,10 @@ So nothing is done or printed after the limit.
 
 @dataclass(frozen=True)
 class ShownTasks:
-    """A `Show` (see recordings/demonstrated.py): it has a person do a test's tasks, each on its run's connection.
+    """A `Show` (see recordings/demonstrated.py): a person does a test's tasks, each on its run's connection.
 
-    `secrets` are those that the test declares; `password` is the desktop's. `elements_of` asks what an action will act
-    on.
+    `secrets` are those that the test declares; `password` is the desktop's. `elements_of` finds the elements of an
+    action.
     """
 
     settings: Settings
@@ -46,12 +46,12 @@ class ShownTasks:
     say: Say
     elements_of: ElementsOf = nothing_told
 
-    def __call__(self, task: str, controller: Controller, limit_s: float) -> Shown:
+    def __call__(self, task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
         desktop, deadline = assembly.vnc_behind(controller), Deadline(limit_s)
 
         def say(line: str) -> None:
-            if deadline.remaining_s:  # later the run has gone on, and others write to the terminal
+            if deadline.remaining_s:  # later the run continues, and others write to the terminal
                 self.say(line)
 
         showing = Showing(
@@ -71,15 +71,17 @@ class ShownTasks:
 def demonstrate(
     wanted: CodegenRequest, settings: Settings, listen: str, say: Say, ask: Callable[[], Sequence[str]]
 ) -> bool:
-    """Have a person do a task in a viewer that connects to `listen`, and write the test.
+    """Let a person do a task in a viewer that connects to `listen`, and write the test.
 
-    Return False where nothing was done. `ask` asks for claims where `wanted` has none. Raises SettingsError,
-    DesktopError, RunFolderError.
+    Return False if nothing was done. `ask` asks for claims if `wanted` has none. Raises SettingsError, DesktopError,
+    RunFolderError.
     """
     wanted.check()
     redactor = Redactor({name: VARIABLES.get(name, "") for name in wanted.secrets})
     if redactor.hide(settings.app) != settings.app:
-        raise SettingsError("--app holds a secret, which the test would contain: let the program read it elsewhere")
+        raise SettingsError(
+            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
+        )
     shown = _shown(settings, redactor, listen, say, secrets=bool(wanted.secrets))
     if not shown.steps:
         say("nothing was done, so nothing is written")
@@ -92,7 +94,7 @@ def demonstrate(
     return True
 
 
-def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> Shown:
+def _shown(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> DemonstratedTask:
     """Return a person's demonstration on the desktop that the settings name."""
     asked_for = assembly.given_password(settings)
     desktop = assembly.lease_desktop(settings, "cua-vnc record")
@@ -128,7 +130,7 @@ def _ends(session: ViewerSession) -> Iterator[None]:
 
 def _tell(wanted: CodegenRequest, settings: Settings, say: Say) -> None:
     if not wanted.expect:
-        say("no claim was given: the one that is proposed holds where the screen ends as it did now; say it better")
+        say("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
     say(f"wrote {wanted.out} and {wanted.key.path}, with its pictures")
     default, (width, height) = Settings(), settings.screen_size
     shown = {

@@ -1,7 +1,7 @@
 """A person's pointer and keyboard events, combined into actions.
 
-Each event gives at once the actions for the desktop, and whether a new recorded action begins with them: then look at
-the screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
+Each event yields actions for the desktop at once. It also says whether a new recorded action begins; then look at the
+screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LOCKS = frozenset(("capslock", "numlock", "scrolllock"))
 
 @dataclass
 class Demonstrated:
-    """An action, as far as it is known by now, the screen before it, None until it was looked at, and its elements."""
+    """A recorded action so far, the screen before it (None before the first look), and its elements."""
 
     action: Action
     at_s: float
@@ -72,9 +72,9 @@ class Demonstration:
     def __init__(self) -> None:
         self.steps: list[Demonstrated] = []
         self.inexact: list[int] = []
-        """The numbers, from 1, of drags that were not straight or followed a click at once: neither is recorded."""
+        """The numbers, from 1, of drags that were not straight or directly followed a click: neither is recorded."""
         self._modifiers: dict[str, bool] = {}
-        """The modifiers that are down, and whether each has been used, or is down on the desktop too."""
+        """The modifiers that are down, and whether each was used, or is also down on the desktop."""
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
         self._pressed_s = 0.0
@@ -134,7 +134,7 @@ class Demonstration:
 
     @property
     def _open(self) -> Demonstrated | None:
-        """Return the last action, where more of it may come; else None."""
+        """Return the last action if it may still grow; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
     # --- the pointer ---
@@ -251,7 +251,7 @@ def _text(typed: Demonstrated) -> str:
 
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return whether two points are the same place for a hand."""
+    """Return whether two points count as the same place."""
     return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= NEAR_PX
 
 

@@ -1,6 +1,6 @@
-"""The choice of the places that mattered, of all places where the pointer rested.
+"""The choice of the places that mattered, among all places where the pointer rested.
 
-A place matters where resting there made something appear near the target of the next action.
+A place matters if something appeared near the target of the next action while the pointer rested there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing as pixels_differing
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import Action, Move
+from pytest_vnc_use.types.action_points import points
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Rest:
 
 
 def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
-    """Return the rests without which the target of an action, on that screen, would have looked different.
+    """Return the rests that changed how the action's target looks.
 
     A rest at the target itself is left out: the action moves the pointer there.
     """
@@ -42,9 +42,9 @@ def needed(rests: Sequence[Rest], action: Action, screen: Screen) -> list[Rest]:
 
 
 def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
-    """Return the screen now that the pointer is back, as if it had rested nowhere.
+    """Return the current screen without the effects of resting.
 
-    Pixels that changed when it came back are taken from `before`: not every program looks the same again.
+    Pixels that changed when the pointer came back are taken from `before`.
     """
 
     def pixels() -> Pixels:

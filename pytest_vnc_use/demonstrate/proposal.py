@@ -26,7 +26,7 @@ def {name}() -> None:
 def proposed_test(trace: Trace, name: str) -> str:
     """Return Python source of a test of that name, with the run's task, claims, limits, program and names of secrets.
 
-    Raises SettingsError where a test cannot have that name.
+    Raises SettingsError if a test cannot have that name.
     """
     if not name.isidentifier():
         raise SettingsError(f"the name of a test must be letters, digits and underscores, got {name!r}")

@@ -18,13 +18,12 @@ from pytest_vnc_use.demonstrate.gestures import Demonstrated, Demonstration, Ges
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, nothing_told
-from pytest_vnc_use.recordings.demonstrated import Shown, ShownStep
+from pytest_vnc_use.recordings.demonstrated import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Action,
     DesktopAction,
@@ -37,20 +36,21 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
-_INEXACT = "  which was not straight, or came with a click, and is recorded as a plain drag: look at its replay"
+_INEXACT = "  (not straight, or with a click in between: it is recorded as a plain drag; look at its replay)"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
 _MOVES_S, _SAMPLE_S = 1.35, 0.15
-"""The time for which a moving part is watched until it is known as a caret.
+"""The time for which a moving part is watched to know it as a caret.
 
-A part that has not changed by then rests.
+A part that does not change in that time counts as resting.
 """
 _LOOKS = 8
-"""The most looks that are kept. While nothing is done, the screen is looked at every `_LOOK_AGAIN_S`."""
+"""The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
 
 
 class ViewerSession:
@@ -118,7 +118,7 @@ class ViewerSession:
             self._do(self.shown.actions(motion, at_s))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
-        """Return whether a held key has repeated itself while other events were still waiting."""
+        """Return whether a held key has repeated while other events were still waiting."""
         repeated = isinstance(motion, KeyDown) and motion.key in self._down
         if isinstance(motion, KeyDown):
             self._down.add(motion.key)
@@ -159,9 +159,9 @@ class ViewerSession:
             self._looks.clear()
 
     def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
-        """Return the screen that a replay has before an action, or at the end.
+        """Return the screen as a replay will see it.
 
-        There the pointer rested nowhere, except where that mattered.
+        In a replay the pointer rests only where that matters.
         """
         rests, self._rests = self._rests, []
         if not rests:
@@ -177,7 +177,7 @@ class ViewerSession:
         return restored(left_out[0].screen, resting, look())
 
     def _screen(self) -> Screen:
-        """Return the screen that the person has before them, once it is at rest."""
+        """Return the screen that the person sees, once it is at rest."""
         self._eyes.settle()
         frame = self._eyes.frame()
         self._check_size()
@@ -193,7 +193,8 @@ class ViewerSession:
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
             raise SettingsError(
-                f"the desktop's size was {self._size} and is {self._desktop.size} now: a recording has one size"
+                f"the desktop's size changed from {self._size} to {self._desktop.size}, but a recording must have "
+                "one size"
             )
 
 
@@ -219,7 +220,7 @@ class Showing:
         limit_s: float = math.inf,
         until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
         eyes: Controller | None = None,
-    ) -> Shown:
+    ) -> DemonstratedTask:
         """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
 
         Each recorded action is printed. `eyes` as in ViewerSession. Raises as ViewerSession.run does.
@@ -230,11 +231,11 @@ class Showing:
         with closing(server), until(session):
             self.say(f"{self.invitation}: vncviewer {server.address}")
             end = session.run()
-        return Shown(self._steps_of(session.shown), end)
+        return DemonstratedTask(self._steps_of(session.shown), end)
 
-    def _steps_of(self, shown: Demonstration) -> tuple[ShownStep, ...]:
+    def _steps_of(self, shown: Demonstration) -> tuple[DemonstratedStep, ...]:
         steps = tuple(
-            ShownStep(
+            DemonstratedStep(
                 self._hidden(number, step.action),
                 step.screen,
                 cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
@@ -250,20 +251,20 @@ class Showing:
         return steps
 
     def _hidden(self, number: int, action: Action) -> Action:
-        """Return the action without secrets. Raises SettingsError where it holds one that was not declared."""
+        """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
         if not isinstance(action, TypeText):
             return action
         text = self.declared.hide(action.text)
         if (found := self.ambient.hide(text)) != text:
             name = found.partition("<secret:")[2].partition(">")[0]
             raise SettingsError(
-                f"step {number} types the value of {name!r}, so nothing is written: name it as a secret, with "
+                f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
                 f"--secret {name}, or as secrets={name!r} in the marker"
             )
         return replace(action, text=text)
 
-    def _check_pieces(self, steps: Sequence[ShownStep]) -> None:
-        """Raise SettingsError where a secret was typed in several pieces, of which none is recognised."""
+    def _check_pieces(self, steps: Sequence[DemonstratedStep]) -> None:
+        """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
         typed = "".join(step.action.text for step in steps if isinstance(step.action, TypeText))
         if self.declared.hide(typed) != typed:
             raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")

@@ -64,8 +64,8 @@ _ARROWS_A_NOTCH = 3
 class Means:
     """The ways in which a desktop takes input.
 
-    `text` says which text goes by keys. `wheel` says whether there is a wheel. `substitutes` maps a keysym to the one
-    that is sent in its place. `only_keysyms`, where given, are all keysyms that the desktop takes.
+    `text`: the text that goes by keys. `wheel`: whether there is a wheel. `substitutes`: the keysym that is sent
+    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit.
     """
 
     text: TypableText = "clipboard"
@@ -74,18 +74,18 @@ class Means:
     only_keysyms: frozenset[int] | None = None
 
     def keysym(self, keysym: int) -> int:
-        """Return the keysym to send for `keysym`. Raises ActionError where the server would drop it."""
+        """Return the keysym to send for `keysym`. Raises ActionError if the server does not support it."""
         keysym = self.substitutes.get(keysym, keysym)
         if self.only_keysyms is not None and keysym not in self.only_keysyms:
             characters = "ASCII" if self.text == "ascii" else "Latin-1"
             raise ActionError(
-                f"this VNC server drops the key {name_of(keysym)!r}; "
-                f"it takes {characters}, F1 to F12 and the editing keys"
+                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
+                "F12 and the editing keys"
             )
         return keysym
 
     def chord(self, chord: Chord) -> Chord:
-        """Return the chord to send for `chord`. Raises ActionError where the server would drop a part of it."""
+        """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
 
@@ -115,9 +115,9 @@ class Offer(NamedTuple):
 
 
 class Press(NamedTuple):
-    """A mouse button that goes down: another part of the screen may have the keyboard from now on.
+    """A mouse button that goes down. A press may move the keyboard focus.
 
-    `selects` is set where the press may select text, as a drag or a double click does.
+    `selects` is set if the press may select text, as a drag or a double click does.
     """
 
     button: str
@@ -137,7 +137,7 @@ class Text(NamedTuple):
 
     @property
     def pasted(self) -> str:
-        """Return the text that the clipboard holds afterwards; "" where nothing is pasted."""
+        """Return the text that the clipboard holds afterwards; "" if nothing is pasted."""
         return next((piece.text for piece in reversed(self.pieces) if isinstance(piece, Pasted)), "")
 
     def parts(self) -> Iterator[str | Pasted]:
@@ -172,7 +172,7 @@ def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
 
 
 def inputs_of(action: Action, held: Sequence[int], means: Means) -> tuple[Input, ...]:
-    """Return the inputs of an action while the keys `held` are down; nothing where the action cannot be done."""
+    """Return the inputs of an action while the keys `held` are down; nothing if the action cannot be done."""
     try:
         return tuple(_inputs(action, list(held), means))
     except ActionError:
@@ -237,7 +237,7 @@ def _text(action: TypeText, held: Sequence[int], means: Means) -> list[Input]:
 
 
 def in_keys(inputs: Iterable[Input], held: Collection[int], *, once: bool = False) -> Iterator[Keystroke]:
-    """Yield the inputs, each text as the keystrokes that make it; `held` are the keys that are down before.
+    """Yield the inputs, each text as its keystrokes; `held` are the keys that are down before.
 
     With `once`, a keystroke that a text repeats while the same keys are down is left out.
     """

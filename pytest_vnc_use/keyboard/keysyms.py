@@ -181,12 +181,12 @@ def keysym_of(character: str) -> int:
 
 
 def chord_of(character: str) -> Chord:
-    """Return the chord that types one character, with shift where a US keyboard needs it."""
+    """Return the chord that types one character, with shift if a US keyboard needs it."""
     return Chord((SHIFT, keysym_of(character)) if _is_shifted(character) else (keysym_of(character),))
 
 
 def parse_key(key: str) -> int:
-    """Return the keysym of one spelling. Raises ActionError where the spelling is unknown."""
+    """Return the keysym of one spelling. Raises ActionError if the spelling is unknown."""
     keysym = _keysym(key)
     if keysym is None:
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
@@ -210,7 +210,7 @@ def split_words(name: str) -> list[str]:
 
 
 def key_of(keysym: int) -> str:
-    """Return the spelling of a key that a viewer sends: its character or its name; "" where the key is unknown."""
+    """Return the spelling of a key that a viewer sends: its character or its name; "" if the key is unknown."""
     character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
     return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
@@ -218,7 +218,7 @@ def key_of(keysym: int) -> str:
 def character_of(keysym: int) -> str:
     """Return the character that a keysym types, enter and tab included; "" for a key that types nothing.
 
-    Keys of the number pad type what they type while num lock is on.
+    Keys of the number pad type as if num lock were on.
     """
     if keysym in (RETURN, _KEYPAD_KEYS["enter"]):
         return "\n"
@@ -249,7 +249,7 @@ def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
 
     Letters and symbols are read as a person means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
     the keys or among `held`, "a" is the key with "A" on it. A number such as "-12" is a chord of its characters. Raises
-    ActionError where a name is unknown.
+    ActionError if a name is unknown.
     """
     parts = [keys] if isinstance(keys, str) else keys
     names = [name for part in parts for word in _split(part) for name in split_words(word)]

@@ -35,22 +35,22 @@ Piece = Union[Typed, Pasted]
 def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
     """Return the pieces of `text` in order.
 
-    Raises ActionError, before anything is typed, where the server cannot take a character.
+    Raises ActionError, before anything is typed, if the server cannot type a character.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    _refuse(_CONTROL, text, "characters that no key makes")
+    _refuse(_CONTROL, text, "no key can")
     match typable:
         case "ascii":
-            _refuse(_BEYOND_ASCII, text, "characters that this VNC server takes no keys for")
+            _refuse(_BEYOND_ASCII, text, "this VNC server cannot")
         case "latin-1":
-            _refuse(_BEYOND_LATIN, text, "characters that this VNC server takes no keys for")
+            _refuse(_BEYOND_LATIN, text, "this VNC server cannot")
         case "clipboard" | "clipboard only":
             return tuple(_pieces(text, by_keys=typable == "clipboard"))
     return (Typed(text),) if text else ()
 
 
 def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
-    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only where `by_keys` is set."""
+    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only if `by_keys` is set."""
     for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
         typed = run[0] in "\n\t" or (by_keys and run.isascii())
         yield Typed(run) if typed else Pasted(run)
@@ -59,4 +59,4 @@ def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
 def _refuse(unwanted: re.Pattern[str], text: str, why: str) -> None:
     if characters := "".join(dict.fromkeys(unwanted.findall(text))):
         codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
-        raise ActionError(f"the text holds {why}: {characters[:8]!r} ({codes}); nothing was typed")
+        raise ActionError(f"{why} type the characters {characters[:8]!r} ({codes}). Nothing was typed")

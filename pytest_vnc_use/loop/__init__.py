@@ -1,1 +1,1 @@
-"""What happens each turn of a run."""
+"""The loop: each turn of a run."""

@@ -1,4 +1,4 @@
-"""One action carried out, within the time that is left, and what became of it."""
+"""Carry out one action within the remaining time, and return its result."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ from pytest_vnc_use.types.protocols import Controller, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
 LONGEST_TOLD = 10_000
-"""Characters of what a function returned, or of an error, that are kept and told to the planner."""
+"""The most characters of a function's output, or of an error, that are kept and sent to the planner."""
 
 
 @dataclass(frozen=True)
 class Effect:
     """The result of an action: the screen after it, the output of a user's function, or why it was not done.
 
-    `passed` are the frames that came and went since the step before it ended, `url` is where a browser is by now.
-    `elements` and `crop` are what it acted on, as in Step.
+    `passed` are the transient frames since the end of the step before. `url` is the browser's address. `elements` and
+    `crop` are what the action acted on, as in Step.
     """
 
     frame_after: FrameRef
@@ -74,10 +74,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Actor:
-    """Hands, eyes and the user's functions. `reveal` puts the values of declared secrets into what is typed.
+    """The actor: a controller and the user's functions. `reveal` puts the values of declared secrets into typed text.
 
-    `step_delay_s()` is waited after each step, once the screen has settled. `url` tells where a browser is, "" where
-    nobody knows. `targets` finds out what a step acts on.
+    After each step, once the screen has settled, it waits `step_delay_s()`. `url` returns the browser's address, "" if
+    it is unknown. `targets` finds what a step acts on.
     """
 
     controller: Controller
@@ -89,7 +89,7 @@ class Actor:
     targets: Targets | None = None
 
     def first_look(self) -> FrameRef:
-        """Store and return the screen as a run begins; forget transient frames from before. Raises DesktopError."""
+        """Store and return the screen as a run begins; forget earlier transient frames. Raises DesktopError."""
         frame = self.capture()
         self.controller.transient_frames()
         return frame
@@ -106,7 +106,7 @@ class Actor:
         self.controller.changed_since(time.monotonic())
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
-        """Store and return the quiet screen if it shows something else by now. Raises DesktopError."""
+        """Store and return the quiet screen if it differs from that frame. Raises DesktopError."""
         if self._other_frame(seen) is None:
             return None
         self.controller.settle(briefly=True)
@@ -119,9 +119,9 @@ class Actor:
         return None if is_same else now
 
     def carry_out(self, action: Action, frame_before: FrameRef, deadline: Deadline, *, watched: bool = False) -> Effect:
-        """Act, wait for the screen to answer, look. Out of time, the hands are closed: nothing happens late.
+        """Act, wait for the screen to answer, look. When the time is up, the controller is closed.
 
-        `watched` where the screen is watched after the look. Raises DesktopError.
+        So nothing happens late. `watched`: the screen is watched after the look. Raises DesktopError.
         """
         target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else Target()
         started = time.monotonic()
@@ -132,7 +132,7 @@ class Actor:
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            error, told = "the run's time was up before it was done", (target.elements, target.crop)
+            error, told = "the run's time was up before the action was done", (target.elements, target.crop)
             return Effect(frame_before, "", error, None, Times(), (), "", *told)
         acted = time.monotonic()
         try:
@@ -148,7 +148,7 @@ class Actor:
         return Effect(frame, output, error, settled, times, passed, url, target.elements, target.crop)
 
     def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
-        """Return where a browser is. Without one that says so, an address that was opened counts."""
+        """Return the browser's address. If the controller does not know it, an opened address counts."""
         opened = action.address if isinstance(action, OpenAddress) and not error else ""
         try:
             return deadline.call(self.url) or opened
@@ -188,7 +188,7 @@ class Actor:
         return self.reveal(text)
 
     def _given(self, value: Any) -> Any:
-        """Return the arguments of a user's function, which gets the values of secrets as plain text."""
+        """Return the arguments of a user's function. It gets the values of secrets as plain text."""
         match value:
             case str():
                 return str(self._revealed(value))
@@ -204,41 +204,44 @@ class Actor:
             raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
         try:
             return str(self.functions[name](**self._given(arguments)))
-        except (Exception, SystemExit) as exc:  # a user's function may raise anything, and the planner is told what
+        except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets the error
             raise ActionError(f"{name} raised {named(exc)}") from exc
 
 
 def check_known(text: str, reveal: Callable[[str], str]) -> None:
-    """Raise ActionError if the text names a secret that nobody declared: its name must not be typed for it."""
+    """Raise ActionError if the text names an undeclared secret, so that the placeholder itself is not typed."""
     for mark in SECRET_MARK.finditer(text):
         if reveal(mark.group()) == mark.group():
             raise ActionError(
-                f"the secret {mark[1]!r} is not known here: declare it, as secrets=[{mark[1]!r}] in the marker, "
+                f"the secret {mark[1]!r} is not declared. Declare it: secrets=[{mark[1]!r}] in the marker, "
                 f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
             )
 
 
 def page_url_of(controller: Controller) -> Callable[[], str]:
-    """Return the function that knows where the browser is, if these eyes and hands have one."""
+    """Return the function that returns the browser's address, if this controller has one."""
     return controller.page_url if isinstance(controller, TellsUrl) else str
 
 
 def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None:
-    """Type. No error tells characters of a text that holds a secret, and none has frames that hold its keystrokes."""
+    """Type a text. Errors contain no characters of a secret, neither in the message nor in frames."""
     try:
         controller.perform(action)
-    except BaseException as exc:  # a time limit of pytest's too may end the typing, anywhere in it
+    except BaseException as exc:  # a time limit of pytest may also end the typing at any point
         if not isinstance(action.text if isinstance(action, TypeText) else action.address, SecretText):
             raise
         for each in chain(exc):
             each.__traceback__ = None  # its frames hold the keystrokes
         if isinstance(exc, ActionError) and not isinstance(exc, ActionInterrupted):
-            raise ActionError("the desktop cannot take a character of this text, which holds a secret") from None
+            raise ActionError(
+                "the desktop cannot type one character of this text. The text contains a secret, so the "
+                "character is not shown"
+            ) from None
         raise exc  # a bare `raise` would bring the frames back
 
 
 def truncated(step: Step) -> Step:
-    """Return the step with its texts cut to a length that a model, or a reader of the report, can use."""
+    """Return the step with its texts cut to a length that suits a model and a report."""
     return dataclasses.replace(
         step,
         proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TOLD)),
@@ -251,9 +254,9 @@ def truncated(step: Step) -> Step:
 
 
 def readable(decision: Decision) -> Decision:
-    """Return the decision without what no reader of its JSON can take. Raises PlannerError for its `params`."""
+    """Return the decision with values that JSON readers accept. Raises PlannerError for its `params`."""
     if not is_shallow(decision.params):
-        raise PlannerError(f"the params that the planner finished with {TOO_DEEP}")
+        raise PlannerError(f"`params` of the finished planner {TOO_DEEP}")
     return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
 
 
@@ -271,5 +274,5 @@ def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, C
     """Return the user's functions by name. Raises SettingsError if one has no name, or that of another."""
     names = [getattr(function, "__name__", "") for function in functions]
     if not all(names) or len(set(names)) != len(names):
-        raise SettingsError(f"functions must have names of their own, got {names!r}")
+        raise SettingsError(f"each function must have a name of its own, got {names!r}")
     return dict(zip(names, functions, strict=True))

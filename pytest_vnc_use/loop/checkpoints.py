@@ -1,4 +1,4 @@
-"""The checkpoints of a run, read only where this user's own run wrote them: what is in one is carried out."""
+"""The checkpoints of a run. Only those of this user's own run are read, because their content is carried out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.runs.seal import is_seal_of, seal_of
 
 
 class Serializer(Protocol):
-    """Turns a value into bytes and back, each with the name of its kind."""
+    """A serializer: it turns a value into bytes and back, each with the name of its kind."""
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return the kind of a value and its bytes."""
@@ -24,9 +24,9 @@ class Serializer(Protocol):
 
 @dataclass(frozen=True)
 class SealedCheckpoints:
-    """A serializer that seals what it writes, and reads nothing else, unless another's is to be trusted too.
+    """A serializer that seals what it writes, and reads only sealed bytes, unless another's are to be trusted too.
 
-    `serializer` must make nothing but plain values of what it reads: LangGraph's would call whatever is named there.
+    `serializer` must make only plain values: LangGraph's would call whatever the bytes name.
     """
 
     serializer: Serializer
@@ -39,12 +39,12 @@ class SealedCheckpoints:
         return f"{kind} {seal_of(*self._parts(kind, data))}", data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """Return the value; raise RunFolderError if it is not sealed, or with another seal."""
+        """Return the value. Raises RunFolderError if it has no seal, or another seal."""
         kind, _, seal = data[0].partition(" ")
         if not self.trust and not is_seal_of(seal, *self._parts(kind, data[1])):
             raise RunFolderError(
-                f"the checkpoint of run {self.run_id!r} was not written by you here, or was changed since; "
-                "if you trust it, pass --trust (trust=True)"
+                f"the checkpoint of run {self.run_id!r} was not written by you on this machine, or was changed "
+                "since. If you trust it, pass --trust (trust=True)"
             )
         return self.serializer.loads_typed((kind, data[1]))
 
@@ -54,15 +54,15 @@ class SealedCheckpoints:
 
 @contextmanager
 def damage_as_error(run_id: str) -> Iterator[None]:
-    """Read checkpoints within. Raises RunFolderError where they are damaged; a full disk keeps its own error."""
+    """Map errors of damaged checkpoints to RunFolderError; a full disk keeps its own error."""
     try:
         yield
     except VncUseError:
         raise
-    except Exception as exc:  # what SQLite, and LangGraph on it, raise for a damaged file is theirs to choose
+    except Exception as exc:  # for a damaged file SQLite and LangGraph may raise anything
         if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
             raise
         raise RunFolderError(
-            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}): it cannot go on; what it "
-            "did stands in its run folder, start the task anew"
+            f"the checkpoints of run {run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot continue. "
+            "Its run folder shows what it did; start the task again"
         ) from exc

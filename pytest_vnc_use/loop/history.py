@@ -11,7 +11,7 @@ from pytest_vnc_use.types import Decision, Step, Turn
 
 @dataclass
 class History:
-    """The turns and steps of a run. `open_step` is the number of a step that a crash left unfinished."""
+    """The turns and steps of a run. `open_step` is the number of a step that was unfinished at a crash."""
 
     turns: list[Turn] = field(default_factory=list)
     open_step: int | None = None
@@ -27,7 +27,7 @@ class History:
         return [step for turn in self.turns for step in turn.steps]
 
     def decided(self, number: int, decision: Decision) -> None:
-        """Note the decision of turn `number`. It replaces one from before a crash that was never acted on."""
+        """Note the decision of turn `number`. It replaces one from before a crash that was not carried out."""
         del self.turns[number - 1 :]
         self.turns.append(Turn(decision))
 

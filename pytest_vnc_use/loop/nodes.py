@@ -1,4 +1,4 @@
-"""The nodes of one run: what each turn looks at, asks, decides and does. `graph` says in which order they run."""
+"""The nodes of one run: each looks, asks, decides or acts. `graph` says in which order they run."""
 
 from __future__ import annotations
 
@@ -43,14 +43,8 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Planner
 
-INTERRUPTED = (
-    "the run was interrupted while this action was being carried out; whether it took effect is unknown, "
-    "look at the screen before repeating it"
-)
-SCREEN_CHANGED = (
-    "not carried out: the run stood still, and since then the screen is another one than this action was meant for; "
-    "look at it and decide anew"
-)
+INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
+SCREEN_CHANGED = "not carried out: the screen changed while the run was stopped. Look at it and decide again"
 HALTED = "not carried out: an earlier action of this turn failed"
 
 
@@ -58,10 +52,10 @@ HALTED = "not carried out: an earlier action of this turn failed"
 class Parts:
     """The parts that a run works with.
 
-    `announce` is told the first frame. `to_placeholders` takes declared secrets out of what will be acted on; the actor
-    reveals them again. `hide` takes all secrets out of what is told and kept. `crash` says that a signal ended the
-    program under test, and which. With `watch`, a model whose answer comes when the screen has changed is asked again.
-    `request_s` as in Observation. `trust` also a checkpoint that another wrote.
+    `announce` gets the first frame. `to_placeholders` takes declared secrets out of the next action; the actor reveals
+    them again. `hide` takes all secrets out of every output. `crash` returns which signal ended the program under test.
+    With `watch`, a model is asked again if the screen changed during its answer. `request_s` as in Observation.
+    `trust`: also trust a checkpoint from elsewhere.
     """
 
     actor: Actor
@@ -90,7 +84,7 @@ class Nodes:
         self._model_s = 0.0
 
     def go_on(self, elapsed_s: float) -> None:
-        """Say that the run stood still, after so many seconds: the screen may be another one since."""
+        """Continue a run that stopped after `elapsed_s`. The screen may have changed."""
         self._deadline = Deadline(self._parts.limits.seconds, elapsed_s)
         self._stood_still = True
 
@@ -114,7 +108,7 @@ class Nodes:
         self._model_s = time.monotonic() - started
         number, decision = state["turn"] + 1, readable(answer.decision)
         if HANDED_OVER in decision.provider_details:
-            decision = self._parts.hide(decision)  # another model is told the words of this one, and of the judge
+            decision = self._parts.hide(decision)  # another model gets the words of this one and of the judge
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decided(decision, state)
@@ -130,7 +124,7 @@ class Nodes:
         return self._after(step, state)
 
     def cut_short(self, reason: Exception) -> CUAState:
-        """Return the state of a run that ends for this reason: a refused answer, the budget, else the time."""
+        """Return the state of a run that ends early: because of a refused answer, the budget, or else the time."""
         match reason:
             case AnswerRefused():
                 return self._ended(Outcome.BLOCKED, str(reason))
@@ -142,7 +136,7 @@ class Nodes:
     # --- proposing ---------------------------------------------------------------------------------------------------
 
     def _frame_to_act_on(self, state: CUAState) -> FrameRef:
-        """Return the last frame; or the screen now, the first time after the run stood still."""
+        """Return the last frame; or, the first time after the run stopped, the screen now."""
         last = from_json(FrameRef, state["frame"])
         if not self._stood_still:
             return last
@@ -180,7 +174,9 @@ class Nodes:
                 return self._ended(Outcome.GAVE_UP, decision.words)
             case "act":
                 if not decision.proposals:
-                    raise PlannerError(f"{self._parts.planner.name} decided to act, and proposed nothing to do")
+                    raise PlannerError(
+                        f"{self._parts.planner.name} answered `act` without any action; it must propose at least one"
+                    )
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
                 afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
                 return afresh | self._next(pending, steps=state["step"])
@@ -188,7 +184,7 @@ class Nodes:
                 assert_never(decision.kind)
 
     def _next(self, pending: list[dict[str, Any]], *, steps: int) -> CUAState:
-        """Return the state for the calls that are pending, with a ruling on the first."""
+        """Return the state for the pending calls, with a ruling on the first."""
         if pending and steps >= self._parts.limits.steps:
             return self._ended(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
         ruling = None
@@ -198,7 +194,7 @@ class Nodes:
         return CUAState(pending=pending, ruling=to_json(ruling) if ruling else None, elapsed_s=self._deadline.spent_s)
 
     def _is_halted(self, proposal: Proposal) -> bool:
-        """Return whether a call of a turn that failed is left out. Keys and buttons are still released."""
+        """Return whether to leave out a call of a turn that failed. Keys and buttons are still released."""
         turn = self.history.turns[-1]
         failed = turn.decision.stop_at_error and any(step.error for step in turn.steps)
         return failed and not isinstance(proposal.action, (KeyUp, MouseUp))
@@ -225,7 +221,7 @@ class Nodes:
         step = self._carried_out(step, self._model_s if first_of_turn else 0.0, watched=watched)
         if (times := repeats(step, state)) >= self._parts.limits.stall:
             step = dataclasses.replace(step, note=STALLED.format(times=times))
-        step = truncated(self._parts.hide(step))  # in this order: half a secret would not be known as one
+        step = truncated(self._parts.hide(step))  # hide first: a secret that is cut in half would not be recognised
         self.history.add(step)
         self._parts.emit(StepFinished(step))
         return step

@@ -1,7 +1,7 @@
-"""The checks before a run goes on: it is the user's own, and all that it was started with is there again.
+"""The checks before a run continues: it is the user's own, and everything that it was started with is there again.
 
-A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge that was
-an object. These must be given again: without them it would be another run.
+A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge object.
+These must be given again: without them it would be another run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAY_CHANGE = frozenset(
 
 @dataclass(frozen=True)
 class Given:
-    """The things that an agent was given. `would_plan` makes the planner where none was given."""
+    """The objects that an agent was given. `would_plan` makes the planner if none was given."""
 
     secrets: Collection[str]
     functions: Collection[str]
@@ -38,22 +38,24 @@ def check_unfinished(trace: Trace) -> None:
     outcome = trace.ended.outcome if trace.ended else None
     if outcome is not None:
         run_id = trace.path.name
-        raise RunFolderError(f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run goes on")
+        raise RunFolderError(
+            f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run can continue"
+        )
 
 
 def check_origin(trace: Trace, *, trust: bool) -> None:
-    """Raise SettingsError for a run from elsewhere, or one that was changed, unless the caller trusts it."""
+    """Raise SettingsError for a run from elsewhere, or a changed one, unless the caller trusts it."""
     if trace.is_own or trust:
         return
     named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
     raise SettingsError(
-        f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since; it names {named}; "
-        "if you trust that, and what it is about to do, pass --trust (trust=True)"
+        f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since. It uses "
+        f"{named}. If you trust it, pass --trust (trust=True)"
     )
 
 
 def _named_settings(started: RunStarted) -> Iterator[str]:
-    """Yield the settings that it would go on with and that are not the defaults."""
+    """Yield the settings of the run that differ from the defaults."""
     if started.server:
         yield f"server={plain(started.server)!r}"
     for name, value in started.settings.items():
@@ -63,42 +65,50 @@ def _named_settings(started: RunStarted) -> Iterator[str]:
 
 
 def check_step(trace: Trace, step: int | None) -> None:
-    """Raise RunFolderError if the run does not wait with this step."""
+    """Raise RunFolderError if the run does not wait for an answer about this step."""
     if step is not None and (trace.asked is None or trace.asked.number != step):
         run_id = trace.path.name
-        raise RunFolderError(f"run {run_id!r} does not wait with step {step!r}; look which step it waits with now")
+        raise RunFolderError(
+            f"run {run_id!r} does not wait for an answer about step {step!r}; look which step it waits for now"
+        )
 
 
 def check_needs(started: RunStarted, settings: Settings, given: Given) -> None:
-    """Raise SettingsError if something is missing that the run was started with; name it, and how to give it."""
+    """Raise SettingsError if something is missing that the run was started with. It says how to give it again."""
     missing = "; ".join(_missing(started, settings, given))
     if missing:
-        raise SettingsError(f"run {started.run_id!r} cannot go on as it was started: {missing}")
+        raise SettingsError(f"run {started.run_id!r} cannot continue as it was started: {missing}")
 
 
 def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[str]:
     for name in sorted(set(started.secrets) - set(given.secrets)):
-        yield f"its secret {name!r} is not given; give it again with --secret {name} (secrets={{{name!r}: …}})"
+        yield f"its secret {name!r} is missing: give it again with --secret {name} (secrets={{{name!r}: …}})"
     if functions := sorted(set(started.functions) - set(given.functions)):
-        yield f"its functions {', '.join(functions)} are not given; give them again as functions=[…] in Python"
+        yield f"its functions {', '.join(functions)} are missing: give them again as functions=[…] in Python"
     if given.planner is None:
         yield from _other_planner(started, settings, given.would_plan)
     if started.own_policy and not given.has_policy:
-        yield "it was started with a policy of its own; give it again as policy=…"
+        yield "it was started with a policy object: give it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or given.has_policy):
-        yield f"it was ruled by the policy {plain(str(policy))!r}; give it again as policy=…"
+        yield f"its policy was {plain(str(policy))!r}: give it again as policy=…"
     if started.own_judge and started.expect and not given.has_judge:
-        yield "its claims were for a judge of its own; give it again as judge=…"
+        yield "it was started with a judge object: give it again as judge=…"
 
 
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
-    """Yield how the planner that the settings name differs from the one that planned the run."""
+    """Yield how the current planner differs from the one that planned the run."""
     try:
         name = would_plan().name
-    except VncUseError:  # there is none, or its key is missing, which is told as such where it is the right one
+    except VncUseError:  # there is none, or its key is missing; the right planner reports a missing key itself
         name = started.planner if settings.planner and started.planner.startswith(settings.planner) else ""
     if name != started.planner:
-        would = f"and would be by {plain(name)!r} now" if name else "and now nobody could"
-        yield f"it was planned by {plain(started.planner)!r}, {would}; give it again as planner=… (--planner NAME)"
+        would = f"but now it would be {plain(name)!r}" if name else "but now there is none"
+        yield (
+            f"its planner was {plain(started.planner)!r}, {would}. Pass the same planner again (planner=…, "
+            "--planner NAME)"
+        )
     if excluded := sorted(set(started.settings.get("exclude") or ()) - set(settings.exclude)):
-        yield f"its planner was not to use {', '.join(map(plain, excluded))}; give that again as excluded_actions=[…]"
+        yield (
+            f"its planner was not allowed to use {', '.join(map(plain, excluded))}: give that again as "
+            "excluded_actions=[…]"
+        )

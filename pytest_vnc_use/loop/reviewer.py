@@ -1,4 +1,4 @@
-"""The review of proposals by a policy. It knows what was typed before, in all runs of an agent."""
+"""The review of proposals by a policy. It knows all earlier typing, in all runs of an agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_vnc_use.types.protocols import Controller, TellsUrl
 
 
 class Reviewer:
-    """Remembers the actions that were carried out. Without `hitl_mode` nobody can be asked, so the answer is no."""
+    """The reviewer. It remembers the actions that were carried out. Without `hitl_mode` it denies instead of asking."""
 
     def __init__(self, *, hitl_mode: bool) -> None:
         self._hitl_mode = hitl_mode
@@ -23,11 +23,11 @@ class Reviewer:
         self._runs: set[str] = set()
 
     def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
-        """Note that a run begins or goes on; `controller` acts in it, `before` are its steps so far."""
+        """Note that a run begins or continues; `controller` acts in it, `before` are its steps so far."""
         self._page_url = controller.page_url if isinstance(controller, TellsUrl) else str
         if isinstance(controller, TellsMeans):
             self._keyboard = replace(self._keyboard, means=controller.means)
-        if run_id not in self._runs:  # of the others it has heard
+        if run_id not in self._runs:  # it has observed the other steps
             self._keyboard = self._keyboard.after_steps(before)
         self._runs.add(run_id)
 

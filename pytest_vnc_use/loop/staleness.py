@@ -1,4 +1,4 @@
-"""One turn of the planner, and the screen that it is about: an answer about a screen that is gone is thrown away."""
+"""One turn of the planner, and the screen that it is about. An answer about an old screen is thrown away."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded
 from pytest_vnc_use.types import Decision, FrameRef, TakeScreenshot, Usage, Wait
 
 MOST_AGAIN = 2
-"""So often one turn is asked for again; then its answer is taken, whatever the screen shows by then."""
+"""The most repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
-"""With one of these a run ends with an outcome of its own."""
-STALE = "the screen had changed again while this was decided: see whether the action still made sense"
+"""Errors that end a run with an outcome of its own."""
+STALE = "the screen changed again during this decision: check whether the action still made sense"
 
 
 @dataclass(frozen=True)
 class TimelyAnswer:
-    """A decision about a frame. `cut_short` is why the planner could not be asked again, though it had to be."""
+    """A decision about a frame. `cut_short` is why the planner could not be asked again, although it was necessary."""
 
     decision: Decision
     frame: FrameRef
@@ -28,11 +28,10 @@ class TimelyAnswer:
 def answer_about(
     frame: FrameRef, *, ask: Callable[[FrameRef], Decision], other_than: Callable[[FrameRef], FrameRef | None]
 ) -> TimelyAnswer:
-    """Return the planner's answer about the screen as it is when the answer comes, at first about `frame`.
+    """Return the planner's answer about the current screen. If the screen changed meanwhile, ask a model again.
 
-    `other_than` says what the screen shows by now, where that is another one than a frame. Asked again are models only,
-    and only where they want to act or to end. The decision's usage is that of all answers. Where there is none, raises
-    what `ask` does.
+    The first answer is about `frame`. `other_than` returns the current screen if it differs from a frame. The
+    decision's usage is that of all answers. Without an answer, it raises what `ask` does.
     """
     answers: list[Decision] = []
     while True:
@@ -49,7 +48,7 @@ def answer_about(
 
 
 def _may_be_stale(decision: Decision) -> bool:
-    """Return whether it may be stale: not if no model said it, nor for a wait, after which there is a new look."""
+    """Return whether a change of the screen matters: the answer is a model's, and it does more than wait or look."""
     waits = all(isinstance(proposal.action, (Wait, TakeScreenshot)) for proposal in decision.proposals)
     return bool(decision.model) and not (decision.kind == "act" and waits)
 

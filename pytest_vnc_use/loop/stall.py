@@ -1,4 +1,4 @@
-"""Whether a run stands still: the same action, proposed again and again on the same screen."""
+"""The check for a stall: the same action, proposed again and again on the same screen."""
 
 from __future__ import annotations
 

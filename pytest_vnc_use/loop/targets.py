@@ -1,6 +1,6 @@
-"""What a step acts on, for who reads about it: its elements where a tree tells them, and a picture of the place.
+"""Find what a step acts on, for reports: its elements and a picture of the place.
 
-It is asked just before the action, within a limit. Nothing is found by it: no replay, gate or policy reads it.
+The elements are asked for just before the action, within a limit. No replay, gate or policy uses them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from PIL import Image
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.safety.action_parts import Point, points
 from pytest_vnc_use.types import Action, Frame, FrameRef, Region, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, TellsElements
 
@@ -27,7 +27,7 @@ CROP_PX = (160, 60)
 ASK_S = 1.0
 """The longest time that a step waits for its elements."""
 _SLOW_S, _MOST_SLOW = 0.5, 3
-"""After so many questions in a row that took so long, nobody is asked any more: a heavy page would be held up."""
+"""After three slow answers in a row, stop asking, so that a heavy page is not delayed."""
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "spinbutton"}  # ARIA's roles
     | {"text", "entry", "password text", "terminal", "combo box", "spin button"}  # AT-SPI's
@@ -37,7 +37,7 @@ LONGEST_NAME = 200
 """The most characters of a name, or of a role, that a step keeps."""
 
 ElementsOf = Callable[[Action], Elements]
-"""A function that asks a desktop's trees what an action will act on. It may be slow, and may raise anything."""
+"""A function that finds the elements of an action in a desktop's trees. It may be slow, and may raise any exception."""
 
 
 def nothing_told(action: Action) -> Elements:
@@ -46,9 +46,9 @@ def nothing_told(action: Action) -> Elements:
 
 
 class Asker:
-    """Asks for the elements of actions.
+    """The search for the elements of actions.
 
-    It never raises, never waits longer than `ASK_S`, and asks no more once a tree was slow again and again.
+    It never raises and never waits longer than `ASK_S`. After several slow answers it stops asking.
     """
 
     def __init__(self, ask: ElementsOf) -> None:
@@ -56,7 +56,7 @@ class Asker:
         self._slow = 0
 
     def __call__(self, action: Action, limit_s: float = ASK_S) -> Elements:
-        """Return the elements that an action is about to act on; none where nobody knows."""
+        """Return the elements that an action will act on; none if they are unknown."""
         if self._slow >= _MOST_SLOW or not (points(action) or isinstance(action, TypeText)):
             return ()
         deadline = Deadline(min(ASK_S, limit_s))
@@ -69,7 +69,7 @@ class Asker:
 
 
 def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
-    """Return the function that knows the elements: the eyes and hands that act, or else the desktop."""
+    """Return the function that finds the elements: the controller's, or else the desktop's."""
 
     def known(action: Action) -> Elements:
         told = acting.elements_of(action) if isinstance(acting, TellsElements) else None
@@ -80,7 +80,7 @@ def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
 
 @dataclass(frozen=True)
 class Target:
-    """The target that a step acts on, and how long it took to find out. `crop` is None where the step has no place."""
+    """The target of a step, and how long it took to find it. `crop` is None if the step has no place."""
 
     elements: Elements = ()
     crop: FrameRef | None = None
@@ -88,7 +88,7 @@ class Target:
 
 
 class Targets:
-    """Finds out what the steps of one run act on."""
+    """The targets of one run's steps."""
 
     def __init__(self, ask: ElementsOf, folder: RunFolder) -> None:
         self._ask = Asker(ask)
@@ -98,13 +98,13 @@ class Targets:
         self._field: Elements = ()
 
     def see(self, frame: Frame) -> None:
-        """Keep the newest frame: its pixels need not be read again."""
+        """Keep the newest frame, so that its pixels need not be read again."""
         self._seen = frame
 
     def of(self, action: Action, frame: FrameRef, limit_s: float) -> Target:
-        """Return what an action is about to act on, on the screen that `frame` shows.
+        """Return the target of an action, on the screen that `frame` shows.
 
-        Text without a place goes to what has the focus, or else to the field that the action before clicked.
+        Text without a place goes to the focus, or else to the field that the action before clicked.
         """
         started = time.monotonic()
         elements, places = self._ask(action, limit_s), points(action)[:1]
@@ -122,7 +122,7 @@ class Targets:
         seen = self._seen if self._seen and self._seen.ref == frame else None
         try:
             png = _cropped(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
-        except (OSError, ValueError):  # a user's own controller may give a picture that nobody can read
+        except (OSError, ValueError):  # a user's own controller may return an invalid picture
             return None
         size = region.right - region.left, region.bottom - region.top
         return self._folder.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))

@@ -10,7 +10,7 @@ LONGEST_DELAY_MS = 10_000
 
 @dataclass
 class Timing:
-    """The timing of one run. `step_delay_s` may change in its course; `settings_s` are the others, in seconds."""
+    """The timing of one run. `step_delay_s` may change during the run; `settings_s` are the others, in seconds."""
 
     step_delay_s: float
     settings_s: Mapping[str, float]

@@ -4,56 +4,82 @@ The files of this folder are plugins. Those in `AT_ONCE` are registered at once.
 a test with a desktop (on_demand.py), so a session without one pays nothing. Heavy modules are imported where they are
 used.
 
-The hooks in the order of a session:
+The hooks in the order of a session: the hook, its file, its place among the implementations of other plugins, and why.
+`first` and `last` come before and after the others; `wraps` means around them, `outermost` and `innermost` around all
+or none of the other wrappers. Of several outermost wrappers, the one that is registered last is the outermost.
 
-    pytest_addoption              options            the options, and their ini twins
-    pytest_addhooks               here               those of hookspecs.py, for a conftest.py
-    pytest_load_initial_conftests options            turns old options into ini options
-    pytest_configure              here               the marker, the layers of settings
-                                  costs, recordings  the session's account; one person at one terminal
-                                  reporting          registers triage, session_results and html_report
-    pytest_sessionstart           redaction          live logs are redacted from here on; first
-    pytest_xdist_setupnodes       forked_workers     workers are forked, with `vnc_fork_workers`
-    pytest_collect_file           collecting         `test_*.vnc.toml`
-    pytest_pycollect_makeitem     collecting         a marked test asks for `vnc_agent`; first, before its parameters
-    pytest_make_parametrize_id    redaction          a secret's name in the place of its value; first
-    pytest_generate_tests         repeat             `--vnc-repeat`; last, after the test's own parameters
-    pytest_itemcollected          collecting         reads the markers
-    pytest_collectreport          redaction          no secret in a report; outermost
-    pytest_collection_finish      ended_tests        notes on a worker which tests have a desktop
-    pytest_runtest_protocol       desktops_ahead     notes the next test
-    pytest_runtest_setup          collecting         wrong markers; first
-                                  triage             forgets the notes on earlier attempts at the test; first
-                                  broken_calls       likewise; first
-                                  ended_tests        notes on a worker that the test has begun; first
-    pytest_fixture_setup          proofs             notes which fixtures are set up; first
-                                  broken_calls       errors that a fixture caught
-    pytest_runtest_call           proofs             notes when the body begins; outermost
-                                  recordings         may fail a healed test
-                                  playwright_page    the calls of Playwright, for the report
-                                  broken_calls       errors that the body caught
-    pytest_pyfunc_call            calling            the tasks, the body, the judge
-    pytest_runtest_teardown       rehearsals         notes the next test, for a rehearsal; first
-                                  desktops_ahead     the next desktop starts
-    pytest_runtest_makereport     triage             innermost, so that all others see the triage
-                                  proofs, reporting  what was proven; pictures and properties
-                                  costs              the cost of the test; first
-                                  recordings         writes the recording; outermost
-                                  rehearsals         then rehearses it; outermost
-                                  ended_tests        then writes result.json; outermost
-                                  kept_errors        then lets go of screens; outermost of all
-    pytest_runtest_logreport      redaction          no secret in a report, whoever gets it; outermost
-                                  html_report        keeps pytest-html's report small; first
-                                  live_line          erases its line on the terminal; first
-                                  session_results    on the controller, for all workers
-    pytest_enter_pdb              live_line          leaves the terminal to the debugger
-    pytest_warning_recorded       redaction          no secret in a warning; first
-    pytest_keyboard_interrupt     redaction          no secret in what ended the session; first
-    pytest_sessionfinish          session_results    vnc-results.json, the job summary
-                                  junit              pictures in JUnit's XML; after pytest wrote it
-    pytest_terminal_summary       session_results, recordings, rehearsals, reporting, hooks, costs
+    pytest_addoption                  options                     ini options, some as options too
+    pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
+    pytest_load_initial_conftests     options                     old options become ini options, before pytest looks
+    pytest_configure                  __init__                    marker and settings; the rest needs them
+                                      redaction                   knows the secrets before anything is printed
+                                      reporting                   triage, session_results, html_report follow
+                                      session_results             one collector, on the controller only
+                                      html_report                 only if pytest-html writes a report
+                                      costs                       one account for the whole session
+                                      recordings                  one person cannot demonstrate to many workers
+    pytest_sessionstart               redaction        first      pytest opens its logs after pytest_configure
+    pytest_xdist_setupnodes           forked_workers              workers are forked, with `vnc_fork_workers`
+    pytest_configure_node             costs                       a worker uses the session's account
+                                      session_results             a worker notes the tests that it begins
+    pytest_collect_file               collecting                  `test_*.vnc.toml`
+    pytest_pycollect_makeitem         collecting       first      `vnc_agent` is asked for before its parameters
+    pytest_make_parametrize_id        redaction        first      a secret's name in the place of its value
+    pytest_generate_tests             repeat           last       `--vnc-repeat`, after the test's parameters
+    pytest_itemcollected              collecting                  reads the markers
+    pytest_collectreport              redaction        outermost  no other plugin sees a secret
+    pytest_html_results_table_header  session_results             columns for triage and cost
+    pytest_collection_finish          ended_tests                 a dead worker's tests are known by its notes
+    pytest_runtest_protocol           desktops_ahead   wraps      the only hook that names the next test so early
+    pytest_timeout_set_timer          rehearsals       first      a rehearsal gets as much time as the test
+    pytest_runtest_setup              collecting       first      a test with wrong markers starts nothing
+                                      triage           first      a repeated test starts without old notes
+                                      broken_calls     first      likewise
+                                      ended_tests      first      notes the test, in case its setup ends the worker
+    pytest_fixture_setup              proofs           first      which fixtures were set up before a run
+                                      broken_calls     wraps      watches the agent while its fixture lives
+    pytest_runtest_call               proofs           outermost  notes when the body begins
+                                      recordings       wraps      a healed test may fail, once its body passed
+                                      playwright_page  wraps      the calls of Playwright, for the report
+                                      broken_calls     wraps      errors that the body caught may fail it
+    pytest_pyfunc_call                calling          wraps      the tasks before the body, the judge after it
+    pytest_runtest_teardown           rehearsals       first      notes the next test before fixtures end
+                                      desktops_ahead   wraps      the next desktop starts while this one ends
+    pytest_runtest_makereport         costs            first      the report includes the cost
+                                      triage           innermost  all other wrappers see the triage
+                                      proofs           wraps      needs the outcome of the call
+                                      reporting        wraps      pictures and properties, of whatever outcome
+                                      recordings       outermost  a recording needs the final outcome
+                                      rehearsals       outermost  needs the written recording
+                                      ended_tests      outermost  result.json has the rehearsals too
+                                      kept_errors      outermost  releases screens when nobody needs them
+    pytest_runtest_logreport          redaction        outermost  no other plugin sees a secret
+                                      html_report      first      reduces the report before pytest-html takes it
+                                      live_line        first      its line must not mix with pytest's
+                                      html_report                 keeps the pictures beside the report
+                                      session_results             the results of all workers
+                                      rehearsals                  no plugin: it catches a rehearsal's reports
+    pytest_html_results_table_row     session_results             cells for triage and cost
+    pytest_enter_pdb                  live_line                   leaves the terminal to the debugger
+    pytest_warning_recorded           redaction        first      no other plugin sees a secret
+    pytest_keyboard_interrupt         redaction        first      likewise, in what ended the session
+    pytest_handlecrashitem            session_results  first      before pytest-rerunfailures repeats the test
+    pytest_testnodedown               session_results             what a dead worker left must be removed
+    pytest_sessionfinish              session_results             vnc-results.json, the job summary
+                                      junit            wraps      pictures for JUnit, once pytest wrote the XML
+    pytest_html_results_summary       session_results             the reliability of repeated tests
+                                      html_report                 says that pictures are left out
+    pytest_terminal_summary           session_results             results
+                                      recordings                  healed tests, transient frames
+                                      rehearsals                  recordings that did not repeat
+                                      reporting                   planners
+                                      hooks                       users' hooks that raised
+                                      costs                       the cost of the models
+                                      junit                       why no picture is attached
 
-Of several `tryfirst` wrappers, the one that is registered last is the outermost.
+Only attachments.py sets attributes of its own on pytest's reports. No file of this folder changes an exception that a
+user raised, except that kept_errors.py empties its frames after the last report. The triage is in the report, and in
+a second exception that stands in for the raised one while pytest-rerunfailures looks at it (triage.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of a test's runs in Allure's results, where allure-pytest is loaded and writes some (`--alluredir`)."""
+"""The steps of a test's runs in Allure's results, if allure-pytest writes any (`--alluredir`)."""
 
 from __future__ import annotations
 

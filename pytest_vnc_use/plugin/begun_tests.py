@@ -1,9 +1,9 @@
-"""Notes of the workers of pytest-xdist on the test that each has begun, for the case that the worker dies in it.
+"""Notes of each worker of pytest-xdist on the test that it has begun, in case the worker dies.
 
 The controller makes a folder, and names it to each worker. A worker writes two files there. One has the ids of all
 tests with a desktop: a worker may die before its test begins. The other has the test's id and attempt, then the run
-folder of each run that began since, a line of JSON each. If the worker dies, nobody else tells of these. The
-controller copies the first line of each such note into one more file, where the worker that tries again reads it.
+folder of each run that began since, a line of JSON each. If the worker dies, only these files tell about its test. Then
+the controller copies the first line of the note into one more file, which the worker that repeats the test reads.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def crashed_attempt(item: pytest.Item) -> int:
     return max((attempt for test, attempt in crashed if test == item.nodeid), default=0)
 
 
-def _write(item: pytest.Item, mode: str, told: str | list[str | int]) -> None:
+def _write(item: pytest.Item, mode: str, line: str | list[str | int]) -> None:
     if path := _note_of(item.config):
         # the worker may be on another machine, where there is no such folder
         with suppress(OSError), path.open(mode, encoding="utf-8") as note:
-            note.write(json.dumps(told) + "\n")
+            note.write(json.dumps(line) + "\n")
 
 
 def _note_of(config: pytest.Config, ending: str = "") -> Path | None:

@@ -1,9 +1,9 @@
-"""Calls of a test to its agent and its desktop that broke; the test's own code may have caught the error.
+"""The broken calls of a test to its agent and its desktop; the test's own code may have caught their errors.
 
-A plugin, registered by on_demand.py. A broken call explains a later failure that may rest on it, see triage.py. A test
-that would pass fails if a broken call may have decided that. A call that answered is not broken, whatever the answer:
-that a file is missing is evidence about the product. A call that was made good, or that nothing rests on, does not
-count: see `BrokenCalls`.
+A plugin, registered by on_demand.py. A broken call explains a later failure that may depend on it, see triage.py. A
+test that would pass fails if a broken call may have decided that. A call that answered is not broken, whatever the
+answer: a missing file is evidence about the product. A call does not count if a later call replaced it, or if nothing
+depends on it: see `BrokenCalls`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WATCHED = {
     "vnc_agent": (*_RUNS, *_CHECKS, "extract", "screenshot", *_OF_HANDS),
     "vnc_desktop": (*_CHANGING, *_ASKED),
 }
-"""The methods of a fixture's value that are watched while the fixture lives, also if the value is a user's own."""
+"""The methods that are watched while their fixture lives, also if its value is a user's own object."""
 Method = tuple[str, str]
 """The name of the fixture, and the name of the method."""
 _ACTS = {("vnc_agent", name) for name in (*_RUNS, *_OF_HANDS)} | {("vnc_desktop", name) for name in _CHANGING}
@@ -52,13 +52,13 @@ _ACTS = {("vnc_agent", name) for name in (*_RUNS, *_OF_HANDS)} | {("vnc_desktop"
 _LOOKS = {("vnc_agent", name) for name in ("verify", "saw", "extract", "screenshot")} | {
     ("vnc_desktop", name) for name in ("write_file", *_ASKED)
 }
-"""Methods that bring something of the product to the test, and `write_file`, whose text is the test's own."""
+"""Methods that read something of the product, and `write_file`, whose text is the test's own."""
 _OURS = f"{__name__.partition('.')[0]}."
 _LONGEST_CALL = 200
 _WENT_ON = "the test's code caught that and went on"
 
 
-class _Watched:
+class _WatchedMethod:
     """A wrapper that notes calls of a method.
 
     Pytest's assertion messages, and code that inspects it, see the method.
@@ -110,7 +110,7 @@ class _Broken:
         return consequences_of(self.lines, raised=True)
 
     def is_in_place(self, lines: Lines) -> bool:
-        """Return whether another call replaces it: in the same line, or in code that only the broken call leads to."""
+        """Return whether another call replaces it: in the same line, or in code that runs only after the failure."""
         pairs = zip(reversed(self.lines), reversed(lines), strict=False)
         file, line = next((there for here, there in pairs if here != there), ("", 0))
         function = function_at(file, line)
@@ -150,10 +150,9 @@ def _classes(call: ast.Call) -> set[str]:
 class BrokenCalls:
     """The calls of a test that broke, and those that worked.
 
-    A broken call counts for a failure, or a pass, only if that may rest on it: on its result, on its error, or on the
-    action that it did not do. A call in its place that worked makes it good. A later call of the same method that
-    worked, or a task that was done, makes good the missing action, and any trace that the call may have left in an
-    object.
+    A broken call counts for a failure, or a pass, only if that may depend on its result, on its error, or on the
+    missing action. A call in its place that worked replaces it. A later call of the same method that worked, or a task
+    that was done, replaces the missing action, and any trace of the call in an object.
     """
 
     def __init__(self) -> None:
@@ -224,7 +223,7 @@ class BrokenCalls:
         ]
         if left:
             more = f" (as {len(left) - 1} more)" if left[1:] else ""
-            raise type(left[0])(f"{left[0]}{more}; a call that broke shows nothing of the product, so nothing passes")
+            raise type(left[0])(f"{left[0]}{more}. The test fails because of this call: no later call replaced it")
 
     def _may_have_decided(self, call: _Broken) -> bool:
         if self._left_undone(call):
@@ -298,7 +297,7 @@ def _broken(made: str, method: Method, error: BaseException) -> VncUseError | No
     is_end = method[1] in _RUNS and isinstance(error, (errors.TaskFailed, errors.AnswerRefused))
     if isinstance(error, errors.ProductFailed) or is_end or not (ours or faults.asked(error)):
         return None
-    rule = rules.rule_for(rules.Failure(error))
+    rule = rules.rule_for(rules.FailureFacts(error))
     raised = type(error) if ours else rules.CLASSES[rule.triage or "infra"]
     kind: type[VncUseError] = next(each for each in raised.__mro__ if each.__module__ == errors.__name__)
     return kind(f"{cut(made, _LONGEST_CALL)} broke: {cut(faults.named(error))}; {_WENT_ON}")
@@ -343,7 +342,7 @@ def _watch(thing: object, name: Method, calls: BrokenCalls, patch: pytest.Monkey
     if not callable(method):
         return
     try:
-        patch.setattr(thing, name[1], _Watched(method, name, calls))
+        patch.setattr(thing, name[1], _WatchedMethod(method, name, calls))
     except (AttributeError, TypeError):  # a user's own object that takes no attributes is not watched
         return
 

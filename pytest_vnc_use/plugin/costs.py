@@ -93,8 +93,8 @@ def add(item: pytest.Item, report: pytest.TestReport, properties: Iterable[tuple
         return
     before: dict[str, Any] = dict(item.user_properties)
     summed = [(name, before.get(name, 0) + value) for name, value in more.items()]
-    for told in (item.user_properties, report.user_properties):
-        told[:] = [*(each for each in told if each[0] not in more), *summed]
+    for noted in (item.user_properties, report.user_properties):
+        noted[:] = [*(each for each in noted if each[0] not in more), *summed]
 
 
 def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
@@ -127,7 +127,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     if counts[UNCOUNTED]:
         terminalreporter.write_line(
-            f"vnc-use:   no usage was told of {counts[UNCOUNTED]:,} of them, reckoned at {counts[RECKONED]:,} tokens"
+            f"vnc-use:   the service reported no usage for {counts[UNCOUNTED]:,} of them; estimated at "
+            f"{counts[RECKONED]:,} tokens"
         )
     for nodeid, properties in sorted(paid, key=lambda each: -each[1][INPUT])[:_MOST_TESTS]:
         terminalreporter.write_line(line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}"))
@@ -146,4 +147,4 @@ def _paid(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict
 
 
 def _price(dollars: float | None) -> str:
-    return "a price that is not known" if dollars is None else f"${dollars:.4f}"
+    return "an unknown price" if dollars is None else f"${dollars:.4f}"

@@ -1,7 +1,7 @@
-"""The setting `vnc_start_ahead`: while a test ends, the desktop of the next test starts already.
+"""The setting `vnc_start_ahead`: while a test ends, the desktop of the next test already starts.
 
-A plugin, registered by on_demand.py. A test leaves time for this when it begins its last replay, has done its tasks,
-or is over. `sharing` decides whether the next test may use the desktop that was started.
+A plugin, registered by on_demand.py. The start comes when a test begins its last replay, has done its tasks, or is
+over. `sharing` decides whether the next test may use the desktop.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import begun_tests, session_results
+from pytest_vnc_use.plugin import attachments, begun_tests, session_results
 from pytest_vnc_use.plugin.recordings import REHEARSAL
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import RUNS, SETTINGS, is_ours
@@ -52,7 +52,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note on a worker that the test has begun: if the worker dies in its setup, nobody else tells of the test."""
+    """Note on a worker that the test has begun, in case its setup ends the worker."""
     if is_ours(item):
         begun_tests.note_test(item, _attempts_before(item) + 1)
 
@@ -107,7 +107,7 @@ def _ended(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) -> End
         phase=decided.when or "call",
         triage=triage,
         rule=str(properties.get(session_results.RULE, "")),
-        message=sanitize(str(session_results.attached_to(decided)["message"]), hide),
+        message=sanitize(str(attachments.attached_to(decided)["message"]), hide),
         failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
         attempt=attempt.number,
         worker=getattr(item.config, "workerinput", {}).get("workerid", ""),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import RunEvent
 
 FAULT = "vnc_hook_fault"
-"""A property of a test: a hook that raised, where, and what."""
+"""A property of a test: which hook raised, where, and the error."""
 _OF_A_PERSON = (KeyboardInterrupt, pytest.exit.Exception)
 
 
@@ -65,9 +65,9 @@ class HookCalls:
         except _OF_A_PERSON:
             raise
         except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
-            told = FAULT, _format(name, exc)
-            if told not in self._item.user_properties:
-                self._item.user_properties.append(told)
+            fault = FAULT, _format(name, exc)
+            if fault not in self._item.user_properties:
+                self._item.user_properties.append(fault)
 
 
 def _format(name: str, error: BaseException) -> str:
@@ -82,7 +82,7 @@ def _words(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as exc:  # noqa: BLE001  a user's own __str__ may raise anything
-        return f"its text cannot be had, for {type(exc).__name__}"
+        return f"its text cannot be shown, because str() raised {type(exc).__name__}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -90,11 +90,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     tests_of: dict[str, list[str]] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:
-            for name, told in getattr(report, "user_properties", ()):
-                if name == FAULT and report.nodeid not in tests_of.setdefault(str(told), []):
-                    tests_of[str(told)].append(report.nodeid)
+            for name, fault in getattr(report, "user_properties", ()):
+                if name == FAULT and report.nodeid not in tests_of.setdefault(str(fault), []):
+                    tests_of[str(fault)].append(report.nodeid)
     if tests_of:
         terminalreporter.section("hooks that raised; the results of the tests do not depend on them", yellow=True)
-    for told, tests in tests_of.items():
+    for fault, tests in tests_of.items():
         others = f" and {len(tests) - 1} more" if len(tests) > 1 else ""
-        terminalreporter.write_line(f"{told} ({tests[0]}{others})", yellow=True)
+        terminalreporter.write_line(f"{fault} ({tests[0]}{others})", yellow=True)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
+from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.plugin.triage import machine_of
 
@@ -23,8 +24,8 @@ _SMALL = "vnc_small"
 _MEGABYTE = 1_000_000
 
 
-def add_extras(report: Any, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
-    """Put the runs into pytest-html's report; `sentence` says what the test came to."""
+def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
+    """Put the runs into pytest-html's report; `sentence` is the test's message."""
     from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
     from pytest_vnc_use.report.html import run_html
 
@@ -39,8 +40,7 @@ def add_extras(report: Any, config: pytest.Config, runs: list[Path], sentence: s
         pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
         if is_whole and report.passed and config.stash[SETTINGS].report_megabytes:
             extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
-    report.extras = [*getattr(report, "extras", []), *extras]
-    report.vnc_pictures = pictures
+    attachments.attach_html(report, extras, pictures)
 
 
 def page_of(run: Path, folder: Path) -> str:
@@ -70,15 +70,14 @@ class _PicturesBesideReport:
         """Keep the pictures that the report carries."""
         from pytest_vnc_use.report.assets import keep_asset
 
-        for run, name, png in vars(report).pop("vnc_pictures", ()):
+        for run, name, png in attachments.take_pictures(report):
             keep_asset(self._folder / name, png, Path(run, "screens", name))
 
 
 class _SizeOfReport:
-    """A limit on a self-contained report: once it would pass it, tests that passed keep thumbnails alone.
+    """A limit on a self-contained report: above it, passed tests keep only thumbnails.
 
-    pytest-html writes the report at the session's end, from the extras as they are then. So earlier ones are changed in
-    place.
+    pytest-html writes the report from the extras at the session's end, so earlier ones are changed in place.
     """
 
     def __init__(self, megabytes: int) -> None:
@@ -90,9 +89,9 @@ class _SizeOfReport:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count the blocks of a report, and reduce those of tests that passed, teardown included, if it must be."""
+        """Count the blocks of a report; above the limit reduce those of tests that passed, teardown included."""
         test = getattr(report, "worker_id", ""), report.nodeid
-        for extra in getattr(report, "extras", ()):
+        for extra in attachments.extras_of(report):
             small = extra.pop(_SMALL, None) if isinstance(extra, dict) else None
             self._bytes += len(str(extra.get("content", ""))) if isinstance(extra, dict) else 0
             if small is not None:
@@ -114,7 +113,6 @@ class _SizeOfReport:
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Say at the report's head what is missing."""
         if self._reduced:
-            prefix.append(
-                f"<p>With all pictures this report would be larger than {self._megabytes} MB (vnc_report_megabytes). "
-                f"The {self._reduced} runs of tests that passed have thumbnails alone, which lead to their pages.</p>"
-            )
+            from pytest_vnc_use.report.templates import render
+
+            prefix.append(render("too_large", megabytes=self._megabytes, reduced=self._reduced))

@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
 
-_TOLD = pytest.StashKey[str]()
+_PROBLEM = pytest.StashKey[str]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,12 +33,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     try:
         add_attachments(file, workspace(), secrets_of(config).hide)
     except (OSError, ParseError) as exc:
-        config.stash[_TOLD] = f"no pictures are attached in {place}: {exc}"
+        config.stash[_PROBLEM] = f"no pictures are attached in {place}: {exc}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print why nothing is attached, if that failed."""
     from pytest_vnc_use.plain_text import line
 
-    if _TOLD in config.stash:
-        terminalreporter.write_line(line(f"vnc-use: {config.stash[_TOLD]}"))
+    if _PROBLEM in config.stash:
+        terminalreporter.write_line(line(f"vnc-use: {config.stash[_PROBLEM]}"))

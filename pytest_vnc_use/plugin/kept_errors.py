@@ -1,9 +1,10 @@
 """The release of the screens of a failed test: other plugins keep the test's exception until the session ends.
 
 pytest-rerunfailures is one of them. The frames of a traceback keep the local variables of each function. A replay has
-its recorded screens there, tens of megabytes a test. This plugin empties the frames once the test has ended and all
-reports are made. It leaves the frames of a fixture's error, which pytest raises again for each test that asks for the
-fixture.
+its recorded screens there, tens of megabytes a test. So this plugin empties the frames, also of a user's exception:
+a list of the test can hold the same screens. The exception, its text and its lines stay. It happens after all reports
+and after a debugger had the frames. A fixture's error keeps its frames, because pytest raises it again for each test
+that asks for the fixture.
 """
 
 from __future__ import annotations

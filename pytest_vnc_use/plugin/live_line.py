@@ -1,9 +1,8 @@
 """The line on the terminal that says where a test's run is.
 
-The line is shown where nothing else can meet it on the terminal: by pytest's own
-reporter, without -v, -q, -s and live logs, while pytest captures what the test itself prints. Whoever writes there
-while a test runs, such as a hook or `capfd.disabled()`, ends the capture first: that erases the line until the capture
-goes on.
+The line is shown only if nothing else writes to the terminal: with pytest's own reporter, without -v, -q, -s and live
+logs, and while pytest captures the output of the test. Other code that writes there while a test runs, such as a hook
+or `capfd.disabled()`, first suspends the capture. That erases the line until the capture continues.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ if TYPE_CHECKING:
     from pytest_vnc_use.runs.progress import ShownProgress
 
 _STDOUT = 1
-SHOWN: pytest.StashKey[ShownProgress] = pytest.StashKey()
+PROGRESS: pytest.StashKey[ShownProgress] = pytest.StashKey()
 """The progress that the terminal shows, in the stash of the config."""
 _RESTORE: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 _SUSPEND = "suspend_global_capture"
 
 
 def open_line(item: pytest.Item) -> list[ShownProgress]:
-    """Return the observer that shows the runs of a test on the terminal; none where that is not wanted."""
+    """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
     config = item.config
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
@@ -42,23 +41,23 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if can_show(_STDOUT):
             show_line(config, ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT)))
-    return [config.stash[SHOWN]] if SHOWN in config.stash else []
+    return [config.stash[PROGRESS]] if PROGRESS in config.stash else []
 
 
-def show_line(config: pytest.Config, shown: ShownProgress) -> None:
+def show_line(config: pytest.Config, progress: ShownProgress) -> None:
     """Let the terminal show the progress, and erase it whenever the capture ends for a while."""
     capture = config.pluginmanager.get_plugin("capturemanager")
     suspend = getattr(capture, _SUSPEND)
 
     def erase_and_suspend(in_: bool = False) -> None:
-        with shown.line.interrupted():  # the thread that draws sees afterwards that somebody else may write
+        with progress.line.interrupted():  # the thread that draws sees afterwards that somebody else may write
             suspend(in_)
 
     def restore() -> None:
         if getattr(capture, _SUSPEND) is erase_and_suspend:
             setattr(capture, _SUSPEND, suspend)
 
-    config.stash[SHOWN], config.stash[_RESTORE] = shown, restore
+    config.stash[PROGRESS], config.stash[_RESTORE] = progress, restore
     setattr(capture, _SUSPEND, erase_and_suspend)  # pytest has no hook for that moment
 
 
@@ -75,10 +74,10 @@ def is_wanted(config: pytest.Config) -> bool:
 
 def close_line(config: pytest.Config) -> None:
     """Erase the line for good."""
-    if SHOWN in config.stash:
-        config.stash[SHOWN].line.close()
+    if PROGRESS in config.stash:
+        config.stash[PROGRESS].line.close()
         config.stash[_RESTORE]()
-        del config.stash[SHOWN], config.stash[_RESTORE]
+        del config.stash[PROGRESS], config.stash[_RESTORE]
 
 
 class Eraser:
@@ -89,7 +88,7 @@ class Eraser:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self) -> None:
-        """Erase the line before a part of a test is reported, also where no event ended its run."""
+        """Erase the line before a part of a test is reported, also if no event ended its run."""
         self._erase()
 
     def pytest_enter_pdb(self) -> None:
@@ -97,5 +96,5 @@ class Eraser:
         self._erase()
 
     def _erase(self) -> None:
-        if SHOWN in self._config.stash:
-            self._config.stash[SHOWN].line.hide()
+        if PROGRESS in self._config.stash:
+            self._config.stash[PROGRESS].line.hide()

@@ -1,4 +1,4 @@
-"""The markers of a test: read when the test is collected, and checked as far as is possible without a desktop."""
+"""The markers of a test. They are read and checked when the test is collected, without a desktop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _check_id(item: pytest.Item) -> None:
     name = str(getattr(getattr(item, "callspec", None), "id", ""))
     hidden = secrets_of(item.config).hide_in_id(name)
     if hidden != name:
-        raise SettingsError(f"the id of a parameter holds a secret: [{hidden}]; give it an id without, with ids=…")
+        raise SettingsError(f"the id of a parameter contains a secret: [{hidden}]; give it another id with ids=…")
 
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
@@ -70,7 +70,7 @@ def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
 
 
 def error_of(item: pytest.Item) -> SettingsError | None:
-    """Return the error in the markers, if any. A marker that was added too late to be carried out is an error too."""
+    """Return the error in the markers, if any. A marker that was added after collection is an error too."""
     if _PROBLEM in item.stash:
         return SettingsError(item.stash[_PROBLEM])
     if len(_marks(item)) != len(item.stash.get(SPECS, ())):
@@ -95,8 +95,8 @@ def declared_secrets(item: pytest.Item) -> dict[str, str]:
     for name, value in secrets.items():
         if not value:
             raise SettingsError(
-                f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set; set it, or say where "
-                f"the value is: --vnc-secret {name}=file:PATH"
+                f"vnc_task(secrets=…) names the environment variable {name!r}, which is not set; set it, or name "
+                f"another source: --vnc-secret {name}=file:PATH"
             )
     return secrets
 
@@ -133,16 +133,14 @@ def _marks(item: pytest.Item) -> list[pytest.Mark]:
 def _check_callable(item: pytest.Item) -> None:
     """Raise SettingsError if pytest does not call the hook that carries out the task, pytest_pyfunc_call."""
     if not isinstance(item, pytest.Function):
-        raise SettingsError(f"vnc_task marks a test function, got a {type(item).__name__}")
+        raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
     if item.cls and issubclass(item.cls, TestCase):
         raise SettingsError(
-            f"vnc_task cannot mark a test of the unittest.TestCase {item.cls.__name__!r}, which runs it by itself; "
-            "make it a function, or a method of a plain class"
+            f"vnc_task does not work in a unittest.TestCase, got {item.cls.__name__!r}; use a function, or a method of "
+            "a plain class"
         )
     if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
-        raise SettingsError(
-            "vnc_task cannot mark an `async def` that no plugin runs; write `def`, as nothing here needs to be awaited"
-        )
+        raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
 
 
 def _has_event_loop(item: pytest.Function) -> bool:

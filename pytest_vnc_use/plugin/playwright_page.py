@@ -79,7 +79,10 @@ def _playwright(request: pytest.FixtureRequest) -> Playwright:
 
 
 def _endpoint(request: pytest.FixtureRequest) -> Endpoint:
-    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
+    """Wait until the DevTools of the desktop's browser listen; return their address.
+
+    Raises DesktopError, SettingsError.
+    """
     from pytest_vnc_use.backends.browser.cdp import endpoint_of, find_pages
     from pytest_vnc_use.deadline import Deadline
     from pytest_vnc_use.errors import DesktopError

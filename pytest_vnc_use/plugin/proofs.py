@@ -1,4 +1,4 @@
-"""The proof of a test's last task: if nothing independent shows that the task is done, a judge is asked.
+"""The proof of a test's last task. If nothing independent shows that the task is done, a judge is asked.
 
 A plugin, registered by on_demand.py. It notes which fixtures are set up, and when the body begins, as a task may run
 before the body, in it, or after it.
@@ -80,7 +80,7 @@ def pytest_runtest_makereport(
 
 
 class Follower:
-    """An observer of a test that follows what the test looks at, and which of its objects change during a task."""
+    """An observer of a test that notes what the test looks at, and which of its objects change during a task."""
 
     def __init__(self, item: pytest.Item) -> None:
         from pytest_vnc_use.sightings import SIGHTINGS
@@ -114,7 +114,7 @@ class Follower:
 
 
 def body_asserts(item: pytest.Function, sources: Sources | None = None, *, trusts_outcome: bool = False) -> bool:
-    """Return whether the test's body surely asserts something about the product, wherever it makes no run itself."""
+    """Return whether the test's body asserts something about the product on all paths without a run of its own."""
     from pytest_vnc_use.body_checks.whole_functions import function_asserts
 
     try:
@@ -133,7 +133,7 @@ def judge_after_call(item: pytest.Item, agent: VncUseAgent) -> None:
 
 
 def judge_after_teardown(item: pytest.Item, agent: VncUseAgent) -> None:
-    """Do the same for runs after the body, or where pytest calls no function, if the test has passed so far."""
+    """Do the same for runs after the body, or for tests without a function, if the test has passed so far."""
     if item.stash.get(HAS_PASSED, False):
         judge_after_call(item, agent)
         agent.end_body()
@@ -160,13 +160,13 @@ def _asserts_after(item: pytest.Item, last: LastTask) -> bool:
         return False
     for function, _ in item.stash.get(FOLLOWED, []):  # fixtures whose teardown is still to come
         sources = Sources()
-        if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _is_told(sources)):
+        if asserts_after_yield(function, _values(item), sources) and (sources.desktop or _has_evidence(sources)):
             return True
     return False
 
 
 def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts_outcome: bool) -> bool:
-    """Return whether the code that ran since the task surely asserts something that rests on a look."""
+    """Return whether the code since the task surely asserts something that depends on a look."""
     from pytest_vnc_use.body_checks.fixture_values import looked_at
     from pytest_vnc_use.body_checks.whole_functions import asserts_after, function_asserts
 
@@ -183,10 +183,10 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
 
 
 def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
-    """Return whether anything of the product can have reached the test since the task."""
+    """Return whether the test can have learnt anything of the product since the task."""
     from pytest_vnc_use.sightings import SIGHTINGS
 
-    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _is_told(sources)
+    return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _has_evidence(sources)
 
 
 def _sights(item: pytest.Item, last: LastTask) -> Sights:
@@ -203,7 +203,7 @@ def _sights(item: pytest.Item, last: LastTask) -> Sights:
     )
 
 
-def _is_told(sources: Sources) -> bool:
+def _has_evidence(sources: Sources) -> bool:
     from pytest_vnc_use.sightings import SIGHTINGS
 
     return sources.connection or any(map(SIGHTINGS.is_fresh, sources.files))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
-"""The test as its recording has it; None if it is neither replayed nor recorded."""
+"""The test with its recording; None if it is neither replayed nor recorded."""
 RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 """The key of the test's recording, and the test's settings."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
@@ -37,9 +37,9 @@ REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
 """True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
 HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
-"""Properties of a test: healed drifts, and transient frames, a line each; what became of its new recording."""
+"""Properties of a test: a line for each healed drift and each transient frame; the result for its new recording."""
 SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
-"""Properties of a test: what its replays saved against the runs that were recorded, at the prices of that day."""
+"""Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
@@ -48,7 +48,7 @@ ONE_PERSON = (
 
 OLDER_THAN_COVERS = (
     "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
-    "this run. Record the test anew with --vnc-record=rewrite, or say vnc_show_secrets=true"
+    "this run. Record the test again with --vnc-record=rewrite, or set vnc_show_secrets=true"
 )
 
 
@@ -85,7 +85,7 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 def recorded_test(
     item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], desktop: Desktop
 ) -> RecordedTest | None:
-    """Return the test as its recording has it; None if it is neither replayed nor recorded. Raises RecordingError.
+    """Return the test with its recording; None if it is neither replayed nor recorded. Raises RecordingError.
 
     `secrets` are those that the test declares.
     """
@@ -159,7 +159,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
-    """Return a way to have a person do tasks. Raises SettingsError if there is no terminal for instructions."""
+    """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use import assembly
@@ -202,13 +202,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
     if recorded.healed and settings.healed == "fail":
-        lines = ["the test passed, but not as recorded (vnc_healed = fail)", *recorded.healed]
-        advice = "if it may be so, record it anew with --vnc-record=rewrite, or set vnc_healed = pass"
-        raise RecordingDrifted("\n  ".join([*lines, advice]))
+        problem = "the test passed, but its replay was healed (vnc_healed = fail)"
+        advice = "if the change is intended, record the test again with --vnc-record=rewrite, or set vnc_healed = pass"
+        raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
-        lines = ["the test passed, but not without a surprise (--vnc-transients=fail)", *recorded.transients]
-        advice = "if it may be so, record the test anew with --vnc-record=rewrite, or mask that part of the screen"
-        raise RecordingDrifted("\n  ".join([*lines, advice]))
+        problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
+        advice = "if that is intended, record the test again with --vnc-record=rewrite, or mask that part of the screen"
+        raise RecordingDrifted("\n  ".join([problem, *recorded.transients, advice]))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -261,46 +261,46 @@ def _written(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that were healed, or had transient frames, so that nobody takes them for unchanged."""
+    """List the tests that were healed or had transient frames, because they are not unchanged."""
     from pytest_vnc_use.plain_text import line
 
-    _list(terminalreporter, HEALED, "healed: look whether the product may differ so")
-    _list(terminalreporter, TRANSIENT, "showed something for a moment, and not when it was recorded")
-    written = [told for report in _reports(terminalreporter, "teardown") for told in _property_values(report, WRITTEN)]
-    for told in sorted(set(written)):
-        count = written.count(told)
-        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {told}"))
+    _list(terminalreporter, HEALED, "healed; check that each change is intended")
+    _list(terminalreporter, TRANSIENT, "with an unrecorded transient frame")
+    written = [text for report in _reports(terminalreporter, "teardown") for text in _property_values(report, WRITTEN)]
+    for text in sorted(set(written)):
+        count = written.count(text)
+        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {text}"))
     _tell_savings(terminalreporter)
 
 
 def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what replays saved, of the tests whose recordings say what their runs took."""
+    """Print what replays saved, for tests whose recordings have the figures of their runs."""
     properties = [dict(report.user_properties) for report in _reports(terminalreporter, "teardown")]
     seconds = [float(each[SAVED_S]) for each in properties if SAVED_S in each]
     dollars = [float(each[SAVED_DOLLARS]) for each in properties if SAVED_DOLLARS in each]
     if not seconds or sum(seconds) <= 0:
         return
     count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
-    told = f"vnc-use: {count} saved {sum(seconds):,.1f} s against the runs that were recorded"
+    text = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
     if dollars:
         unknown = len(seconds) - len(dollars)
         rest = f", without {unknown} of unknown cost" if unknown else ""
-        told += f", and ${sum(dollars):.4f} at the prices when they were recorded{rest}"
-    terminalreporter.write_line(told)
+        text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
+    terminalreporter.write_line(text)
 
 
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
     from pytest_vnc_use.plain_text import line
 
     found = [
-        (report.nodeid, told)
+        (report.nodeid, text)
         for report in _reports(terminalreporter, "call")
-        for told in _property_values(report, name)
+        for text in _property_values(report, name)
     ]
     if found:
         terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
-    for nodeid, told in found:
-        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {told}"), yellow=True)
+    for nodeid, text in found:
+        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {text}"), yellow=True)
 
 
 def _property_values(report: Any, name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 A plugin, registered by on_demand.py. Each report of a test, of a subtest and of a collection passes through one hook
 before anything prints, stores or sends it, and each warning through another. A worker of pytest-xdist redacts its own
-reports. What one test declares is secret in the whole session, because fixtures and logs are shared.
+reports. A secret of one test is a secret in the whole session, because fixtures and logs are shared.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SessionSecrets:
         self.given = given
         """Those of `--vnc-secret`, which every test may have typed."""
         self.declared: frozenset[tuple[str, str]] = frozenset()
-        """The names and values that an option or a marker declares; a name may have had several values."""
+        """The names and values that options and markers declare; a name may have several values."""
         self._known: frozenset[tuple[str, str]] = frozenset()
         self._hide: Callable[[str], str] = str
         self.hide_in_id: Callable[[str], str] = str
@@ -164,7 +164,7 @@ class Redaction:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Redact what ended the session, Ctrl-C or `pytest.exit`, before the terminal shows it."""
+        """Redact the end of the session by Ctrl-C or `pytest.exit`, before the terminal shows it."""
         representation: Any = excinfo.getrepr(funcargs=True)
         report = pytest.TestReport("", ("", None, ""), {}, "failed", representation, "call")
         self._redact(report)
@@ -185,9 +185,9 @@ class Redaction:
                 report.user_properties = [each for each in report.user_properties if each[0] in _OWN]
 
     def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Put text without secrets in the place of all text that a report holds, if it holds any.
+        """Replace the report's texts by texts without secrets.
 
-        pytest's own form for sending reports has all text in it, of whatever class an error's representation is.
+        pytest's own serialized form has all texts of a report, whatever class represents an error.
         """
         hook = self._config.hook
         sent = hook.pytest_report_to_serializable(config=self._config, report=report)

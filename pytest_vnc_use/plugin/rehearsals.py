@@ -1,4 +1,4 @@
-"""Rehearsals: a test whose recording was just written is carried out again, to see whether the recording repeats.
+"""Rehearsals: a test with a new recording is carried out again, to check that the recording repeats.
 
 They run after the test's teardown and before its last report, which includes their results. They have no reports of
 their own.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import RunFolderError, VncUseError
-from pytest_vnc_use.plugin import costs, session_results
+from pytest_vnc_use.plugin import attachments, costs
 from pytest_vnc_use.plugin.recordings import RECORDING, REHEARSAL, WRITTEN
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
@@ -37,7 +37,7 @@ REHEARSED = "vnc_rehearsal"
 """The property of a test that holds the result of its rehearsals."""
 _NEXT = pytest.StashKey["pytest.Item | None"]()
 _TIMEOUT = pytest.StashKey[Any]()
-_STATE = "reset what the test leaves behind, in a fixture: it passed when it was recorded, and not again after that"
+_STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
 
 
 @dataclass
@@ -63,13 +63,13 @@ class _Again:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """Return the figures of its runs, from the newest report on each."""
-        runs = {run["folder"]: run for report in self.reports for run in session_results.runs_attached_to(report)}
+        runs = {run["folder"]: run for report in self.reports for run in attachments.runs_attached_to(report)}
         return [dict(run) for run in runs.values()]
 
     @property
     def dollars(self) -> float | None:
         """Return the cost of all reports; None if none counted any."""
-        spent = [session_results.attached_to(report)["dollars"] for report in self.reports]
+        spent = [attachments.attached_to(report)["dollars"] for report in self.reports]
         counted = [each for each in spent if each is not None]
         return sum(counted) if counted else None
 
@@ -85,7 +85,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Note how long pytest-timeout gives the test: each rehearsal has as long."""
+    """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
     item.stash[_TIMEOUT] = settings
 
 
@@ -119,7 +119,7 @@ def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _why_not(settings: Settings) -> str:
-    """Return why there is no rehearsal, or "": if no desktop is fresh, there is nothing to compare."""
+    """Return why there is no rehearsal, or "". It needs a fresh desktop."""
     if settings.scope != "test":
         return f"with --vnc-scope={settings.scope} no desktop is fresh"
     if settings.server not in ("qt", "xvnc") and not settings.server.startswith("container:"):
@@ -128,7 +128,7 @@ def _why_not(settings: Settings) -> str:
 
 
 def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
-    """Replay the recording as often as wanted, or until it does not repeat; write the learnt looks.
+    """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
 
     Raises RecordingError, RunFolderUnwritable, OSError.
     """
@@ -179,18 +179,18 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
 
 
 class _Hooks:
-    """The hooks of a test, except that the reports of its subtests go to `heard` only."""
+    """The hooks of a test, except that the reports of its subtests go only to `subtests`."""
 
-    def __init__(self, hooks: pluggy.HookRelay, heard: list[pytest.TestReport]) -> None:
+    def __init__(self, hooks: pluggy.HookRelay, subtests: list[pytest.TestReport]) -> None:
         self._hooks = hooks
-        self._heard = heard
+        self._subtests = subtests
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._hooks, name)
 
     def pytest_runtest_logreport(self, *, report: pytest.TestReport) -> None:
         """Keep the report of a subtest."""
-        self._heard.append(report)
+        self._subtests.append(report)
 
 
 def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
@@ -242,7 +242,7 @@ def _tell(item: pytest.Item, report: pytest.TestReport, done: list[_Again]) -> N
     figures = [_figures(number, again, item) for number, again in enumerate(done, 1)]
     runs = [{**run, "rehearsal": number} for number, again in enumerate(done, 1) for run in again.runs]
     dollars = [again.dollars for again in done if again.dollars is not None]
-    session_results.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
+    attachments.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
     for again in done:
         costs.add(item, report, again.reports[-1].user_properties)
     _note(item, report, _in_words(figures))
@@ -268,7 +268,7 @@ def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
     bad = again.bad[0]
     found = _drift_in(again.runs)
     if found is None:
-        message = session_results.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
+        message = attachments.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
         return replace(figures, problem=plain(message), advice=_STATE)
     drift, folder = found
     recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
@@ -292,8 +292,8 @@ def _advice(drift: Drifted, item: pytest.Item) -> str:
     key, _ = item.stash[RECORDING]
     mask = f'"masks": {json.dumps([asdict(drift.region)])} in {str(key.path)!r}' if drift.region else "a mask"
     return (
-        f"if that part changes by itself, leave it out: {mask}; if it comes late, let the task wait for it, or give a "
-        "longer vnc_gate_seconds; if it is of an earlier run, reset that in a fixture; then record the test anew"
+        f"if the part changes by itself, mask it: {mask}; if it appears late, let the task wait for it, or raise "
+        "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"
     )
 
 
@@ -302,13 +302,12 @@ def _note(item: pytest.Item, report: pytest.TestReport, line: str) -> None:
     report.user_properties.append((REHEARSED, line))
 
 
-def _add_extras(report: Any, again: _Again) -> None:
+def _add_extras(report: pytest.TestReport, again: _Again) -> None:
     """Add the pictures of the rehearsal that did not repeat to the report of the test."""
-    extras = [extra for each in again.reports for extra in getattr(each, "extras", [])]
-    pictures = [picture for each in again.reports for picture in getattr(each, "vnc_pictures", [])]
+    extras = [extra for each in again.reports for extra in attachments.extras_of(each)]
+    pictures = [picture for each in again.reports for picture in attachments.pictures_of(each)]
     if extras:
-        report.extras = [*getattr(report, "extras", []), *extras]
-        report.vnc_pictures = [*getattr(report, "vnc_pictures", []), *pictures]
+        attachments.attach_html(report, extras, pictures)
 
 
 # --- the session's end -----------------------------------------------------------------------------------------------
@@ -317,9 +316,7 @@ def _add_extras(report: Any, again: _Again) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the recordings that did not repeat, with both pictures and advice; then the learnt looks, and a count."""
     reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    rehearsed = [
-        (report.nodeid, each) for report in reports for each in session_results.attached_to(report)["rehearsals"]
-    ]
+    rehearsed = [(report.nodeid, each) for report in reports for each in attachments.attached_to(report)["rehearsals"]]
     unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
     if unrepeated:
         terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)

@@ -1,4 +1,4 @@
-"""The part of a test's runs that pytest reports: each step as it happens, the pictures, the planner, the outcome.
+"""The report of a test's runs in pytest: each step as it happens, the pictures, the planner, the outcome.
 
 A plugin, registered by on_demand.py.
 """
@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin import allure_report, begun_tests, html_report, session_results, triage
+from pytest_vnc_use.plugin import allure_report, attachments, begun_tests, html_report, session_results, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
-    FOUND,
     PLACE,
     PLAYWRIGHT_CALLS,
+    REPORTED_DOLLARS,
+    REPORTED_RUNS,
     RUNS,
     SETTINGS,
-    TOLD,
-    TOLD_DOLLARS,
+    TRIAGE_OF_FAILURE,
     VERDICTS,
-    Found,
+    FailureTriage,
     desktop_of,
     is_ours,
 )
@@ -36,7 +36,7 @@ PLANNER_PROPERTY, RUN_PROPERTY, PAGE_PROPERTY = "vnc_planner", "vnc_run", "vnc_p
 
 
 class ItemObserver:
-    """An observer that shows a run's steps, and gives its planner's name to reports and its place to a failure."""
+    """An observer that shows a run's steps, and notes its planner and its place for the reports."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
@@ -91,14 +91,14 @@ def pytest_runtest_makereport(
     give_back(item, call)
     _keep_outage(item, report)
     # the report on the call includes the runs of a setup that passed
-    figures = [] if call.when == "setup" and report.passed else _untold(item)
+    figures = [] if call.when == "setup" and report.passed else _new_figures(item)
     runs = [Path(run.folder) for run in figures]
     if runs:
         _keep_logs(item, runs, report)
         allure_report.add_steps(item.config, runs)
     if runs and item.config.getoption("htmlpath", None):
         html_report.add_extras(
-            report, item.config, runs, found.message if (found := item.stash.get(FOUND, None)) else ""
+            report, item.config, runs, found.message if (found := item.stash.get(TRIAGE_OF_FAILURE, None)) else ""
         )
     _note_what_it_came_to(item, report, figures)
     return report
@@ -109,13 +109,13 @@ def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
 
     The product did not fail there. The test stays an expected failure if the mark names such an error.
     """
-    reason, found = getattr(report, "wasxfail", None), item.stash.get(FOUND, None)
+    reason, found = getattr(report, "wasxfail", None), item.stash.get(TRIAGE_OF_FAILURE, None)
     if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
         return
     if not _expects_outage(item):
         report.outcome = "failed"
         del report.wasxfail
-        report.sections.append(("xfail", f"{reason or 'expected to fail'}: and it is not the product that failed"))
+        report.sections.append(("xfail", f"{reason or 'expected to fail'}; but the product did not cause this failure"))
 
 
 def _expects_outage(item: pytest.Item) -> bool:
@@ -126,41 +126,41 @@ def _expects_outage(item: pytest.Item) -> bool:
     return any(isinstance(kind, type) and issubclass(kind, (InfraError, SettingsError)) for kind in classes)
 
 
-def _untold(item: pytest.Item) -> list[RunFigures]:
+def _new_figures(item: pytest.Item) -> list[RunFigures]:
     """Return the runs that no report contains yet, or only in an older state, such as without the last verdict."""
     from pytest_vnc_use.report.results import figures_of
 
-    told = item.stash.setdefault(TOLD, {})
+    reported = item.stash.setdefault(REPORTED_RUNS, {})
     now = [figures_of(run) for run in item.stash.get(RUNS, [])]
-    untold = [run for run in now if told.get(run.folder) != run]
-    told.update((run.folder, run) for run in untold)
-    return untold
+    new = [run for run in now if reported.get(run.folder) != run]
+    reported.update((run.folder, run) for run in new)
+    return new
 
 
 def _note_what_it_came_to(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures]) -> None:
     """Add the results to the test's properties, also for JUnit's XML, and attach them for the session's results."""
     from pytest_vnc_use.runs.folder import to_json
 
-    told: list[tuple[str, object]] = []
+    properties: list[tuple[str, object]] = []
     found = _found(item, report)
     if found and session_results.TRIAGE not in dict(item.user_properties):
-        told += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
+        properties += [(session_results.TRIAGE, found.triage), (session_results.RULE, found.rule)]
     known = {value for name, value in item.user_properties if name == RUN_PROPERTY}
     new = [run for run in figures if run.folder not in known]
-    told += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
-    told += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
-    item.user_properties += told
-    report.user_properties += told
-    session_results.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
+    properties += [("vnc_outcome", run.outcome) for run in new] + [(RUN_PROPERTY, run.folder) for run in new]
+    properties += [(PAGE_PROPERTY, str(Path(run.folder, "index.html"))) for run in new]
+    item.user_properties += properties
+    report.user_properties += properties
+    attachments.attach(report, to_json(figures), _dollars_since(item), found.message if found else "")
 
 
-def _found(item: pytest.Item, report: pytest.TestReport) -> Found | None:
+def _found(item: pytest.Item, report: pytest.TestReport) -> FailureTriage | None:
     """Return the triage that a report shows; None for an expected failure of the product."""
     if report.failed:
-        return item.stash.get(FOUND, _PASSED_THOUGH_XFAIL)
-    found = item.stash.get(FOUND, None)
+        return item.stash.get(TRIAGE_OF_FAILURE, _PASSED_THOUGH_XFAIL)
+    found = item.stash.get(TRIAGE_OF_FAILURE, None)
     if found:
-        del item.stash[FOUND]  # a failure that comes after it is another
+        del item.stash[TRIAGE_OF_FAILURE]  # a failure that comes after it is another
     return found if found and found.triage != "product" else None
 
 
@@ -169,12 +169,12 @@ def _dollars_since(item: pytest.Item) -> float | None:
     dollars: float | None = dict(item.user_properties).get(session_results.DOLLARS)  # type: ignore[assignment]
     if dollars is None:
         return None
-    before = item.stash.get(TOLD_DOLLARS, 0.0)
-    item.stash[TOLD_DOLLARS] = dollars
+    before = item.stash.get(REPORTED_DOLLARS, 0.0)
+    item.stash[REPORTED_DOLLARS] = dollars
     return dollars - before
 
 
-_PASSED_THOUGH_XFAIL = Found("inconclusive", "the test passed, and was expected to fail", "")
+_PASSED_THOUGH_XFAIL = FailureTriage("inconclusive", "the test passed, and was expected to fail", "")
 
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
@@ -186,8 +186,8 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
     logs_of = getattr(desktop_of(item), "logs", dict)
     try:
         calls = item.stash.get(PLAYWRIGHT_CALLS, [])
-        told = {**logs_of(), "playwright": "\n".join(calls)}
-        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in told.items()}
+        texts = {**logs_of(), "playwright": "\n".join(calls)}
+        logs = {role: sanitize(text, secrets_of(item.config).hide) for role, text in texts.items()}
         for run in runs:
             keep_logs(run, logs)
     except Exception as exc:  # noqa: BLE001  # a user's own vnc_desktop may raise anything, and that would end pytest
@@ -209,7 +209,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         run["folder"]: run
         for reports in terminalreporter.stats.values()
         for report in reports
-        for run in session_results.runs_attached_to(report)
+        for run in attachments.runs_attached_to(report)
         if run["planner"]
     }
     planners = [run["planner"] for run in run_in.values()]

@@ -6,7 +6,7 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.begun_tests import BegunTests
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
@@ -25,44 +26,10 @@ if TYPE_CHECKING:
 TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
 """Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
-_TOLD = "vnc_told"
-_NOTHING: Mapping[str, Any] = {"runs": (), "dollars": None, "message": "", "rehearsals": ()}
 _NOT_ENDED = "the test did not end"
 """The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
 _COLUMN = 2
 """The index of the triage column in pytest-html's table: after result and name."""
-
-
-def attach(report: pytest.TestReport, runs: Sequence[object], dollars: float | None, message: str) -> None:
-    """Mark the report as one of a test with a desktop.
-
-    pytest lets a report have attributes of others (`pytest.TestReport`), and pytest-xdist sends them along.
-    `runs` are the figures, in JSON's own types, of the runs that no earlier report contains, or only in an older state;
-    `dollars` is the cost since the last report, None if nobody counts it.
-    """
-    setattr(report, _TOLD, {"runs": runs, "dollars": dollars, "message": message, "rehearsals": []})
-
-
-def attach_rehearsals(
-    report: pytest.TestReport, rehearsals: Sequence[object], runs: Sequence[object], dollars: float | None
-) -> None:
-    """Add the rehearsals of the test's recording, in JSON's own types, their runs and dollars to the attached data."""
-    before = attached_to(report)
-    spent = before["dollars"] if dollars is None else (before["dollars"] or 0.0) + dollars
-    more = {"runs": [*before["runs"], *runs], "dollars": spent, "rehearsals": rehearsals}
-    setattr(report, _TOLD, {**before, **more})
-
-
-def attached_to(report: object) -> Mapping[str, Any]:
-    """Return the data that was attached to a report; empty data for other reports."""
-    attached: Mapping[str, Any] = getattr(report, _TOLD, _NOTHING)
-    return attached
-
-
-def runs_attached_to(report: object) -> Sequence[Mapping[str, Any]]:
-    """Return the figures of the runs that were attached to a report; none for other reports."""
-    runs: Sequence[Mapping[str, Any]] = attached_to(report)["runs"]
-    return runs
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -79,11 +46,11 @@ class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
-        self._shown = Path(settings.results or Path(settings.runs_dir, FILE))
+        self._path = Path(settings.results or Path(settings.runs_dir, FILE))
         self._is_given = bool(settings.results)
-        self._file = self._shown.absolute()
-        self._shown_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
-        self._runs_dir = self._shown_runs_dir.absolute()
+        self._file = self._path.absolute()
+        self._given_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
+        self._runs_dir = self._given_runs_dir.absolute()
         self._repeat = settings.repeat
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
@@ -107,7 +74,7 @@ class _Session:
         """Add the report to the result of its test."""
         from pytest_vnc_use.report.results import ItemResult
 
-        if hasattr(report, _TOLD):
+        if attachments.is_of_desktop(report):
             before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
         elif report.outcome in ("failed", "rerun"):
@@ -149,7 +116,7 @@ class _Session:
         self._lines = [*lines(results), *repeated, self._written(results), *self._pages(results)]
 
     def _of(self, session: pytest.Session) -> SessionResults:
-        """Return the results of the session as they are now, with what else is wrong with it."""
+        """Return the results of the session so far, with its other problems."""
         from pytest_vnc_use.report.reliability import reliabilities
         from pytest_vnc_use.report.results import session_results
         from pytest_vnc_use.report.session_problems import session_problems
@@ -159,9 +126,9 @@ class _Session:
         problems = session_problems(
             status, _uncollected(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
         )
-        told = tuple(map(secrets_of(session.config).hide_in_id, problems))
+        redacted = tuple(map(secrets_of(session.config).hide_in_id, problems))
         again = reliabilities(results.tests, self._repeat)
-        return replace(results, reliability=again, problems=told, exit_status=status)
+        return replace(results, reliability=again, problems=redacted, exit_status=status)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
@@ -181,12 +148,12 @@ class _Session:
             tell_github(results)
         except (OSError, RunFolderError) as exc:
             return f"the results could not be written: {exc}"
-        return f"results in {self._shown}"
+        return f"results in {self._path}"
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
-        """Make room, write the pages of this session beside its runs, and yield what to say about both."""
+        """Make room, write the pages of this session beside its runs, and yield a line about each."""
         from pytest_vnc_use.errors import RunFolderError
-        from pytest_vnc_use.report.page.session_view import Told
+        from pytest_vnc_use.report.page.session_view import KnownResults
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.runs.tidying import make_room
@@ -198,9 +165,9 @@ class _Session:
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
             if self._file != (beside := self._runs_dir / FILE):
                 write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
-            told = Told(results.tests, [("", problem) for problem in results.problems])
-            write_report(runs, self._runs_dir, told, quick=True)
-            yield f"report in {self._shown_runs_dir / INDEX}"
+            known = KnownResults(results.tests, [("", problem) for problem in results.problems])
+            write_report(runs, self._runs_dir, known, quick=True)
+            yield f"report in {self._given_runs_dir / INDEX}"
         except (OSError, RunFolderError) as exc:
             yield f"the report could not be written: {exc}"
 
@@ -208,8 +175,8 @@ class _Session:
         """Print the results."""
         from pytest_vnc_use.plain_text import line
 
-        for told in self._lines:
-            terminalreporter.write_line(line(f"vnc-use: {told}"))
+        for text in self._lines:
+            terminalreporter.write_line(line(f"vnc-use: {text}"))
 
 
 def _now() -> str:
@@ -228,7 +195,7 @@ def _uncollected(config: pytest.Config) -> list[str]:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
-    properties, message = dict(report.user_properties), attached_to(report)["message"]
+    properties, message = dict(report.user_properties), attachments.attached_to(report)["message"]
     result = _with_figures(result, report)
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
@@ -248,7 +215,7 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
     from pytest_vnc_use.runs.folder import from_json
 
-    new = attached_to(report)
+    new = attachments.attached_to(report)
     runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
     rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
     dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
@@ -269,8 +236,8 @@ def _crashed(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path
     """
     from pytest_vnc_use.report.results import figures_of
 
-    told = {run.folder: run for run in result.runs}
-    result = replace(result, runs=tuple({**told, **{str(run): figures_of(run) for run in noted}}.values()))
+    known = {run.folder: run for run in result.runs}
+    result = replace(result, runs=tuple({**known, **{str(run): figures_of(run) for run in noted}}.values()))
     if str(report.outcome) == "rerun":
         return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
     if _is_settled(result):
@@ -299,25 +266,31 @@ def result_of(report: Any) -> str:
 
 
 class _TriageColumn:
-    """Columns of pytest-html's table, present if any setting of this plugin is given, even before there is any test.
+    """Columns of pytest-html's table; they are there if any setting of this plugin is given.
 
-    It cannot be limited to sessions with a desktop: pytest-html asks for columns when the session starts. A session
-    without such a setting may turn out to have nothing to do with desktops, so it gets no column.
+    They cannot depend on tests with a desktop, because pytest-html asks for columns before any test is known.
     """
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         """Insert the headers of the columns."""
-        cells.insert(_COLUMN, '<th class="sortable" data-column-type="triage">Triage</th>')
-        cells.insert(_COLUMN + 1, '<th class="sortable" data-column-type="cost">Cost</th>')
+        from pytest_vnc_use.report.templates import render
+
+        heads = {"triage": "Triage", "cost": "Cost"}
+        cells[_COLUMN:_COLUMN] = [render("column_head", column=column, text=text) for column, text in heads.items()]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
         """Insert the triage of a test that failed, and the cost, or empty cells."""
+        from pytest_vnc_use.report.templates import render
+
+        if not cells:
+            return
+        properties = dict(getattr(report, "user_properties", ()))
         failed = getattr(report, "outcome", "") in ("failed", "rerun")
-        triage = dict(getattr(report, "user_properties", ())).get(TRIAGE, "") if failed else ""
-        if cells:
-            cells.insert(_COLUMN, f'<td class="col-triage">{triage}</td>')
-            dollars = dict(getattr(report, "user_properties", ())).get(DOLLARS)
-            cost = f"${dollars:.4f}" if isinstance(dollars, float) else ""
-            cells.insert(_COLUMN + 1, f'<td class="col-cost">{cost}</td>')
+        dollars = properties.get(DOLLARS)
+        texts = {
+            "triage": properties.get(TRIAGE, "") if failed else "",
+            "cost": f"${dollars:.4f}" if isinstance(dollars, float) else "",
+        }
+        cells[_COLUMN:_COLUMN] = [render("column_cell", column=column, text=text) for column, text in texts.items()]

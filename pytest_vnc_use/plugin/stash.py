@@ -49,7 +49,7 @@ PROPERTIES = "vnc_"
 """The prefix of the properties that this plugin gives a test, also in JUnit's XML."""
 
 
-class Found(NamedTuple):
+class FailureTriage(NamedTuple):
     """The triage of a test's failure.
 
     `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
@@ -61,11 +61,11 @@ class Found(NamedTuple):
     message: str
 
 
-FOUND = pytest.StashKey[Found]()
+TRIAGE_OF_FAILURE = pytest.StashKey[FailureTriage]()
 """The triage of the test's failure, if it has failed."""
-TOLD: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
+REPORTED_RUNS: pytest.StashKey[dict[str, RunFigures]] = pytest.StashKey()
 """The figures of the test's runs that reports already contain, by run folder."""
-TOLD_DOLLARS = pytest.StashKey[float]()
+REPORTED_DOLLARS = pytest.StashKey[float]()
 """The part of the test's cost that reports already contain, in dollars."""
 BUDGET: pytest.StashKey[Budget] = pytest.StashKey()
 """The budget of the test."""
@@ -91,7 +91,16 @@ def is_ours(item: pytest.Item) -> bool:
 
 def forget(item: pytest.Item) -> None:
     """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
-    of_runs: tuple[pytest.StashKey[Any], ...] = (RUNS, ENDS, PLACE, VERDICTS, FOUND, TOLD, TOLD_DOLLARS, BUDGET)
+    of_runs: tuple[pytest.StashKey[Any], ...] = (
+        RUNS,
+        ENDS,
+        PLACE,
+        VERDICTS,
+        TRIAGE_OF_FAILURE,
+        REPORTED_RUNS,
+        REPORTED_DOLLARS,
+        BUDGET,
+    )
     keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED, PLAYWRIGHT_CALLS)
     for key in keys:
         if key in item.stash:

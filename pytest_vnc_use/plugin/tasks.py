@@ -19,9 +19,8 @@ from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
 from pytest_vnc_use.verification.verifier import error_for_verdicts
 
 WAYS_OUT = (
-    "nothing independent says what the task came to; one of these does: an assertion after it, in the test's body, on "
-    'what the program shows or wrote; a claim, expect="…" or vnc_agent.verify(…); or expect=None, which says on '
-    "purpose that the body checks"
+    "no check shows that the task is done. Add an assertion after it, in the test's body, on what the program shows or "
+    'wrote; or a claim, expect="…" or vnc_agent.verify(…); or expect=None if the body checks it in another way'
 )
 """The advice for a test that has none of these, if no judge can say that its task is done."""
 
@@ -110,4 +109,4 @@ def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     """Return how many claims do not hold, and a line for each claim."""
     failed = sum(not verdict.holds for verdict in verdicts)
     lines = [plain(str(verdict)) for verdict in verdicts]
-    return "\n  ".join([f"{failed} of {len(verdicts)} claims not shown to hold", *lines])
+    return "\n  ".join([f"{failed} of {len(verdicts)} claims do not surely hold", *lines])

@@ -145,8 +145,8 @@ def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable
         _check_words(table, given)
         for combination in itertools.product(*table.parameters.values()):
             values = dict(zip(table.parameters, combination, strict=True))
-            shown = f"[{'-'.join(map(_shown, values.values()))}]" if values else ""
-            yield FileTest(table.name + shown, line, _specs(table, given, values))
+            suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
+            yield FileTest(table.name + suffix, line, _specs(table, given, values))
     except SettingsError as exc:
         raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
 
@@ -156,7 +156,7 @@ def _given(table: _Limits) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _shown(value: Scalar) -> str:
+def _in_name(value: Scalar) -> str:
     """Return a parameter as it stands in the name of its test, on one line."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 
@@ -177,7 +177,7 @@ def _filled(text: str, values: Mapping[str, Scalar]) -> str:
     def value_of(match: re.Match[str]) -> str:
         if match[1] not in values:
             known = ", ".join(map(repr, values)) or "none"
-            raise SettingsError(f"{match[0]!r} stands for a parameter, and the test's parameters are: {known}")
+            raise SettingsError(f"{match[0]!r} is not a parameter of this test; its parameters are: {known}")
         return str(values[match[1]])
 
     return _PLACEHOLDER.sub(value_of, text)
@@ -193,7 +193,7 @@ def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
             continue
         read_value(name, value, at)
         if name == "policy" and value not in POLICY_PRESETS and not os.path.isfile(path.parent / value):  # noqa: PTH113  # raises nothing
-            raise SettingsError(f"{at} must be a file, named from the folder of this one, got {value!r}")
+            raise SettingsError(f"{at} must be a file, relative to the folder of this one, got {value!r}")
 
 
 def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
@@ -203,14 +203,14 @@ def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
         name = min(unknown)
         raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
     if unused := [name for name in table.parameters if f"{{{name}}}" not in text]:
-        raise SettingsError(f"the parameter {unused[0]!r} stands nowhere in task, expect or app: write {{{unused[0]}}}")
+        raise SettingsError(f"the parameter {unused[0]!r} is never used: write {{{unused[0]}}} in task, expect or app")
 
 
 def _check_names(path: Path, tests: list[FileTest]) -> None:
     lines: dict[str, int] = {}
     for test in tests:
         if test.name in lines:
-            problem = f"{path}:{test.line}: the name of a test must be its own, got {test.name!r} as in line"
+            problem = f"{path}:{test.line}: the name of a test must be unique, got {test.name!r} also in line"
             raise SettingsError(f"{problem} {lines[test.name]}")
         lines[test.name] = test.line
 
@@ -229,7 +229,7 @@ def _format_error(path: Path, text: str, error: Mapping[str, Any]) -> str:
 def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
     match error["type"]:
         case "extra_forbidden":
-            return f"is not known here; known are {known}"
+            return f"is unknown; it must be one of {known}"
         case "missing":
             return "is missing"
         case "list_type" if key == "test":
@@ -237,7 +237,7 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
         case "string_pattern_mismatch" if key == "name":
             return f"must be letters, digits, spaces, - and _, got {got(error['input'])}"
         case "string_pattern_mismatch":
-            return "must name environment variables; the secret itself does not belong into a file"
+            return "must name environment variables; do not write the secret itself into a file"
         case _:
             message = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
             return f"{message}, got {got(error['input'])}"

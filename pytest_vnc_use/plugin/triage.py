@@ -15,16 +15,26 @@ from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, line
 from pytest_vnc_use.plugin.broken_calls import of_test
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import ENDS, FOUND, PLACE, RUNS, VERDICTS, Found, desktop_of, forget, is_ours
+from pytest_vnc_use.plugin.stash import (
+    ENDS,
+    PLACE,
+    RUNS,
+    TRIAGE_OF_FAILURE,
+    VERDICTS,
+    FailureTriage,
+    desktop_of,
+    forget,
+    is_ours,
+)
 
 if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.triage.failure_text import Fault
-    from pytest_vnc_use.triage.rules import Failure, Rule, RunEnd
+    from pytest_vnc_use.triage.rules import FailureFacts, RunEnd, TriageRule
     from pytest_vnc_use.types import Verdict
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
-"""The exception that the test raised, while another stands in its place."""
+"""The exception that the test raised, while another one replaces it."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,37 +74,37 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     else:
         _tell_beside(item, report, decisive, rule)
     message = line(failure_text.sanitize(_headline(report, word), secrets_of(item.config).hide))
-    item.stash.setdefault(FOUND, Found(word, rule.when, message))
+    item.stash.setdefault(TRIAGE_OF_FAILURE, FailureTriage(word, rule.when, message))
     _let_know(item, call, error, rule, message)
 
 
 def _known_of(
     item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault, raised: BaseException
-) -> Failure:
-    """Return what is known of an error, which was `raised` by itself or in a group of errors that were only made."""
-    from pytest_vnc_use.triage.rules import Failure
+) -> FailureFacts:
+    """Return the facts about an error. `raised` is the error that was raised: itself, or the group that contains it."""
+    from pytest_vnc_use.triage.rules import FailureFacts
 
     ends: list[RunEnd] = item.stash.get(ENDS, [])
     known = fault, _verdicts_behind(item, raised), tuple(ends), of_test(item.config).behind(raised)
-    return Failure(error, _is_asserted(item, call, error, raised), *known)
+    return FailureFacts(error, _is_asserted(item, call, error, raised), *known)
 
 
 def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
-    """Return whether the test's body, or a helper of it, asserts that something is not as it must be.
+    """Return whether the test's body, or a helper of it, asserts that something is wrong.
 
-    A fixture of the user may assert that too, once a task was done, unless another fault than the product's came first.
+    A fixture of the user may assert that too, after a task was done, unless a fault of something else came first.
     """
     from pytest_vnc_use.faults import asked, asserts_in
 
     says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(raised)
     if not says_so or not asserts_in(raised, item.path):
         return False
-    found = item.stash.get(FOUND, None)
+    found = item.stash.get(TRIAGE_OF_FAILURE, None)
     return call.when == "call" or (bool(item.stash.get(ENDS, ())) and (found is None or found.triage == "product"))
 
 
 def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, ...]:
-    """Return the test's unsure verdicts on which the error may rest."""
+    """Return the test's unsure verdicts on which the error may depend."""
     from pytest_vnc_use.body_checks.consequences import consequences_of, frames_at, in_doubt, may_decide
 
     def is_behind(lines: Lines) -> bool:
@@ -107,7 +117,7 @@ def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, 
 
 
 def _tell_plainly(
-    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: Failure, rule: Rule
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: FailureFacts, rule: TriageRule
 ) -> None:
     """Show an error of this package, or of a user's planner, without a traceback through the engine."""
     from pytest_vnc_use.triage import failure_text
@@ -120,7 +130,7 @@ def _tell_plainly(
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 
-def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, rule: Rule) -> None:
+def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: FailureFacts, rule: TriageRule) -> None:
     """Show other known facts below the error that the test itself raised."""
     from pytest_vnc_use.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
@@ -141,7 +151,7 @@ def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: Failure, r
 
 
 def _headline(report: pytest.TestReport, word: str) -> str:
-    """Return the failure in one line, without the triage; put the triage into pytest's own such line, if any."""
+    """Return the failure in one line, without the triage; put the triage into the report's own such line, if any."""
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
     message = lines[0].removeprefix("Failed: ").removeprefix(f"{word}: ")
@@ -150,11 +160,14 @@ def _headline(report: pytest.TestReport, word: str) -> str:
     return message
 
 
-def _let_know(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: Rule, message: str) -> None:
-    """Put the triage's class name where pytest-rerunfailures, with `--only-rerun`, looks for it: in name or text.
+def _let_know(
+    item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, rule: TriageRule, message: str
+) -> None:
+    """Make `--only-rerun` of pytest-rerunfailures find the triage: it reads only the exception's class and text.
 
-    A new exception with that name takes the place of the raised one, which is never changed, until `give_back`. It
-    keeps the class that `xfail(raises=…)` looks for, unless that class contradicts the triage.
+    A new exception with the triage's class name is in `call.excinfo` until `give_back`. The raised exception is its
+    cause and stays as it is. The new one keeps the class that `xfail(raises=…)` looks for, unless that class
+    contradicts the triage.
     """
     from pytest_vnc_use.faults import asked, text_of
     from pytest_vnc_use.triage.rules import CLASSES
@@ -202,15 +215,12 @@ def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Return the places of the error: the step and run folder, the lines, the machine."""
     from pytest_vnc_use import faults
-    from pytest_vnc_use.triage import failure_text
 
     place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
     in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
     asked = faults.asked(error)
     lines = (
-        [f"at {line}" for line in faults.users_lines(error, item.path)]
-        if asked
-        else failure_text.lines_in(item.path, error)
+        [f"at {line}" for line in faults.users_lines(error, item.path)] if asked else faults.lines_in(item.path, error)
     )
     return [*in_run, *lines, *([f"on the machine {machine}"] if machine else [])]
 

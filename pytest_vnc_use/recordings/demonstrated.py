@@ -1,4 +1,4 @@
-"""A run that a person demonstrates, and the ports that take an agent through its steps."""
+"""A run that a person demonstrates, and the ports with which an agent repeats its steps."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller
 
 PERSON = "a person"
-NOTHING_DONE = "the viewer was closed, and nothing was done there, so nothing is recorded"
+NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
 
 
 @dataclass(frozen=True)
-class ShownStep:
-    """An action that a person did, the screen before it, and the elements that it acted on, where a tree told."""
+class DemonstratedStep:
+    """An action that a person did, the screen before it, and the elements that it acted on, if they are known."""
 
     action: Action
     screen: Screen
@@ -25,21 +25,21 @@ class ShownStep:
 
 
 @dataclass(frozen=True)
-class Shown:
+class DemonstratedTask:
     """A demonstration without secrets: its steps, and the screen at its end."""
 
-    steps: tuple[ShownStep, ...]
+    steps: tuple[DemonstratedStep, ...]
     end: Screen
 
 
-Show = Callable[[str, Controller, float], Shown]
+Show = Callable[[str, Controller, float], DemonstratedTask]
 """A function that has a person do a task. It takes the task, the desktop and a limit in seconds.
 
 Raises DeadlineExceeded, DesktopError, and SettingsError where the demonstration cannot be recorded.
 """
 
 
-class ShownRun:
+class DemonstratedRun:
     """The ports Planner and Controller for a run that a person does in a single turn.
 
     The run then goes through the demonstrated steps one by one, with the screens as they were. Nothing is done again.
@@ -47,20 +47,20 @@ class ShownRun:
 
     name = PERSON
 
-    def __init__(self, show: Callable[[float], Shown], desktop: Controller) -> None:
+    def __init__(self, show: Callable[[float], DemonstratedTask], desktop: Controller) -> None:
         self._show, self._desktop = show, desktop
         self._screens: tuple[Screen, ...] = ()
         """The screen before each step, then the screen at the end. Empty before the demonstration."""
         self._elements: tuple[Elements, ...] = ()
-        self._told = 0
+        self._next = 0
 
     def elements_of(self, action: Action) -> Elements:
-        """Return what the step acted on that is told next."""
-        return self._elements[self._told]
+        """Return the elements of the next step."""
+        return self._elements[self._next]
 
     def screen(self) -> Screen:
         """Return the screen before the next step, or at the end. There is none before the demonstration."""
-        return self._screens[self._told]
+        return self._screens[self._next]
 
     # --- the port Planner ---
 
@@ -71,12 +71,12 @@ class ShownRun:
         """
         if self._screens:
             return _ended(observation)
-        shown = self._show(timeout_s)
-        if not shown.steps:
+        demonstration = self._show(timeout_s)
+        if not demonstration.steps:
             return Decision("gave_up", NOTHING_DONE)
-        self._screens = (*(step.screen for step in shown.steps), shown.end)
-        self._elements = tuple(step.elements for step in shown.steps)
-        actions = (step.action for step in shown.steps)
+        self._screens = (*(step.screen for step in demonstration.steps), demonstration.end)
+        self._elements = tuple(step.elements for step in demonstration.steps)
+        actions = (step.action for step in demonstration.steps)
         proposals = (Proposal(action, as_proposed={"name": action.kind, "args": {}}) for action in actions)
         return Decision("act", proposals=tuple(proposals))
 
@@ -89,7 +89,7 @@ class ShownRun:
     def perform(self, action: DesktopAction) -> None:
         """Count the step, and do nothing on the desktop."""
         if not isinstance(action, Wait):  # a person does not wait: it stands for a delay after each step
-            self._told += 1
+            self._next += 1
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Return at once: the screens of a demonstration are known."""
@@ -100,7 +100,7 @@ class ShownRun:
         self._desktop.close()
 
     def changed_since(self, moment_s: float) -> bool:
-        """Return False: the person has the desktop to themselves, and notices themselves when it is gone."""
+        """Return False: only the person acts on the desktop, and sees if it is gone."""
         return False
 
     def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
@@ -117,11 +117,8 @@ class ShownRun:
 
 
 def _ended(observation: Observation) -> Decision:
-    """Return `finished`; `gave_up` where the policy refused a step, though the person did it.
-
-    No policy would allow that step in a replay.
-    """
+    """Return `finished`; `gave_up` if the policy refused a step that the person did. It would refuse a replay too."""
     steps = [step for turn in observation.turns for step in turn.steps]
     if refused := next((step for step in steps if step.error), None):
-        return Decision("gave_up", f"step {refused.number} was shown, and must not be carried out: {refused.error}")
+        return Decision("gave_up", f"step {refused.number} was shown, but must not be carried out: {refused.error}")
     return Decision("finished", f"{PERSON} did it, in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")

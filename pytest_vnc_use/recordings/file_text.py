@@ -18,7 +18,7 @@ from pytest_vnc_use.types import JsonObject, Region
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 _LONGEST_VALUE = 300
-ANEW = "take it back from version control, or record the test anew with --vnc-record=rewrite"
+ANEW = "take it back from version control, or record the test again with --vnc-record=rewrite"
 _QUIET_OF_1_S = 1.2
 """The time, in seconds, that recorders of version 1 watched the end. Their files do not hold it."""
 
@@ -54,7 +54,7 @@ def parse(text: str, where: str) -> Recording:
     if _CONFLICT.search(text):
         raise RecordingError(
             f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
-            "--ours or --theirs), or record the test anew with --vnc-record=rewrite"
+            "--ours or --theirs), or record the test again with --vnc-record=rewrite"
         )
     try:
         data = load_json(text.encode())
@@ -86,7 +86,7 @@ def _upgraded(data: Any, where: str) -> JsonObject:
     if version > VERSION:
         raise RecordingError(
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
-            "upgrade pytest-vnc-use, or record the test anew with --vnc-record=rewrite"
+            "upgrade pytest-vnc-use, or record the test again with --vnc-record=rewrite"
         )
     return _upgraded_from_1(data) if version == 1 else {**data, "version": VERSION}
 

@@ -24,7 +24,6 @@ from pydantic import (
 )
 
 from pytest_vnc_use.recordings.pictures import Pixels
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     SECRET_MARK,
     CallFunction,
@@ -45,6 +44,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
+from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
 
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
@@ -53,7 +53,7 @@ VERSION = 4
 WITHOUT_COVERS = 3
 """The version of a recording whose pictures have no covers over typed secrets."""
 WITHOUT_ELEMENTS = 2
-"""The version of a recording in which no step has elements: what reads version 2 reads it too."""
+"""The version of a recording in which no step has elements; readers of version 2 can read it too."""
 
 Repeatable = Union[
     Click,
@@ -146,8 +146,8 @@ def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
 class Screen(_Part):
     """A screen at rest, as a picture of the part that differs from the screen before it.
 
-    `at` is that picture's top left corner. `volatile` are the parts that kept changing by themselves. Nothing else
-    changed for `quiet_s` seconds before the screen was taken.
+    `at` is the top left corner of that picture. `volatile` are the parts that kept changing by themselves. Nothing else
+    changed in the `quiet_s` seconds before.
     """
 
     picture: str = Field(default="", pattern=_PICTURE)
@@ -162,7 +162,7 @@ class RecordedStep(_Part):
 
     `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    `elements` are what it acted on, if a tree told: they are for readers, and no replay reads them.
+    `elements` are what it acted on, if known. They are for people; no replay reads them.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
@@ -210,8 +210,8 @@ class Evidence(_Part):
 class Live(_Part):
     """The seconds that a planner's run took when it was recorded, and the dollars of its models at that day's prices.
 
-    `dollars` include those of the judges of its claims; they are None if a price was not known, if a service did not
-    count a call, or if the planner reported no calls. `seconds` are of the run alone.
+    `dollars` include the judges of its claims. They are None if a price was unknown, if a service did not count a call,
+    or if the planner reported no calls. `seconds` are of the run alone.
     """
 
     seconds: float = Field(ge=0, allow_inf_nan=False)
@@ -271,7 +271,7 @@ class Recording(_Part):
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
     def has_covers(self, wanted: bool) -> bool:
-        """Return whether a replay has covers: as was recorded where a secret is typed, else as is wanted."""
+        """Return whether a replay has covers: as in the recording if a secret is typed, else as the settings say."""
         return self.covered if self.types_secrets else wanted
 
     @model_validator(mode="after")
@@ -316,19 +316,19 @@ def screens(recording: Recording) -> Iterator[Screen]:
         yield from (each.screen for each in run.claims)
 
 
-def with_screens(recording: Recording, shown: Callable[[Screen], Screen]) -> Recording:
-    """Return the recording with each screen replaced by `shown(screen)`, called once for each, in order."""
+def with_screens(recording: Recording, replaced: Callable[[Screen], Screen]) -> Recording:
+    """Return the recording with each screen replaced by `replaced(screen)`, called once for each, in order."""
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        return tuple(each.model_copy(update={"screen": shown(each.screen)}) for each in claims)
+        return tuple(each.model_copy(update={"screen": replaced(each.screen)}) for each in claims)
 
     def stepped(step: RecordedStep) -> RecordedStep:
-        screen = shown(step.screen)
-        return step.model_copy(update={"screen": screen, "transients": tuple(map(shown, step.transients))})
+        screen = replaced(step.screen)
+        return step.model_copy(update={"screen": screen, "transients": tuple(map(replaced, step.transients))})
 
     def carried_out(run: RecordedRun) -> RecordedRun:
         steps = tuple(map(stepped, run.steps))
-        end = shown(run.end)
+        end = replaced(run.end)
         return run.model_copy(update={"steps": steps, "end": end, "claims": judged(run.claims)})
 
     claims = judged(recording.claims)

@@ -1,4 +1,4 @@
-"""Gates: the comparison of the screen with the recorded one, pixel by pixel. Nothing is searched for."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import COVER_COLOURS, Action, Region
+from pytest_vnc_use.types.action_points import points
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
@@ -25,10 +25,10 @@ APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
 MOST_MASKS = 4
 BENEATH_A_COVER = (
-    "beneath the cover of a secret it is not as recorded: another text is there, or the secret has another value by now"
+    "the covered secret differs from the recording: another text is there, or the secret's value has changed"
 )
 NEWLY_COVERED = (
-    "a typed secret is covered there, and was not when it was recorded: the program shows it at another place, or the "
+    "a typed secret is covered there, but not in the recording: the program shows it at another place, or the "
     "recording is older than covers"
 )
 
@@ -43,7 +43,7 @@ class Mismatch:
 
     @property
     def masks(self) -> tuple[Region, ...]:
-        """Return the masks that would hide the difference: its boxes; the whole region where there are too many."""
+        """Return the masks that would hide the difference: its boxes; the whole region if there are too many."""
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
     @property
@@ -59,8 +59,8 @@ class Gate:
     All pixels in `compared` must be as in `expected`, except those in `ignored`. The first and the last gate compare
     the whole screen. The others compare the pixels that any step so far has changed, and the surroundings of the step's
     `targets`. `changed` are the pixels that the step before changed. Each of the `parts` must show one of its looks.
-    `tells` is true where the gate can tell the screen from the one before the step: by pixels that stay changed, or by
-    the place to which a `caret` moved. `hidden` are carets, clocks and masks: they are not compared with looks either.
+    `tells`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
+    `caret`. `hidden` are carets, clocks and masks: they are not compared with looks either.
     """
 
     expected: Pixels
@@ -70,7 +70,7 @@ class Gate:
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
-    whole: str = "it differs before anything was done"
+    whole: str = "the first screen differs"
     tells: bool = True
     caret: Region | None = None
     hidden: Mask | None = None
@@ -104,7 +104,7 @@ class Gate:
             return self.whole
         if (found & self.changed).any():
             return "a part that the step before changed differs"
-        return "it differs where no step has changed it, or an earlier one did"
+        return "the difference is outside the parts that the step before changed"
 
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:
@@ -114,7 +114,7 @@ class Gate:
         return None
 
     def look_of(self, part: Volatile, seen: Pixels) -> int | None:
-        """Return the number of the look that a part shows where the gate compares it; None where it shows another."""
+        """Return the number of the look that the compared pixels of a part show; None if they show another one."""
         compared = self.compared if self.hidden is None else self.compared & ~self.hidden
         return look_of(part, seen, compared)
 
@@ -141,7 +141,7 @@ class Gate:
             return None
         if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
             return None
-        return Mismatch("the caret has not come to where the step before moved it", self.caret)
+        return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
 
     def elsewhere(self, seen: Pixels) -> list[Region]:
         """Return the boxes where the screen differs outside the part that the gate compares."""
@@ -155,7 +155,7 @@ class BlinkWatch:
         self._unseen = {part: set(range(len(part.looks))) for part in blinking}
 
     def look(self, seen: Pixels) -> Mismatch | None:
-        """Take in the screen; return where a look is still missing, None once all looks were seen."""
+        """Note the looks on the screen; return where a look is still missing, None once all were seen."""
         for part, unseen in self._unseen.items():
             if (look := look_of(part, seen)) is not None:
                 unseen.discard(look)
@@ -163,7 +163,7 @@ class BlinkWatch:
         if missing is None:
             return None
         looks = len(missing.looks)
-        words = f"what blinks there has not shown all of its {looks} recorded looks"
+        words = f"the blinking part has not shown all of its {looks} recorded looks"
         return Mismatch(words, missing.region)
 
 
@@ -228,14 +228,14 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
 def other_than(
     expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
 ) -> Mismatch | None:
-    """Return where a screen differs from the one that was evidence; None where it does not."""
+    """Return where a screen differs from the screen of the evidence; None if it does not."""
     return evidence_gate(expected, parts, masks).mismatch(seen)
 
 
 def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
-    """Return the gate to a screen that was evidence. It compares the whole screen."""
+    """Return the gate to the screen of some evidence. It compares the whole screen."""
     whole = gate(expected, tuple(parts), masks=tuple(masks))
-    return replace(whole, whole="it is not the screen that was judged")
+    return replace(whole, whole="the screen differs from the judged one")
 
 
 def _mismatch(problem: str, found: Mask, targets: Sequence[Region]) -> Mismatch:

@@ -9,30 +9,26 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.safety.action_parts import Point, points
 from pytest_vnc_use.types import Action, Click, DesktopAction, Drag, Frame, MouseDown, MouseUp, Settled, TypeText, Wait
+from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller
 
 _LOOK_AGAIN_S = 0.25
-"""The longest time between two comparisons of the screen.
-
-A part that moves by itself, such as a caret, does not end a wait for a change.
-"""
+"""The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
+a change."""
 _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
 _LOOK_FOR_BLINK_S = 0.1
 """The same where a gate waits for each look of a blinking part."""
 _BACK_S = 2.0
-"""The time that a difference at the end has to go away. A longer one was not there when the end was recorded."""
+"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
 _LONG_S = 2.0
-"""The time after which somebody who watches is told that a gate is waited for."""
+"""The time after which observers learn that the run waits for a gate."""
 _NEAR_PX = 20
-"""The distance within which two clicks are near each other.
-
-Programs take 5 of their own pixels for near: 10 on a screen where they draw everything twice as large.
-"""
+"""The distance within which two clicks are near each other. For programs that is 5 of their own pixels: 10 on a screen
+on which they draw everything twice as large."""
 _APART_S, _ELSEWHERE_S = 0.5, 0.26
 """The least time between letting a button go and pressing it again, near the same place and elsewhere.
 
@@ -45,7 +41,7 @@ as on a busy machine.
 """
 
 
-LetGo = tuple[Point | None, float]
+ButtonRelease = tuple[Point | None, float]
 """The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
@@ -61,7 +57,7 @@ class PatientEyes(ForwardingController):
         desktop: Controller,
         replay: Replay,
         limit_s: float,
-        let_go: LetGo | None = None,
+        let_go: ButtonRelease | None = None,
         tell: Callable[[float], None] = lambda _: None,
     ) -> None:
         super().__init__(desktop)
@@ -76,7 +72,7 @@ class PatientEyes(ForwardingController):
     # --- for readers -------------------------------------------------------------------------------------------------
 
     def elements_of(self, action: Action) -> Elements | None:
-        """Return what the step acted on when it was recorded; None where the live planner has taken over."""
+        """Return the elements that the recorded step acted on; None once the live planner has taken over."""
         step = None if self._replay.is_live else self._replay.newest_step
         return step.elements if step else None
 
@@ -112,7 +108,7 @@ class PatientEyes(ForwardingController):
 
     def _await(self, gate: Gate, limit_s: float) -> bool:
         """Wait until a gate is open; return whether it is."""
-        deadline, self._awaited, has_told = Deadline(limit_s), gate, False
+        deadline, self._awaited, is_reported = Deadline(limit_s), gate, False
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
@@ -123,13 +119,13 @@ class PatientEyes(ForwardingController):
                     return True
             if not deadline.remaining_s:
                 return self._is_accepted()
-            if deadline.spent_s > _LONG_S and not has_told:
-                has_told = True
+            if deadline.spent_s > _LONG_S and not is_reported:
+                is_reported = True
                 self._tell(deadline.remaining_s)
             self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
-        """Return whether a rehearsal accepts the screen, now that time is up."""
+        """Return whether a rehearsal accepts the screen after the time limit."""
         frame = self._seen or self.desktop.frame()
         if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
             return False
@@ -140,10 +136,10 @@ class PatientEyes(ForwardingController):
         return self._replay.mismatch(frame.ref, lambda: pixels_in(frame))
 
     def watch_end(self) -> Mismatch | None:
-        """Watch until the end has stayed for as long as it did when it was recorded; return what differs then.
+        """Watch until the end has stayed unchanged for the recorded time; return what differs then.
 
-        A brief difference is waited out, and the time starts again. A blinking caret does not close the end's gate.
-        Raises DesktopError.
+        After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
+        DesktopError.
         """
         gate, quiet_s = self._replay.gate, self._replay.quiet_s
         if gate is None:

@@ -23,7 +23,7 @@ TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
 SAME_LEVELS = 2
-"""The largest difference in red, green and blue, of 255 levels, at which two pixels look the same to everybody."""
+"""The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 
 
 def pixels_of(picture: bytes) -> Pixels:
@@ -34,8 +34,8 @@ def pixels_of(picture: bytes) -> Pixels:
 def pixels_in(seen: Frame | Glance) -> Pixels:
     """Return the pixels of a frame or a glance. A PNG is decoded only where the pixels are not at hand."""
     if isinstance(seen.pixels, np.ndarray):
-        shown: Pixels = seen.pixels & _COLOUR
-        return shown
+        visible: Pixels = seen.pixels & _COLOUR
+        return visible
     if isinstance(seen, Frame):
         return pixels_of(seen.png)
     raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
@@ -69,10 +69,10 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
-def picture_of(pixels: Pixels, shown: Mask | None = None) -> bytes:
-    """Return the pixels as WebP. Pixels that are not `shown` are transparent."""
+def picture_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
+    """Return the pixels as WebP. Pixels that are not `visible` are transparent."""
     alpha = np.uint32(~_COLOUR)
-    numbers = pixels | alpha if shown is None else np.where(shown, pixels | alpha, np.uint32(0))
+    numbers = pixels | alpha if visible is None else np.where(visible, pixels | alpha, np.uint32(0))
     file = io.BytesIO()
     _image(numbers, "RGBA", "BGRA").save(file, "WEBP", lossless=True)
     return file.getvalue()
@@ -114,13 +114,13 @@ def tiled(marked: Mask) -> Mask:
 
 def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
     """Return a picture of the difference, and its top left corner; None where nothing differs."""
-    shown = changed_tiles(before, now)
-    if not shown.any():
+    visible = changed_tiles(before, now)
+    if not visible.any():
         return None
-    rows, columns = np.flatnonzero(shown.any(axis=1)), np.flatnonzero(shown.any(axis=0))
+    rows, columns = np.flatnonzero(visible.any(axis=1)), np.flatnonzero(visible.any(axis=0))
     left, top = int(columns[0]), int(rows[0])
     box = np.s_[top : rows[-1] + 1, left : columns[-1] + 1]
-    return picture_of(now[box], shown[box]), (left, top)
+    return picture_of(now[box], visible[box]), (left, top)
 
 
 def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
@@ -133,9 +133,9 @@ def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
     if left + image.width > before.shape[1] or top + image.height > before.shape[0]:
         raise ValueError(f"{image.width} x {image.height} pixels at {at} are not on the screen")
     box = np.s_[top : top + image.height, left : left + image.width]
-    shown = np.asarray(image.getchannel("A")) > 0
+    visible = np.asarray(image.getchannel("A")) > 0
     now = before.copy()
-    now[box] = np.where(shown, _numbers(image), before[box])
+    now[box] = np.where(visible, _numbers(image), before[box])
     return now  # type: ignore[no-any-return]  # Pixels, as before
 
 

@@ -1,4 +1,4 @@
-"""A judge that needs no model where the screen shows again, pixel by pixel, the evidence for a recorded verdict."""
+"""A judge that needs no model if the screen shows the evidence for a recorded verdict again, pixel by pixel."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 
-UNJUDGED = "have it judged anew with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 Live = Callable[[], Judge]
 _BLINKS_S = 4.0
 """The longest wait for all looks of a blinking part."""
 _LOOK_AGAIN_S = 0.1
 _BACK_S = 2.0
-"""The time that a difference has to go away, while the screen must stay as long as was recorded."""
+"""How long a difference may last while the screen must stay unchanged."""
 
 
 class RecordedJudge:
@@ -28,8 +28,7 @@ class RecordedJudge:
 
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `on_question` takes
-    each claim, its frame, the evidence that the screen shows again, or else the evidence that it does not show and
-    where it differs.
+    each claim, its frame, the evidence for it if there is any, and where the screen differs from that.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class RecordedJudge:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
         known, problem = self._known(claim, frame, reading=False)
         if known and known.verdict != "read":
-            reason = f"the screen is as it was when this was said: {known.reason}"
+            reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
         if self._live is not None:
             return self._live().judge(claim, frame, timeout_s=timeout_s, report=report)
@@ -65,7 +64,7 @@ class RecordedJudge:
         """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
         known, problem = self._known(question, frame, reading=True)
         if known:
-            reason = f"the screen is as it was when this was read: {known.reason}"
+            reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
         live = self._live() if self._live is not None else None
         if isinstance(live, Reader):
@@ -83,19 +82,22 @@ class RecordedJudge:
                 return each, ""
         if not evidence:
             self._on_question(sanitized, frame, None, None)
-            return None, "nothing is recorded of it, and no model is configured"
+            return None, "it has no recorded verdict, and no judge is configured"
         self._on_question(sanitized, frame, evidence[-1], mismatches[-1])
         last = mismatches[-1]
         where = last.problem if last else ""
-        return None, f"the screen is not as it was when this was judged ({where}), and no model is there to look at it"
+        return None, f"the screen differs from the recorded evidence ({where}), and no judge is configured"
 
     def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
-            return Mismatch("the region of the claim changes by itself, so it was left out of the comparison", hidden)
+            return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden)
         return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
-        """Return where the screen is not the one that was judged. In a rehearsal, harmless differences do not count."""
+        """Return where the screen differs from the judged one.
+
+        In a rehearsal, differences that may be learnt do not count.
+        """
         screen = evidence.screen
         gate = evidence_gate(screen.pixels(), screen.volatile, self._masks)
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
@@ -103,7 +105,7 @@ class RecordedJudge:
         return gate.mismatch(seen)
 
     def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
-        """Watch until the screen has stayed for as long as it did when it was recorded; return what differs then."""
+        """Watch until the screen has stayed unchanged for the recorded time; return what differs then."""
         eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
         if not eyes.changed_since(time.monotonic() - quiet_s):
             return None

@@ -33,7 +33,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.protocols import Controller
 
 QUIET_S = 1.2
-"""The time for which nothing may have changed, except parts that move by themselves, before a screen is recorded."""
+"""How long nothing may change, except parts that move by themselves, before a screen is recorded."""
 LONGEST_WATCH_S = 5.0
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
@@ -44,7 +44,7 @@ The first samples cover both phases of a caret. More cover a part that blinks wi
 _MOST_LOOKS = 4
 """The most looks of a blinking part. With more it is a spinner or a video."""
 _REACH_PX = 4
-"""The distance that a turning or glowing thing reaches, now and then, beyond the tiles in which it is known to move."""
+"""How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
 """The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
 _LEAST_BAR_PX = 8
@@ -90,19 +90,19 @@ class Moving:
 
     def __init__(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height
-        self._shown: list[tuple[Region, Region, list[Pixels]]]
-        self._shown = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
+        self._samples: list[tuple[Region, Region, list[Pixels]]]
+        self._samples = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
         self.look(frame)
 
     def look(self, screen: Frame | Glance) -> None:
-        """Take in the whole screen at another moment."""
-        for _, grown, shown in self._shown:
-            shown.append(grown.part_of(pixels_in(screen)).copy())
+        """Note the whole screen at another moment."""
+        for _, grown, samples in self._samples:
+            samples.append(grown.part_of(pixels_in(screen)).copy())
 
     @property
     def all_changed(self) -> bool:
         """Return whether each of the regions was seen to change."""
-        return all(_has_changed(shown) for _, _, shown in self._shown)
+        return all(_has_changed(samples) for _, _, samples in self._samples)
 
     @property
     def is_known(self) -> bool:
@@ -111,48 +111,48 @@ class Moving:
 
     def parts(self) -> Iterator[Volatile]:
         """Yield the volatile parts: a caret's own box, else its tiles and a little around them."""
-        for region, grown, shown in self._shown:
-            if _has_changed(shown):
-                yield from _changing(region, grown, shown)
+        for region, grown, samples in self._samples:
+            if _has_changed(samples):
+                yield from _changing(region, grown, samples)
 
 
-def _has_changed(shown: Sequence[Pixels]) -> bool:
-    return any(differing(look, shown[0]).any() for look in shown)
+def _has_changed(samples: Sequence[Pixels]) -> bool:
+    return any(differing(look, samples[0]).any() for look in samples)
 
 
-def _changing(region: Region, grown: Region, shown: Sequence[Pixels]) -> Iterator[Volatile]:
-    """Yield a caret; else the region with its looks, without a caret that is clear of other moving things."""
-    marked = _marked(region, grown, shown)
+def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
+    """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
+    marked = _marked(region, grown, samples)
     if not marked.any():
-        yield _with_looks(grown, shown)
+        yield _with_looks(grown, samples)
         return
     if caret := _caret_of(marked, region):
-        yield _caret(caret, grown, shown)
+        yield _caret(caret, grown, samples)
         return
     bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
     bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
     if not any(bars):
-        yield _with_looks(grown, shown)
+        yield _with_looks(grown, samples)
         return
     for bar, band in zip(bars, bands, strict=True):
         # as wide as the grown region, and a little higher where there is room
         top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
         wider = Region(grown.left, top, grown.right, bottom)
         inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
-        yield _caret(bar, grown, shown) if bar else _with_looks(wider, [inside.part_of(look) for look in shown])
+        yield _caret(bar, grown, samples) if bar else _with_looks(wider, [inside.part_of(look) for look in samples])
 
 
-def _caret(box: Region, grown: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a caret. One that is larger than a bar keeps its looks, as it may be a lamp."""
+def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
+    """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
     if box.is_within(BAR_PX):
         return volatile(box, "caret")
     inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
-    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in shown])[0])
+    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in samples])[0])
 
 
-def _marked(region: Region, grown: Region, shown: Sequence[Pixels]) -> Mask:
+def _marked(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
     """Mark the pixels of a region that differ from its first look. The looks reach a little further than the region."""
-    differs: Mask = np.logical_or.reduce([look != shown[0] for look in shown])
+    differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
     top, left = region.top - grown.top, region.left - grown.left
     return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
 
@@ -161,23 +161,23 @@ def _origin(region: Region) -> dict[str, int]:
     return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
 
 
-def _with_looks(region: Region, shown: Sequence[Pixels]) -> Volatile:
-    """Return a region that blinks where it shows a few looks again and again; else an endless one.
+def _with_looks(region: Region, samples: Sequence[Pixels]) -> Volatile:
+    """Return a region that blinks if it repeats a few looks; else an endless one.
 
-    A part whose looks never come back, such as the seconds of a clock, may show anything next.
+    A part that never repeats a look, such as the seconds of a clock, may show anything next.
     """
-    looks, order = _distinct(shown)
+    looks, order = _distinct(samples)
     come_back = 2 * len(looks) <= len(order) + 1
     if len(looks) <= _MOST_LOOKS and come_back:
         return volatile(region, "blinks", *looks)
     return volatile(region, "endless")
 
 
-def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
     """Return each look once, and the numbers of the looks in the order in which they came."""
     looks: list[Pixels] = []
     order: list[int] = []
-    for pixels in shown:
+    for pixels in samples:
         number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
         looks += [pixels] if number == len(looks) else []
         order += [number] if order[-1:] != [number] else []
@@ -185,7 +185,7 @@ def _distinct(shown: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
 
 
 def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Yield top and bottom of bands that are clear of each other, from the top of a region to its bottom."""
+    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
     rows = np.flatnonzero(part.any(axis=1))
     gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
     cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
@@ -213,8 +213,8 @@ class Recorder:
     """The steps of one run that are carried out live.
 
     `screen` returns the screen at rest, `load` a frame's pixels. Waits and looks are left out, as gates take their
-    place. Failed steps are left out too. `holds_secret` is true where a step held a secret that no recording may hold
-    and that nobody could put back: the desktop's password, or a key.
+    place. Failed steps are left out too. `holds_secret` is true if a step contained a secret that no recording may
+    contain and that no replay could insert: the desktop's password, or a key.
     """
 
     def __init__(self, screen: Callable[[], Screen], load: Callable[[FrameRef], Pixels]) -> None:
@@ -240,7 +240,7 @@ class Recorder:
             case _:
                 pass
 
-    def _keep_transients(self, *passed: FrameRef) -> None:
+    def _keep_transients(self, *transient: FrameRef) -> None:
         """Keep the frames that may be transient with the newest step.
 
         The frame after the step is one of them: a toast may still be there.
@@ -248,8 +248,8 @@ class Recorder:
         if not self.steps:
             return
         newest = self.steps[-1]
-        shown = [Screen(pixels=partial(self._load, frame)) for frame in passed[:_MOST_TRANSIENTS]]
-        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *shown)})
+        samples = [Screen(pixels=partial(self._load, frame)) for frame in transient[:_MOST_TRANSIENTS]]
+        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *samples)})
 
 
 def _is_look(proposal: Proposal) -> bool:
@@ -258,7 +258,7 @@ def _is_look(proposal: Proposal) -> bool:
 
 
 def _is_answered(action: Action) -> bool:
-    """Return whether the action calls a user's function, not one that reads the screen for a model."""
+    """Return whether the action calls a user's function, not a function that reads the screen for a model."""
     return isinstance(action, CallFunction) and action.name not in _READING
 
 

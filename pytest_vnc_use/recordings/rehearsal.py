@@ -1,6 +1,6 @@
-"""A rehearsal: a replay right after the recording, which learns which differences do not make another screen.
+"""A rehearsal: a replay right after the recording. It learns which differences are harmless.
 
-Where a small, local difference keeps a gate closed, the rehearsal opens the gate and remembers that part's looks.
+If a small, local difference keeps a gate closed, the rehearsal opens the gate and remembers the looks of that part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4
-"""The most places that may differ. More make another screen: other fonts, another theme, another list."""
+"""The most places that may differ. With more it is another screen: other fonts, another theme, another list."""
 SMALL_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of text has less than 1,500."""
 _MOST_AREA = 0.02
@@ -60,7 +60,7 @@ class Rehearsal:
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
     def opened(self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
-        """Return the gate, widened until it is open to the screen; None where more differs than may be learnt."""
+        """Return the gate with so many looks that it is open to the screen; None if more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
             if found is None:
@@ -88,9 +88,9 @@ class Rehearsal:
                 self._known = [*_joined(self._known, [part])]
         self._parts[id(screen)] = known
 
-    def note_transient(self, step: RecordedStep, shown: Screen) -> None:
+    def note_transient(self, step: RecordedStep, transient: Screen) -> None:
         """Remember a transient frame after a step."""
-        self._transients[id(step)] = (*self._transients.get(id(step), ()), shown)
+        self._transients[id(step)] = (*self._transients.get(id(step), ()), transient)
 
     # --- the result --------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Rehearsal:
         return [*dict.fromkeys(part.region for parts in self._parts.values() for part in parts)]
 
     def learnt(self) -> Recording:
-        """Return the recording with everything learnt; the recording itself where nothing was."""
+        """Return the recording with everything learnt; the recording itself if nothing was learnt."""
         if not any(self._parts.values()) and not self._transients:
             return self.recording
 
@@ -124,7 +124,7 @@ def _joined(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volati
 
 
 def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
-    """Return whether another screen's part is on this one as recorded, where none of this screen's own parts is."""
+    """Return whether this screen shows the other screen's part as recorded, outside its own parts."""
     if any(part.region.meets(other.region) for other in own):
         return False
     return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
@@ -157,7 +157,7 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
 def _part(box: Region, known: Sequence[Volatile], gate: Gate, seen: Pixels) -> Volatile:
     """Return the part in a box and in the known unstable parts there, with its looks: recorded, seen before, seen now.
 
-    A known part may be only a piece of the current one, where an earlier gate compared no more of it.
+    A known part may be only a piece of the current one, if an earlier gate compared only that.
     """
     region = reduce(Region.joined, (part.region for part in known), box)
     recorded = region.part_of(gate.expected)

@@ -1,8 +1,8 @@
 """The replay of a recorded run: a planner that reads its decisions from the recording, and checks the screen first.
 
-Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for it as long
-as the program needs (see `patient_eyes`). At the first gate that stays closed the live planner takes over, if there is
-one. Else the run ends with RecordingDrifted, and nothing more is carried out.
+Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for that (see
+`patient_eyes`). If a gate stays closed, the live planner takes over. Without a live planner the run ends with
+RecordingDrifted, and nothing more is carried out.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, 
 from pytest_vnc_use.types.protocols import Planner
 
 WHAT_TO_DO = (
-    "If the product is meant to look so now, record the test anew (--vnc-record=rewrite), or let a model go on from "
-    "here (--vnc-record=auto), both with a planner; if not, it has a fault. Both pictures are in the report."
+    "If this change is intended, record the test again (--vnc-record=rewrite), or let a model continue from here "
+    "(--vnc-record=auto); both need a planner. If not, the product has a fault. Both pictures are in the report."
 )
 _LONGEST_ANSWER = 80
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedGate:
     """A gate that stayed closed: the problem in words, the gate, the frame that was seen, and where it differs."""
 
     problem: str
@@ -63,7 +63,7 @@ class Replay:
         masks: tuple[Region, ...] = (),
         file: str = "",
         rehearsal: Rehearsal | None = None,
-        closed: Callable[[Closed], None],
+        closed: Callable[[ClosedGate], None],
     ) -> None:
         self._run = run
         self._live = live
@@ -77,7 +77,7 @@ class Replay:
         self._blinks = BlinkWatch(())
         self._touched = earlier.touched
         self._opened: FrameRef | None = None
-        self._shown: Pixels | None = None
+        self._seen: Pixels | None = None
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
         self.elsewhere: list[Region] = []
@@ -118,8 +118,8 @@ class Replay:
     def is_watched_later(self) -> bool:
         """Return whether the end may be watched while the test's body runs.
 
-        When it was recorded, the body must have left the end alone. No live planner may be there: to take over, it
-        would need the screen before the body.
+        That needs two things: in the recording the body did not change the end, and there is no live planner, because
+        it would need the screen before the body to take over.
         """
         return self._run.stays and self._live is None
 
@@ -131,44 +131,44 @@ class Replay:
         """Forget what the gate has seen so far."""
         self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
 
-    def mismatch(self, frame: FrameRef, shown: Callable[[], Pixels]) -> Mismatch | None:
+    def mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
         """Return a frame's difference from the gate; None where the gate is open.
 
         The same frame is not compared again.
         """
         if frame == self._opened:
             return None
-        seen = shown()
+        seen = load()
         found = self.look(seen)
-        self._opened, self._shown = (None, None) if found else (frame, seen)
+        self._opened, self._seen = (None, None) if found else (frame, seen)
         if not found:
             self.elsewhere = self._gate.elsewhere(seen)
             if self._rehearsal:
                 self._rehearsal.note(self._screen, self._gate, seen)
         return found
 
-    def accept(self, frame: FrameRef, shown: Callable[[], Pixels]) -> bool:
-        """Learn, in a rehearsal, a frame's lasting difference; return whether the gate is open to it from then on."""
+    def accept(self, frame: FrameRef, load: Callable[[], Pixels]) -> bool:
+        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
         if self._rehearsal is None:
             return False
-        opened = self._rehearsal.opened(self._gate, shown(), self._acted_on)
+        opened = self._rehearsal.opened(self._gate, load(), self._acted_on)
         self._made = opened or self._made
-        return opened is not None and self.mismatch(frame, shown) is None
+        return opened is not None and self.mismatch(frame, load) is None
 
     @property
     def newest_step(self) -> RecordedStep | None:
         """Return the step that was carried out last; None before the first."""
         return self._run.steps[self._next - 1] if self._next else None
 
-    def unknown_parts(self, passed: Pixels) -> list[Region]:
-        """Return where a transient frame shows something that nothing in this run's recording shows there."""
+    def unknown_parts(self, transient: Pixels) -> list[Region]:
+        """Return where a transient frame differs from all that this run's recording shows there."""
         now = self._gate
         known = [now.expected] if self._before is None else [now.expected, self._before]
         left_out = now.ignored
-        if not (found := unknown_parts(passed, known, left_out)):
+        if not (found := unknown_parts(transient, known, left_out)):
             return []
         recorded = [each.pixels() for step in self._run.steps for each in step.transients]
-        return unknown_parts(passed, [*known, *recorded], left_out) if recorded else found
+        return unknown_parts(transient, [*known, *recorded], left_out) if recorded else found
 
     def touched(self) -> Earlier:
         """Return the screen and the changed pixels that the test's next run begins with."""
@@ -192,15 +192,12 @@ class Replay:
         self._before = self._gate.expected
         self._next += 1
         self._made, self._opened = None, None
-        self._acted_on, self._shown = self._shown, None
+        self._acted_on, self._seen = self._seen, None
         return Decision("act", step.intent, (step.proposal,))
 
     @property
     def _gate(self) -> Gate:
-        """Return the gate to the next screen.
-
-        It is made on first use: while the program reacts, and not before the next action.
-        """
+        """Return the gate to the next screen. It is made on first use, while the program reacts to the last action."""
         if self._made is None:
             made = self._gate_to(self._next)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
@@ -248,7 +245,7 @@ class Replay:
         recorded, action = self._run.steps[self._next - 1], last.proposal.action
         if recorded.answer is None or not isinstance(action, CallFunction) or recorded.answer == last.output:
             return ""
-        return f"{action.name} answered {_short(last.output)}, and {_short(recorded.answer)} when it was recorded"
+        return f"{action.name} answered {_short(last.output)}, but in the recording {_short(recorded.answer)}"
 
     @property
     def _all(self) -> Region:
@@ -261,14 +258,14 @@ class Replay:
         message = f"the screen is not as recorded {where}: {problem.problem}"
         last = _last_step(observation)
         failed = 1 if last and last.error else 0
-        self._tell(Closed(message, self._gate, observation.frame, problem.region))
+        self._tell(ClosedGate(message, self._gate, observation.frame, problem.region))
         if self._live is None:
             raise RecordingDrifted("\n".join(filter(None, [message, WHAT_TO_DO, self.mask_for(problem)])))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - failed]
 
     def mask_for(self, problem: Mismatch) -> str:
-        """Return a hint: the mask to add to the file if the part changes by itself, and what the mask takes away.
+        """Return a hint: the mask to add to the file if the part changes by itself, and how many pixels the mask hides.
 
         Return "" where the difference has no place.
         """
@@ -279,8 +276,8 @@ class Replay:
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
-            f"If that part changes by itself, leave it out: {problem.mask} in {self._file!r}. Then nothing of its "
-            f"{pixels:,} pixels is compared{lost}."
+            f"If that part changes by itself, mask it: {problem.mask} in {self._file!r}. Then its "
+            f"{pixels:,} pixels are not compared{lost}."
         )
 
 
@@ -296,7 +293,7 @@ def _last_step(observation: Observation) -> Step | None:
 def _from_here(observation: Observation, replayed: int) -> Observation:
     """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
 
-    The text has no names of elements: those of a recording are told to readers only.
+    The text has no names of elements, because those of a recording are only for readers.
     """
     before, own = observation.turns[:replayed], observation.turns[replayed:]
     done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
@@ -314,7 +311,7 @@ def _with_done(task: str, done: list[str]) -> str:
 class NoPlanner:
     """The port Planner where no planner is needed: a recording is replayed, or a test has no task.
 
-    Whoever asks it nevertheless gets the error `why`.
+    If it is asked nevertheless, it raises the error `why`.
     """
 
     name = "nobody"

@@ -32,12 +32,12 @@ class RunState:
     replay: Replay | None = None
     eyes: PatientEyes | None = None
     is_watched: bool = False
-    """True where the end was watched for as long as it was recorded."""
+    """True if the end was watched for the recorded time."""
     is_left: bool = False
-    """True where something was done after the run."""
+    """True if something acted on the desktop after the run."""
     is_done: bool = False
     is_over: bool = False
-    """True where the test's body was over after the run."""
+    """True if the test's body ended after the run."""
     claims: list[Evidence] = field(default_factory=list)
     ended: RecordedRun | None = None
     meter: Meter = field(default_factory=Meter)
@@ -54,16 +54,16 @@ class RunState:
 
     @property
     def live(self) -> Live | None:
-        """Return the figures of the run when it was recorded: the known ones if it was replayed, else its own.
+        """Return the figures of the recorded run: the known ones if it was replayed, else its own.
 
-        A person's run has none, nor has one that was healed.
+        A person's run and a healed run have none.
         """
         if self.known and not self.is_live:
             return self.known.live
         return None if self.replay or self.planner == PERSON else self.meter.live()
 
     def end(self) -> RecordedRun:
-        """Return the recorded run: the known one where it was replayed whole, else one with the live steps.
+        """Return the recorded run: the known one if it was replayed completely, else one with the live steps.
 
         Raises DesktopError.
         """

@@ -38,7 +38,7 @@ class Meter:
         return Live(seconds=round(self.seconds, 1), dollars=dollars)
 
 
-class Replayed(Protocol):
+class ReplayedRun(Protocol):
     """A run that was replayed."""
 
     @property
@@ -47,19 +47,19 @@ class Replayed(Protocol):
 
     @property
     def live(self) -> Live | None:
-        """The same of the run when it was recorded, if its recording says so."""
+        """The time and dollars of the recorded run, if its recording has them."""
 
 
 @dataclass(frozen=True)
-class Saved:
+class Savings:
     """The savings of the replayed runs of a test. `dollars` is None if they are not known for each of the runs."""
 
     seconds: float
     dollars: float | None
 
 
-def saved_by(runs: Iterable[Replayed]) -> Saved | None:
-    """Return what replayed runs saved; None if the recording of one of them does not say what it took, or for none."""
+def saved_by(runs: Iterable[ReplayedRun]) -> Savings | None:
+    """Return what replayed runs saved; None for no run, or if a recording has no figures."""
     pairs = [(run.live, run.meter) for run in runs]
     seconds, dollars = 0.0, 0.0 if pairs else None
     for live, meter in pairs:
@@ -70,4 +70,4 @@ def saved_by(runs: Iterable[Replayed]) -> Saved | None:
             dollars = None
         else:
             dollars += live.dollars - meter.dollars
-    return Saved(seconds, dollars) if pairs else None
+    return Savings(seconds, dollars) if pairs else None

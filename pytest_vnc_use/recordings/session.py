@@ -1,4 +1,4 @@
-"""One test and its recording: what to replay, what to record anew, and what to report."""
+"""One test and its recording: what to replay, what to record again, and what to report."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
-from pytest_vnc_use.recordings.demonstrated import Show, ShownRun
+from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
 from pytest_vnc_use.recordings.modes import Mode
-from pytest_vnc_use.recordings.patient_eyes import LetGo, PatientEyes
+from pytest_vnc_use.recordings.patient_eyes import ButtonRelease, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
 from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.replay import WHAT_TO_DO, Closed, Earlier, Replay
+from pytest_vnc_use.recordings.replay import WHAT_TO_DO, ClosedGate, Earlier, Replay
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
-from pytest_vnc_use.recordings.savings import Saved, saved_by
+from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
 from pytest_vnc_use.recordings.transient_watch import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
@@ -69,11 +69,11 @@ class RecordedTest:
         self.mode = mode
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
-        """The differences from the recording that a planner or a judge resolved anew."""
+        """The differences from the recording that a planner or a judge resolved."""
         self._watched = TransientWatch(rehearsal)
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.covers = self._recording.has_covers(covers) if self._recording else covers
-        """True where typed secrets are covered in all pictures of this test; a replay does as was recorded."""
+        """True if typed secrets are covered in all pictures of this test; a replay does as its recording does."""
         self._masks = self._recording.masks if self._recording else masks_of(key)
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
@@ -82,7 +82,7 @@ class RecordedTest:
         self._questions: dict[str, _Question] = {}
         self._is_whole = True
         self._acts_unseen = False
-        """True where something was done since the newest run began that its eyes do not know of."""
+        """True if something acted on the desktop since the newest run began, outside its controller."""
 
     @property
     def transients(self) -> list[str]:
@@ -104,9 +104,9 @@ class RecordedTest:
         if self._runs:
             self._begin_next(desktop)
         if self._show:
-            shown = ShownRun(partial(self._show, task, desktop), desktop)
-            self._runs.append(RunState(task, shown.name, folder, emit, Recorder(shown.screen, load)))
-            return shown, shown
+            person = DemonstratedRun(partial(self._show, task, desktop), desktop)
+            self._runs.append(RunState(task, person.name, folder, emit, Recorder(person.screen, load)))
+            return person, person
         recorder = Recorder(partial(screen_at_rest, desktop), load)
         run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
         before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()
@@ -123,10 +123,10 @@ class RecordedTest:
         run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
         return run.replay, run.eyes
 
-    def _let_go(self) -> LetGo | None:
-        """Return where a button was let go last; None where nothing was done yet.
+    def _let_go(self) -> ButtonRelease | None:
+        """Return where a button was released last; None before the first action.
 
-        Only the newest run's eyes know the place. Where something else acted, the place is None.
+        Only the newest run's controller knows the place. If something else acted, the place is None.
         """
         eyes, acts_unseen, self._acts_unseen = self._runs[-1].eyes if self._runs else None, self._acts_unseen, False
         if acts_unseen or (self._runs and eyes is None):
@@ -180,7 +180,7 @@ class RecordedTest:
             )
         there = repr(known.task) if known else "nothing"
         return (
-            f"{where} has no recording of the task {task!r}, in its place is {there}; record the test anew with "
+            f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "
             "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
         )
 
@@ -188,9 +188,9 @@ class RecordedTest:
         size = self._recording.screen_size if self._recording else ()
         if size != (screen.width, screen.height):
             raise RecordingError(
-                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, and this one "
+                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one "
                 f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or record the "
-                "test anew with --vnc-record=rewrite"
+                "test again with --vnc-record=rewrite"
             )
 
     # --- events ------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class RecordedTest:
         else:
             run.ended = run.end()
 
-    def _closed(self, run: RunState, closed: Closed) -> None:
+    def _closed(self, run: RunState, closed: ClosedGate) -> None:
         """Report a gate that stayed closed."""
         healed = self.mode != "replay"
         self._tell(run, closed.problem, closed.gate.expected, closed.seen, closed.region, healed=healed)
@@ -246,7 +246,7 @@ class RecordedTest:
     # --- after a run -------------------------------------------------------------------------------------------------
 
     def conclude(self) -> None:
-        """Watch the newest run's end for its full time, where that was put off.
+        """Watch the newest run's end for its full time, if that was postponed.
 
         Raises RecordingDrifted, DesktopError.
         """
@@ -305,7 +305,7 @@ class RecordedTest:
         self._questions[claim] = _Question(frame, evidence, mismatch)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
-        """Keep a judge's answer with its evidence: the known evidence where the answer rests on it, else a new one."""
+        """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""
         question = self._questions.pop(claim, None)
         if question is None:
             return
@@ -340,9 +340,9 @@ class RecordedTest:
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **details)
 
     def _volatile(self, frame: Frame, moving: tuple[Volatile, ...]) -> tuple[Volatile, ...]:
-        """Return the parts that move now; where the screen still shows the run's end, also the parts that moved there.
+        """Return the parts that move now; if the screen still shows the run's end, also the parts that moved there.
 
-        Carets come to rest while a judge thinks.
+        The reason: carets come to rest while a judge thinks.
         """
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
         if end is None or other_than(end.pixels(), pixels_in(frame), end.volatile):
@@ -361,12 +361,12 @@ class RecordedTest:
             return False
         return save(self.key.path, recording)
 
-    def saved(self) -> Saved | None:
-        """Return what the replayed runs saved; None if nothing was replayed, or nobody knows what that once took."""
+    def saved(self) -> Savings | None:
+        """Return what the replayed runs saved; None if nothing was replayed, or if the recording has no figures."""
         return saved_by(run for run in self._runs if run.is_replayed)
 
     def release(self) -> None:
-        """Let go of the screens: whoever keeps the test, or its error, keeps this object too."""
+        """Release the screens, because others may keep the test, or its error, and thereby this object."""
         self._runs.clear()
         self._opening.clear()
         self._current = self._recording = None

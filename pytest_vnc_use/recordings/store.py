@@ -1,4 +1,4 @@
-"""The files of a recording: where they are, and how they are read and written, whole and by one process at a time."""
+"""The files of a recording: their places, and how one process at a time reads and writes all of them."""
 
 from __future__ import annotations
 
@@ -96,8 +96,9 @@ def load_of(key: Key) -> Recording | None:
     recording = load(key.path)
     if recording and not key.belongs(recording):
         raise RecordingError(
-            f"{str(key.path)!r} is of {_in_words(recording.test, recording.parameters, recording.secrets)}, and the "
-            f"test is {_in_words(key.test, key.parameters, key.secrets)}; record it anew with --vnc-record=rewrite"
+            f"{str(key.path)!r} belongs to {_in_words(recording.test, recording.parameters, recording.secrets)}, but "
+            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; record it again "
+            "with --vnc-record=rewrite"
         )
     return recording
 
@@ -162,11 +163,11 @@ def _with_pixels(recording: Recording, path: Path) -> Recording:
     chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
     numbers = iter(range(len(changes)))
 
-    def shown(screen: Screen) -> Screen:
+    def with_pixels(screen: Screen) -> Screen:
         parts = tuple(_with_looks(part, path) for part in screen.volatile)
         return screen.model_copy(update={"volatile": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
 
-    return with_screens(recording, shown)
+    return with_screens(recording, with_pixels)
 
 
 def _with_looks(part: Volatile, path: Path) -> Volatile:
@@ -194,9 +195,10 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
 
 
 def save(path: Path, recording: Recording) -> bool:
-    """Write a recording, pictures first, and remove pictures that it does not have; return whether its file changed.
+    """Write a recording, pictures first, and remove other pictures; return whether its file changed.
 
-    Raises RunFolderUnwritable; OSError where the folder cannot be made or read, or the lock stays taken for 60 s.
+    Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
+    60 s.
     """
     name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
@@ -246,8 +248,8 @@ class _Album:
 
     def _step(self, step: RecordedStep, name: str) -> RecordedStep:
         screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
-        passed = enumerate(step.transients, 1)
-        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in passed)
+        transient_screens = enumerate(step.transients, 1)
+        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in transient_screens)
         boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
         near = picture_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
         named = self._add(f"{name}-near", near) if near else ""

@@ -1,4 +1,4 @@
-"""Transient frames of a replay that its recording does not have: they are reported, or the rehearsal learns them."""
+"""Unrecorded transient frames of a replay: they are reported, or a rehearsal learns them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.types.protocols import Controller
 
 
 class TransientWatch:
-    """Reports each unknown region in the frames of a test's replays once. `messages` are the reports."""
+    """A reporter of transient frames: each unknown region of a test's replays once. `messages` are the reports."""
 
     def __init__(self, rehearsal: Rehearsal | None) -> None:
         self._rehearsal = rehearsal
@@ -48,6 +48,6 @@ class TransientWatch:
                 self._rehearsal.note_transient(run.replay.newest_step, transient)
                 continue
             where = f"from ({part.left}, {part.top}) to ({part.right}, {part.bottom})"
-            problem = f"{when} the screen showed for a moment what its recording did not, {where}"
+            problem = f"{when} the screen showed an unrecorded transient frame, {where}"
             run.emit(Transient(problem, ref, part))
             self.messages.append(problem)

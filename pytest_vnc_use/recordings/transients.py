@@ -12,10 +12,10 @@ from pytest_vnc_use.types import Region
 
 
 def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
-    """Return where a screen shows something that none of the `known` screens shows there.
+    """Return where a screen differs from all of the `known` screens.
 
-    A window that is drawn late, piece by piece, does not count: each piece is as on the screen before or on the one
-    after, or still of one colour. A caret does not count either.
+    A window that is still being drawn does not count: each of its pieces is as on the screen before or after, or of one
+    colour. A caret does not count either.
     """
     marked: Mask = ~left_out
     for screen in known:
@@ -26,5 +26,5 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
 
 
 def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
-    shown = box.part_of(seen)[box.part_of(marked)]
-    return bool(np.all(shown == shown[0]))
+    pixels = box.part_of(seen)[box.part_of(marked)]
+    return bool(np.all(pixels == pixels[0]))

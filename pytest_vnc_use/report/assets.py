@@ -39,7 +39,7 @@ def thumbnail(png: bytes) -> str:
 class AssetLink:
     """A link to files in the folder `prefix`, such as `assets/`, that lies beside a report.
 
-    Another process, or another machine, may write the report. So the pictures are only noted here, by file name.
+    Pictures are only noted here, by file name, because another process or machine may write the report.
     """
 
     prefix: str

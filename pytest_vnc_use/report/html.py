@@ -1,8 +1,8 @@
 """A run folder as one block of HTML, for the cell that pytest-html gives a test.
 
 The block brings its style and needs no script. Its pictures are SVG images and its classes begin with `vnc-`, because
-pytest-html's own script takes the first `img` of the cell, and names such as `log` or `media`, for its own. This file
-makes what the template `run.html.j2` shows.
+pytest-html's script uses the first `img` of the cell and class names such as `log` and `media`. This file makes what
+the template `run.html.j2` shows.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.annotate import action_path, region_path
 from pytest_vnc_use.report.assets import Link
+from pytest_vnc_use.report.page.model import Badge
 from pytest_vnc_use.report.page.pictures import Screens
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.captions import Caption, Part
+from pytest_vnc_use.runs.captions import Caption, CaptionPart
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.types import Action, FrameRef, Reading, Region, Step, Verdict, VerdictKind
@@ -37,18 +38,10 @@ Line = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Badge:
-    """A word with a colour."""
-
-    text: str
-    tone: Tone
-
-
-@dataclass(frozen=True)
 class Picture:
     """The address and the size of a picture in pixels, or why there is none.
 
-    `mark` is what stands over it, as the data of an SVG path.
+    `mark` is the drawing over it, as the data of an SVG path.
     """
 
     address: str = ""
@@ -78,7 +71,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Group:
+class FigureGroup:
     """Figures that stand side by side. Those of one turn have its title and reason."""
 
     figures: Sequence[Figure]
@@ -96,7 +89,7 @@ def run_html(
     """Return the whole run: outcome, drifts, each step with its picture, the last frame, verdicts and readings.
 
     The block says what is missing or damaged in the run folder. `machine` is the machine that has the run folder, if
-    the reader may be on another. `page` is the address of the run's own page, `sentence` what its test came to. With
+    the reader may be on another. `page` is the address of the run's own page, `sentence` the message of its test. With
     `are_thumbs` the pictures are small, and lead to that page at their step. Raises OSError if `link` writes files and
     cannot (see `assets`).
     """
@@ -123,9 +116,9 @@ def run_html(
         lines=_ending(trace),
         facts={name: text for name, text in _facts(trace, machine).items() if text},
         groups=[
-            *([Group(decided)] if decided else []),
+            *([FigureGroup(decided)] if decided else []),
             *_turns(trace, show),
-            Group([_end_figure(trace, show), *judged]),
+            FigureGroup([_end_figure(trace, show), *judged]),
         ],
         page=page,
         sentence=sentence,
@@ -181,15 +174,15 @@ def _ending(trace: Trace) -> list[Line]:
     return [("message", trace.ended.message), ("error", trace.ended.error)] if trace.ended else []
 
 
-def _turns(trace: Trace, show: Show) -> Iterator[Group]:
-    """Yield the turns. Several steps of one turn stand under the text that they share."""
+def _turns(trace: Trace, show: Show) -> Iterator[FigureGroup]:
+    """Yield the turns. The steps of one turn are below the text that they share."""
     for _, of_turn in groupby(trace.all_steps, key=lambda step: step.turn):
         steps = tuple(of_turn)
         words = steps[0].words
         if len(steps) == 1:
-            yield Group([_step_figure(steps[0], words, show)])
+            yield FigureGroup([_step_figure(steps[0], words, show)])
         else:
-            yield Group([_step_figure(step, "", show) for step in steps], phrases.turn_in_words(steps), words)
+            yield FigureGroup([_step_figure(step, "", show) for step in steps], phrases.turn_in_words(steps), words)
 
 
 def _step_figure(step: Step, reason: str, show: Show) -> Figure:
@@ -197,7 +190,7 @@ def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     return Figure(
         tone,
         _marked(show(step.frame_before), step.proposal.action),
-        (Part(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
+        (CaptionPart(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,
         transients=[show(frame) for frame in step.passed],
@@ -249,7 +242,7 @@ def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:
 
 
 def _verdict_figure(verdict: Verdict, trace: Trace, show: Show, *, is_first: bool = False) -> Figure:
-    """Return a verdict with the judged screen. One that stands first always has it; a later one does not repeat it."""
+    """Return a verdict with the judged screen. The first verdict always has it; a later one does not repeat it."""
     badge = Badge(verdict.kind, _VERDICT_TONES[verdict.kind])
     lines = [("reason", verdict.reason), ("small", phrases.judging_in_words(verdict))]
     picture = _judged_picture(verdict, None if is_first else trace.last_frame, trace.last_frame, show)
@@ -275,9 +268,9 @@ def _reading_figures(trace: Trace, show: Show) -> Iterator[Figure]:
         )
 
 
-def _judged_picture(judged: Verdict | Reading, shown: FrameRef | None, last: FrameRef, show: Show) -> Picture | None:
-    """Return the picture of the judged region; None if it would repeat the frame that is `shown` already."""
+def _judged_picture(judged: Verdict | Reading, earlier: FrameRef | None, last: FrameRef, show: Show) -> Picture | None:
+    """Return the picture of the judged region; None if it would repeat the frame that is `earlier` already."""
     frame = judged.frame or last
     if judged.region:
         return _bordered(show(frame), judged.region)
-    return show(frame) if frame != shown else None
+    return show(frame) if frame != earlier else None

@@ -1,4 +1,4 @@
-"""A drift as one document for Allure: what was recorded, what is there now, and the difference."""
+"""A drift as one document for Allure: the recorded screen, the current one, and the difference."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _NOT_IN_A_PATH = frozenset("[]|\n")
 
 
 def workspace() -> Path:
-    """Return the folder that the CI's paths begin in; elsewhere the current one."""
+    """Return the folder in which the CI's paths begin; without a CI the current folder."""
     named = (os.environ.get(name, "") for name in _WORKSPACES)
     return Path(next(filter(None, named), ".")).absolute()
 
@@ -55,12 +55,12 @@ def _lines(case: ElementTree.Element, folder: Path, hide: Callable[[str], str]) 
     run = Path(runs[-1])
     if not (run / "trace.jsonl").is_file():  # of a worker on another machine
         return []
-    shown = show_run(run)
-    deciding = shown.view.deciding
+    page_of_run = show_run(run)
+    deciding = page_of_run.view.deciding
     if deciding is None or not deciding.right.address:
         return []
     picture, page = (_path(run / name, folder) for name in (deciding.right.address, "index.html"))
-    last = [f"last step: {step_line(step)}" for step in shown.trace.steps[-1:]] if shown.trace else []
+    last = [f"last step: {step_line(step)}" for step in page_of_run.trace.steps[-1:]] if page_of_run.trace else []
     return [
         line
         for path, line in ((picture, f"[[ATTACHMENT|{picture}]]"), (page, f"page of the run: {page}"))

@@ -1,7 +1,7 @@
-"""A run as Markdown, for a bug report or a coding agent: what was to be done, what was seen, how to repeat it.
+"""A run as Markdown, for a bug report or a coding agent: its task, its screens, the command that repeats it.
 
-All text of models, tasks, screens, programs and file names stands in code spans and fenced blocks, which end only where
-this file ends them. So it can be no link, heading, mention, HTML or instruction of the report itself.
+All text of models, tasks, screens, programs and file names is in code spans and fenced blocks, which only this file can
+end. So it can be no link, heading, mention, HTML or instruction of the report itself.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderUnwritable
 from pytest_vnc_use.report.page.model import Box, ClaimView, Pair, Shot, StepView
-from pytest_vnc_use.report.page.run_view import ShownRun, show_run
+from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
-from pytest_vnc_use.runs.captions import Caption, Part
+from pytest_vnc_use.runs.captions import Caption, CaptionPart
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"
@@ -35,9 +35,9 @@ _TICKS = re.compile("`+")
 
 def run_markdown(run: Path, base: Path) -> str:
     """Return a run as Markdown, with links from the folder `base`. It says what is missing or damaged."""
-    shown = show_run(run, quick=True)
+    page = show_run(run, quick=True)
     links = Links(run, base)
-    parts = _unshown(shown) if shown.view.problem else _parts(shown, links)
+    parts = _problem_of(page) if page.view.problem else _parts(page, links)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -62,18 +62,18 @@ def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[Path]:
 
 def code(text: str, most: int = _LONGEST) -> str:
     """Return text of anybody as a code span on one line; nothing in it ends the span."""
-    shown = " ".join(str(sanitize(short(text, most))).split())
-    shown = shown or "(empty)"
-    ticks = "`" * (_longest_ticks(shown) + 1)
-    room = " " if shown[0] == "`" or shown[-1] == "`" else ""
-    return f"{ticks}{room}{shown}{room}{ticks}"
+    clean = " ".join(str(sanitize(short(text, most))).split())
+    clean = clean or "(empty)"
+    ticks = "`" * (_longest_ticks(clean) + 1)
+    room = " " if clean[0] == "`" or clean[-1] == "`" else ""
+    return f"{ticks}{room}{clean}{room}{ticks}"
 
 
 def block(text: str, most: int = _LONGEST, kind: str = "text") -> str:
     """Return text of anybody as a fenced block; nothing in it ends the block."""
-    shown = str(sanitize(short(text, most))).strip("\n")
-    fence = "`" * max(3, _longest_ticks(shown) + 1)
-    return f"{fence}{kind}\n{shown}\n{fence}"
+    clean = str(sanitize(short(text, most))).strip("\n")
+    fence = "`" * max(3, _longest_ticks(clean) + 1)
+    return f"{fence}{kind}\n{clean}\n{fence}"
 
 
 def _longest_ticks(text: str) -> int:
@@ -81,11 +81,11 @@ def _longest_ticks(text: str) -> int:
 
 
 def _caption(parts: Caption) -> str:
-    """Return what a step is called; whatever is not a word of this package is quoted."""
+    """Return the caption of a step; all words from elsewhere are quoted."""
     return "".join(map(_part, parts))
 
 
-def _part(part: Part) -> str:
+def _part(part: CaptionPart) -> str:
     match part.kind:
         case "words":
             return part.text
@@ -124,13 +124,13 @@ class Links:
 # --- the parts of the report ------------------------------------------------------------------------------------------
 
 
-def _unshown(shown: ShownRun) -> Iterator[str]:
-    yield f"# Run {code(shown.view.run_id, 200)}"
-    yield f"The run cannot be shown: {code(shown.view.problem)}"
+def _problem_of(page: RunPage) -> Iterator[str]:
+    yield f"# Run {code(page.view.run_id, 200)}"
+    yield f"The run cannot be shown: {code(page.view.problem)}"
 
 
-def _parts(shown: ShownRun, links: Links) -> Iterator[str]:
-    view = shown.view
+def _parts(page: RunPage, links: Links) -> Iterator[str]:
+    view = page.view
     yield f"# {code(view.test or view.run_id, 300)}"
     yield " · ".join(code(badge.text, 100) for badge in view.badges)
     yield _QUOTED
@@ -139,25 +139,25 @@ def _parts(shown: ShownRun, links: Links) -> Iterator[str]:
     yield "\n".join(f"- Missing here: {code(each)}" for each in view.damage)
     yield "## What was to be done"
     yield block(view.task, 2_000)
-    expected = shown.trace.started.expect if shown.trace else ()
+    expected = page.trace.started.expect if page.trace else ()
     yield "\n".join(f"- to hold at the end: {code(claim)}" for claim in expected)
     yield "## What decided it"
-    yield from _deciding(shown, links)
+    yield from _deciding(page, links)
     yield f"## Steps\n\n{_steps(view.steps, links)}"
     if view.claims:
         yield "## Claims\n\n" + "\n".join(_claim(claim, links) for claim in view.claims)
     if view.failure:
         yield f"## pytest's words\n\n{block(view.failure, _LONGEST_FAILURE)}"
     yield "## Repeat it"
-    yield from _repeating(shown, links)
+    yield from _repeating(page, links)
     yield "## About the run"
     yield "\n".join(f"- {name}: {code(text, 300)}" for name, text in view.facts)
-    page = [links.to("the page of the run", INDEX)] if links.has_page else []
-    yield ", ".join([*page, links.to("the run folder")])
+    links_of_run = [links.to("the page of the run", INDEX)] if links.has_page else []
+    yield ", ".join([*links_of_run, links.to("the run folder")])
 
 
-def _deciding(shown: ShownRun, links: Links) -> Iterator[str]:
-    view, pair = shown.view, shown.view.deciding
+def _deciding(page: RunPage, links: Links) -> Iterator[str]:
+    view, pair = page.view, page.view.deciding
     if view.deciding_text and view.deciding_text not in view.sentence:
         yield code(view.deciding_text)
     if pair is None:
@@ -209,10 +209,10 @@ def _claim(claim: ClaimView, links: Links) -> str:
     return f"- {code(claim.badge.text, 100)}: {code(claim.claim)}{reason}{judging}{seen}"
 
 
-def _repeating(shown: ShownRun, links: Links) -> Iterator[str]:
-    if shown.trace is None:
+def _repeating(page: RunPage, links: Links) -> Iterator[str]:
+    if page.trace is None:
         return
-    found = repeating(shown.trace)
+    found = repeating(page.trace)
     is_plain = found.line.isprintable() and sanitize(found.line) == found.line
     if not is_plain or len(found.line) > _LONGEST_COMMAND:
         yield "The command is left out: it is very long, or has characters that cannot be seen."

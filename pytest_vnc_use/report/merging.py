@@ -12,7 +12,8 @@ from pytest_vnc_use.report.results import ItemResult, SessionResults, session_re
 def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
     """Return the results of all parts, by the name of each, with each test once; at least one part must be given.
 
-    The problems of each part follow `problems`. A test that is in several parts is one more; its bad result is kept.
+    The problems of each part follow `problems`. A test that is in several parts is a problem too; its bad result is
+    kept.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
     doubled: list[str] = []
@@ -28,10 +29,10 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         max(part.ended_at for part in parts.values()),
         [test for _, test in tests.values()],
     )
-    told = {each.test: each for part in parts.values() for each in part.reliability}
-    again = reliabilities(results.tests, 2 if told else 1)
+    old = {each.test: each for part in parts.values() for each in part.reliability}
+    again = reliabilities(results.tests, 2 if old else 1)
     reliability = tuple(
-        replace(each, divergence=told[each.test].divergence) if each.divergence is None and each.test in told else each
+        replace(each, divergence=old[each.test].divergence) if each.divergence is None and each.test in old else each
         for each in again
     )
     of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]

@@ -36,11 +36,11 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
     Outcome.WAITING: ("waits for approval", "doubt"),
 }
 _REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
-_SHOWN: tuple[str, Tone] = ("done by a person", "plain")
+_DEMONSTRATED: tuple[str, Tone] = ("done by a person", "plain")
 
 
 def caption_of(step: Step) -> Caption:
-    """Return the caption of a step in parts, so that the names in it can be told from the words."""
+    """Return the caption of a step in parts, so that readers can distinguish the names in it from the words."""
     return caption(step.proposal.action, step.elements)
 
 
@@ -73,7 +73,7 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     if trace.ended.outcome is None or trace.ended.error:
         return "broke", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
-        return _SHOWN
+        return _DEMONSTRATED
     was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
     return _REPLAYED if was_replayed and trace.ended.outcome is Outcome.DONE else _OUTCOMES[trace.ended.outcome]
 
@@ -129,7 +129,7 @@ def retries_in_words(trace: Trace) -> str:
 
 
 def thrown_away_in_words(trace: Trace) -> str:
-    """Return how many of the planner's answers were about a screen that had changed; empty if none was."""
+    """Return how many of the planner's answers were discarded because the screen had changed; empty for none."""
     count = sum(turn.decision.asked_again for turn in trace.turns)
     return f"{count}: the screen had changed while the model thought, so that it was asked again" if count else ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import NormalDist
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.results import Divergence, ItemResult, Reliability, Side
+from pytest_vnc_use.report.results import Divergence, DivergentRun, ItemResult, Reliability
 from pytest_vnc_use.runs.folder import Trace, read_trace
 from pytest_vnc_use.runs.transcript import plain, step_line
 from pytest_vnc_use.types import Action, Step
@@ -98,14 +98,14 @@ def _parted(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace]) -> D
     return Divergence(number, sides, sentence_about(one[1].started.task, sides[0].words, sides[1].words))
 
 
-def _side(test: ItemResult, trace: Trace, number: int) -> Side:
+def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
     folder = str(trace.path)
     if number > len(trace.steps):
         ended = trace.ended.message if trace.ended else "the run was not finished"
         last = trace.steps[-1].frame_after if trace.steps else trace.started.screen
-        return Side(test.test, folder, f"ended: {plain(ended)}", ended, last)
+        return DivergentRun(test.test, folder, f"ended: {plain(ended)}", ended, last)
     step = trace.steps[number - 1]
-    return Side(test.test, folder, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before)
+    return DivergentRun(test.test, folder, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before)
 
 
 def same_step(one: Step, other: Step) -> bool:

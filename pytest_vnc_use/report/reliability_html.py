@@ -10,7 +10,7 @@ from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.page.png_pixels import open_png
 from pytest_vnc_use.report.reliability import repetition_of
-from pytest_vnc_use.report.results import Reliability, Side
+from pytest_vnc_use.report.results import DivergentRun, Reliability
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.folder import RunFolder
 
@@ -41,7 +41,7 @@ def _row(found: Reliability) -> Mapping[str, object]:
     return {"cells": cells, "divergence": f"Runs part at step {divergence.step}{about}", "sides": sides}
 
 
-def _side(side: Side) -> Mapping[str, str]:
+def _side(side: DivergentRun) -> Mapping[str, str]:
     address = problem = ""
     try:
         address = data_uri(_scaled(RunFolder(Path(side.folder)).load_png(side.frame))) if side.frame else ""

@@ -22,14 +22,14 @@ _STRANGERS = (
 
 @dataclass(frozen=True)
 class Repeating:
-    """A command, or "" where there is none, and what a reader must know."""
+    """A command, "" if there is none, and notes for the reader."""
 
     line: str
     notes: tuple[str, ...]
 
 
 def repeating(trace: Trace) -> Repeating:
-    """Return the command that repeats a run; none for a run that somebody else may have written."""
+    """Return the command that repeats a run; no command for a run that somebody else may have written."""
     if not trace.is_own:
         return Repeating("", (_STRANGERS,))
     line = _of_test(trace) if trace.started.test_id else _of_task(trace)
@@ -58,8 +58,8 @@ def _of_task(trace: Trace) -> list[str]:
     given += [("--secret", name) for name in dict.fromkeys(SECRET_MARK.findall(started.task))]
     given += [(f"--{name}", str(settings[name])) for name in _OF_THE_MODEL if settings.get(name)]
     server = str(settings.get("server") or started.server) or "HOST::PORT"
-    told = [f"{option.replace('_', '-')}={value}" for option, value in given]
-    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *told]
+    arguments = [f"{option.replace('_', '-')}={value}" for option, value in given]
+    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *arguments]
 
 
 def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:

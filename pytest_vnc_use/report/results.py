@@ -115,7 +115,7 @@ class ItemResult:
 
 
 @dataclass(frozen=True)
-class Side:
+class DivergentRun:
     """One of two runs where they diverge: its folder, its action there (a line), and the screen before that action."""
 
     test: str
@@ -133,7 +133,7 @@ class Divergence:
     """
 
     step: int
-    sides: tuple[Side, Side]
+    sides: tuple[DivergentRun, DivergentRun]
     sentence: str = ""
 
 

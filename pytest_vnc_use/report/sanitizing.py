@@ -1,7 +1,7 @@
 """Text of a model, a task, a program or a file name, sanitized for a page.
 
-Jinja2 escapes what is markup. This file makes control characters visible, and characters that turn the direction of a
-text around, so that a text cannot look like another.
+Jinja2 escapes what is markup. This file makes control characters visible, and characters that change the direction of a
+text, so that a text cannot look like another.
 """
 
 from __future__ import annotations

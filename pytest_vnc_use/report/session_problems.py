@@ -1,4 +1,4 @@
-"""The problems of a session that no result of a test with a desktop tells, in words: a red session is never green."""
+"""The problems of a session that no result of a test with a desktop shows. A failed session never looks green."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FINE = (0, 5)
 
 
 def session_problems(exit_status: int, uncollected: Sequence[str], failed: int, *, has_bad: bool) -> Iterator[str]:
-    """Yield what is wrong with a session beside its tests with a desktop; `has_bad` says that one of these failed.
+    """Yield the other problems of a session; `has_bad`: one of its tests with a desktop failed.
 
     `uncollected` are the node ids that could not be collected, `failed` counts the failed tests without a desktop.
     """

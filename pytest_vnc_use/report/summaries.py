@@ -44,19 +44,23 @@ def markdown(results: SessionResults) -> str:
     Text of a test or a model is never markup in it. Only the first 100 tests get a row; the rest are counted.
     """
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
-    told = [
+    rows = [
         "### Tests of graphical programs",
         "",
         f"{counts or 'no tests'}  ",
         *(f"{line}  " for line in lines(results)),
     ]
-    told += [*(f"{_cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
+    rows += [*(f"{_cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
     bad = [test for test in results.tests if test.is_bad]
     if bad:
-        told += ["| test | triage | why | steps | tokens |", "|---|---|---|---:|---:|", *map(_row, bad[:_MOST_ROWS])]
+        rows += [
+            "| test | triage | why | steps | tokens |",
+            "|---|---|---|---:|---:|",
+            *map(_row, bad[:_MOST_ROWS]),
+        ]
     if bad[_MOST_ROWS:]:
-        told += ["", f"and {len(bad) - _MOST_ROWS} more"]
-    return "\n".join([*told, ""])
+        rows += ["", f"and {len(bad) - _MOST_ROWS} more"]
+    return "\n".join([*rows, ""])
 
 
 def tell_github(results: SessionResults) -> None:
@@ -76,5 +80,5 @@ def _row(test: ItemResult) -> str:
 def _cell(text: str) -> str:
     """Return the text on one line, with every mark escaped that might be Markdown."""
     line = " ".join(text.split())
-    shown = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"
-    return shown.translate(_ESCAPED)
+    short_line = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"
+    return short_line.translate(_ESCAPED)

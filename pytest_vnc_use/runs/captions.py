@@ -1,4 +1,4 @@
-"""What a step is called: `click "Sign in" (button)` where its element is known, `click at (720, 372)` where not.
+"""The caption of a step: `click "Sign in" (button)`, or `click at (720, 372)` if its element is unknown.
 
 No part of it is escaped. The names of elements come from pages and programs: they are on one line, and cut.
 """
@@ -40,7 +40,7 @@ _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 
 @dataclass(frozen=True)
-class Part:
+class CaptionPart:
     """A part of a caption: words of this package, the `name` of an element, or a `quote` from anybody else."""
 
     text: str
@@ -52,11 +52,11 @@ class Part:
         return self.kind == "name"
 
 
-Caption = tuple[Part, ...]
+Caption = tuple[CaptionPart, ...]
 
 
 def caption(action: Action, elements: Elements = ()) -> Caption:
-    """Return what is done, and to which elements."""
+    """Return the caption of an action on these elements."""
     return tuple(part for part in _parts(action, elements) if part.text)
 
 
@@ -66,48 +66,48 @@ def action_in_words(action: Action, elements: Elements = ()) -> str:
 
 
 def is_named(step: Step) -> bool:
-    """Return whether the caption of a step has the name of an element, so that nobody needs a picture of the place."""
+    """Return whether the caption of a step has the name of an element; else the report shows a picture of the place."""
     return any(part.is_name for part in caption(step.proposal.action, step.elements))
 
 
-def _parts(action: Action, elements: Elements) -> Iterator[Part]:
+def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
     first, second = (*elements, None, None)[:2]
     match action:
         case Click() | MouseDown() | MouseUp() | Move() | Scroll():
             yield from _at_a_point(action, first)
         case Drag():
-            yield Part("drag")
+            yield CaptionPart("drag")
             yield from _target(first, (action.x, action.y), "", "from")
             yield from _target(second, (action.to_x, action.to_y), "to", "to")
         case TypeText(x=x, y=y):
-            yield from (Part("type "), Part(_quoted(action.text), "quote"))
-            yield Part(" over what was there" if action.clear_first else "")
+            yield from (CaptionPart("type "), CaptionPart(_quoted(action.text), "quote"))
+            yield CaptionPart(" over what was there" if action.clear_first else "")
             yield from _target(first, None if x is None or y is None else (x, y), "in", "at")
-            yield Part(", then press Enter" if action.press_enter else "")
+            yield CaptionPart(", then press Enter" if action.press_enter else "")
         case _:
             yield from _without_place(action)
 
 
-def _at_a_point(action: Click | MouseDown | MouseUp | Move | Scroll, element: Element | None) -> Iterator[Part]:
+def _at_a_point(action: Click | MouseDown | MouseUp | Move | Scroll, element: Element | None) -> Iterator[CaptionPart]:
     at = action.x, action.y
     match action:
         case Click(button=button, count=count):
             verb = _COUNTS.get(count, f"click {count} times")
-            yield Part(verb if button == "left" else f"{button} {verb}")
+            yield CaptionPart(verb if button == "left" else f"{button} {verb}")
             yield from _target(element, at, "", "at")
         case MouseDown(button=button):
-            yield Part(f"press the {button} button")
+            yield CaptionPart(f"press the {button} button")
             yield from _target(element, at, "on", "at")
         case MouseUp(button=button):
-            yield Part(f"release the {button} button")
+            yield CaptionPart(f"release the {button} button")
             yield from _target(element, at, "on", "at")
         case Move():
-            yield Part("move")
+            yield CaptionPart("move")
             yield from _target(element, at, "to", "to")
         case Scroll():
-            yield Part(f"scroll {action.direction} by {action.clicks}")
+            yield CaptionPart(f"scroll {action.direction} by {action.clicks}")
             yield from _target(element, at, "in", "at")
-            yield Part("" if action.by == "wheel" else ", by keys")
+            yield CaptionPart("" if action.by == "wheel" else ", by keys")
         case _:
             assert_never(action)
 
@@ -117,42 +117,54 @@ _Placeless = Union[
 ]
 
 
-def _without_place(action: _Placeless) -> Iterator[Part]:
+def _without_place(action: _Placeless) -> Iterator[CaptionPart]:
     match action:
         case KeyCombo(keys=keys):
-            yield from (Part("press "), Part("+".join(keys), "quote"))
+            yield from (CaptionPart("press "), CaptionPart("+".join(keys), "quote"))
         case KeyDown(key=key):
-            yield from (Part("hold down "), Part(key, "quote"))
+            yield from (CaptionPart("hold down "), CaptionPart(key, "quote"))
         case KeyUp(key=key):
-            yield from (Part("release "), Part(key, "quote"))
+            yield from (CaptionPart("release "), CaptionPart(key, "quote"))
         case OpenAddress(address=address):
             new = "in a new window " if action.in_new_window else ""
-            yield from (Part(f"open {new}the address "), Part(_quoted(address), "quote"))
+            yield from (CaptionPart(f"open {new}the address "), CaptionPart(_quoted(address), "quote"))
         case TraverseHistory(direction=direction):
-            yield Part(f"go {direction} in the browser's history")
+            yield CaptionPart(f"go {direction} in the browser's history")
         case Wait(duration_s=duration_s):
-            yield Part(f"wait {duration_s:g} s")
+            yield CaptionPart(f"wait {duration_s:g} s")
         case TakeScreenshot():
-            yield Part("look again")
+            yield CaptionPart("look again")
         case CallFunction(name=name, arguments=arguments):
             given = ", ".join(f"{key}={_quoted(value)}" for key, value in arguments.items())
-            yield from (Part("call "), Part(f"{name}({given})", "quote"))
+            yield from (CaptionPart("call "), CaptionPart(f"{name}({given})", "quote"))
         case InvalidAction(name=name, problem=problem):
-            yield from (Part(name, "quote"), Part(", which cannot be done: "), Part(problem, "quote"))
+            yield from (
+                CaptionPart(name, "quote"),
+                CaptionPart(", which cannot be done: "),
+                CaptionPart(problem, "quote"),
+            )
         case _:
             assert_never(action)
 
 
-def _target(element: Element | None, at: tuple[int, int] | None, joint: str, joint_of_point: str) -> Iterator[Part]:
+def _target(
+    element: Element | None, at: tuple[int, int] | None, joint: str, joint_of_point: str
+) -> Iterator[CaptionPart]:
     """Yield an element by its name and role, by its role and place where it has no name, or else the place."""
     name, role = (_on_one_line(element.name), _on_one_line(element.role) or "element") if element else ("", "")
     before, point = f" {joint} " if joint else " ", f" ({at[0]}, {at[1]})" if at else ""
     if name:
-        yield from (Part(before), Part(name, "name"), Part(" ("), Part(role, "quote"), Part(")"))
+        yield from (
+            CaptionPart(before),
+            CaptionPart(name, "name"),
+            CaptionPart(" ("),
+            CaptionPart(role, "quote"),
+            CaptionPart(")"),
+        )
     elif role:
-        yield from (Part(f"{before}the "), Part(role, "quote"), Part(f" at{point}" if at else ""))
+        yield from (CaptionPart(f"{before}the "), CaptionPart(role, "quote"), CaptionPart(f" at{point}" if at else ""))
     elif at:
-        yield Part(f" {joint_of_point}{point}")
+        yield CaptionPart(f" {joint_of_point}{point}")
 
 
 def _on_one_line(text: str) -> str:

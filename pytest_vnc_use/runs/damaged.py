@@ -1,4 +1,4 @@
-"""A run folder that may be damaged, read as far as it goes: for readers who want to see what is left."""
+"""Reading of a run folder that may be damaged: what is left of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_vnc_use.types import ModelExchange
 
 _MOST_DOLLARS = 1e9
 _MOST = 20
-"""The most damaged lines that are told one by one."""
+"""The most damaged lines that are reported one by one."""
 
 
 def read_what_is_left(path: Path) -> tuple[Trace, list[str]]:
@@ -45,7 +45,7 @@ def _add(file: JsonLines, number: int, line: bytes, events: list[TimedEvent], da
 
 
 def _with_possible_cost(timed: TimedEvent) -> TimedEvent:
-    """Return the event; a cost that cannot be, such as nan, is unknown."""
+    """Return the event; an impossible cost, such as nan, counts as unknown."""
     event = timed.event
     if isinstance(event, ModelExchange) and event.dollars is not None and not 0 <= event.dollars < _MOST_DOLLARS:
         return replace(timed, event=replace(event, dollars=None))

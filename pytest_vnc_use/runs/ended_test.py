@@ -1,4 +1,4 @@
-"""The end of the test that made a run: `result.json` in the run folder.
+"""The result of the test that made a run: `result.json` in the run folder.
 
 It is written once the test has ended, so a test that was killed leaves none. Readers ignore fields that they do not
 know, and refuse a higher version.

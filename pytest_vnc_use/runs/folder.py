@@ -66,7 +66,7 @@ class RunFolder:
 
     @property
     def began_s(self) -> float:
-        """The moment of the monotonic clock when the run began; now, where its trace does not tell."""
+        """The moment of the monotonic clock when the run began; now, if its trace does not have it."""
         return time.monotonic() if self._began_s is None else self._began_s
 
     @classmethod

@@ -16,13 +16,13 @@ from pytest_vnc_use.types import JsonObject
 
 FILE = "messages.jsonl"
 MOST_BYTES = 16_000_000
-"""About 200,000 messages. The line after them says that more were sent."""
+"""The largest file, about 200,000 messages. The line after them says that more were sent."""
 
 
 class MessageLog:
     """The log of one connection. It writes into the folder of the newest run, and nothing before the first run.
 
-    If a line cannot be written, the rest of this run's are left out: an action must not end half done for that.
+    If a line cannot be written, nothing more of this run is logged, so that an action is not interrupted.
     """
 
     def __init__(self) -> None:

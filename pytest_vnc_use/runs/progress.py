@@ -1,4 +1,4 @@
-"""The place of a run that goes on, as a line for somebody who watches the terminal."""
+"""The progress of a run, as a line on the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_vnc_use.types import (
 
 
 class Progress:
-    """An observer of a test's runs that says where they are: test, step, what is done, seconds, cents.
+    """An observer of a test's runs that has their progress as text: test, step, activity, seconds, cents.
 
     `test` is the test's name, "" without one. `hide` takes secrets out of a text.
     """
@@ -42,7 +42,7 @@ class Progress:
 
     @property
     def goes_on(self) -> bool:
-        """Return whether a run goes on, or a model is asked; false while a person is asked."""
+        """Return whether a run is active, or a model is asked; false while a person is asked."""
         return self._runs or self._asks
 
     def observe(self, event: RunEvent) -> None:

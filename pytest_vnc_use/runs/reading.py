@@ -1,4 +1,4 @@
-"""Files of a folder that anybody may have made: only regular files are opened, and no link is followed."""
+"""Reading of files that anybody may have made: only regular files are opened, and no link is followed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 _CAREFULLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 LARGEST = 100_000_000
-"""No picture and no result is larger."""
+"""The most bytes of a picture or a result."""
 
 
 def read_whole(path: Path, most: int | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""The redactor, which puts a secret's name in the place of its value, however the value is written."""
+"""The redactor: it replaces a secret's value, in any spelling, by its name."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
 _MIN_CORE = 8
 """The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
 SHORT = 4
-"""A value of fewer characters is found only where it stands alone as a word; it would occur everywhere by chance."""
+"""A value of fewer characters is found only as a word of its own, because it would occur everywhere by chance."""
 _MIN_PIECE = 6
-"""The fewest characters by which a value is known that is broken over lines."""
+"""The fewest characters of a value in pieces by which it is recognised."""
 _MIN_CUT = 4
-"""The fewest characters of a value that are hidden beside the dots where a text was cut."""
+"""The fewest characters of a value beside the dots of a cut text that are hidden."""
 _COLOUR = r"\x1b\[[0-9;]*m"
 _CONTROL = (
     # sequences of a terminal: a colour, a title, a set of characters
@@ -36,7 +36,7 @@ _CONTROL = (
     r"|[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff]"  # characters that take no room
 )
 _MARGINS = re.compile(rf"{_CONTROL}|\\[rnt]|[\s'\"E>|+?:\\-]")
-"""All that may stand between the pieces of a value: quotes, the margins of a diff, what steers a terminal."""
+"""All that may be between the pieces of a value: quotes, the margins of a diff, control sequences of a terminal."""
 _COLOURS = re.compile(_COLOUR)
 _SKIPPED = re.compile(r"identical (?:leading|trailing) char")
 """The words by which pytest says that it shortened a diff."""
@@ -50,10 +50,10 @@ class Redactor:
 
     `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON, Python or HTML, and in
     base64 (also within a longer text, as in a Basic authorisation). Of a value with several lines, each long line is
-    found too. Raises SettingsError for an empty value and for a name that is not valid. With `acts`, the text is
-    acted upon, so only whole values are hidden, and whole numbers in JSON stay, even if they are a secret's digits.
-    `others` are names and values that are hidden too. Such a value takes the place of its placeholder only if it was
-    in a text that `hide` was given: who knows no more than the name gets nothing.
+    found too. Raises SettingsError for an empty value and for a name that is not valid. With `acts`, the text is acted
+    upon, so only whole values are hidden, and whole numbers in JSON stay, even if they are a secret's digits. `others`
+    are names and values that are hidden too. `reveal` puts such a value back only if `hide` has replaced it before, so
+    that a name alone reveals nothing.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Redactor:
     def hide_pieces(self, text: str) -> str:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
         text = self.hide(text)
-        bared = _Bared(text)
+        bared = _BareText(text)
         for bare, form in self._bare.items():
             if spans := bared.pieces(bare):
                 text = _replaced(text, spans, self._hidden[form])
-                bared = _Bared(text)
+                bared = _BareText(text)
         return _DIFF_LINE.sub(self._without_part, text) if _SKIPPED.search(text) else text
 
     def _without_part(self, line: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ class Redactor:
 
     def _without_parts(self, text: str) -> str:
         kept, end = [], 0
-        for start, stop, mark in _Bared(text, _COLOURS).parts(self._pieces):
+        for start, stop, mark in _BareText(text, _COLOURS).parts(self._pieces):
             kept += [text[end:start], mark]
             end = stop
         return "".join([*kept, text[end:]])
@@ -142,9 +142,10 @@ class Redactor:
         return self._hidden.get(str(value), value) if type(value) is int and not self._acts else value
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Remove the secrets from an error that this package raised. An error of a user's own code stays as it is.
+        """Remove the secrets from an error that this package raised. An error of a user's own class stays as it is.
 
-        An error of one of this package's own classes is redacted wherever it was raised, because others print it.
+        An error of one of this package's own classes is redacted also if a user's code raised it: `except VncUseError`
+        must be safe to print, and only this package declares the secrets. Its class and its traceback stay.
         """
         if not isinstance(error, VncUseError):
             return
@@ -182,7 +183,7 @@ def _pattern(form: str) -> str:
     return re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
 
 
-class _Bared:
+class _BareText:
     """A text without its margins, in which values are found that are broken over lines, escaped again, or cut."""
 
     def __init__(self, text: str, margins: re.Pattern[str] = _MARGINS) -> None:

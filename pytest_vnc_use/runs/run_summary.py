@@ -1,4 +1,4 @@
-"""A run folder as lines of text, for readers that are no web browser."""
+"""A run folder as lines of text, for readers without a web browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.types import Outcome
 
 
 @dataclass(frozen=True)
-class RunLine:
+class RunEntry:
     """One run in a list. `test` is the id of the pytest test that made it, if one did."""
 
     run_id: str
@@ -34,13 +34,13 @@ class RunSummary:
     test: str
 
 
-def line_of(path: Path) -> RunLine:
+def line_of(path: Path) -> RunEntry:
     """Return the list entry of the run in the folder `path`. If it cannot be read, its outcome says why."""
     try:
         trace = read_trace(path)
     except RunFolderError as exc:
-        return RunLine(path.name, f"unreadable: {plain(str(exc))}", "", "")
-    return RunLine(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
+        return RunEntry(path.name, f"unreadable: {plain(str(exc))}", "", "")
+    return RunEntry(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
 
 
 def summary_of(trace: Trace) -> RunSummary:

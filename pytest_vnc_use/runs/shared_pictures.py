@@ -1,7 +1,7 @@
-"""A picture that several runs of a session show is on disk once: their files are hard links to it.
+"""A picture of several runs of a session is on disk once: their files are hard links to it.
 
-While a session goes on, `runs/.screens/` has a link to each picture so far, for the runs of all its processes. At its
-end that folder goes. Each run folder can be read, copied and removed by itself.
+During a session, `runs/.screens/` has a link to each picture so far, for the runs of all its processes. At its end that
+folder is removed. Each run folder can be read, copied and removed by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_shared(picture: Path) -> None:
 
 
 def take_shared(picture: Path, content: bytes) -> bool:
-    """Make the picture of a run a link to the one that an earlier run left. Return whether there is such a one."""
+    """Make the picture of a run a link to the same picture of an earlier run. Return whether there is one."""
     shared = _shared(picture)
     try:
         if shared.parent.is_symlink() or shared.is_symlink() or shared.read_bytes() != content:
@@ -45,7 +45,7 @@ def take_shared(picture: Path, content: bytes) -> bool:
 
 
 def end_sharing(runs_dir: Path) -> None:
-    """Remove what only a session needs that goes on; the runs keep their pictures."""
+    """Remove the folder of shared links at the session's end. The runs keep their pictures."""
     shutil.rmtree(runs_dir / _FOLDER, ignore_errors=True)
 
 

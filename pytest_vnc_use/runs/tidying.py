@@ -1,4 +1,4 @@
-"""The removal of what nobody needs any more: checkpoints of ended runs, pictures, and the oldest runs."""
+"""The removal of checkpoints of ended runs, of pictures, and of the oldest runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _ended(path: Path) -> EndedTest | None:
 
 
 @dataclass(frozen=True)
-class _File:
+class _DiskFile:
     """A file on the disk, which several runs may share."""
 
     device: int
@@ -73,10 +73,10 @@ class _File:
     size: int
 
 
-def _files(folder: Path) -> list[_File]:
+def _files(folder: Path) -> list[_DiskFile]:
     found = []
     for path in folder.rglob("*"):
         with suppress(OSError):
             status = path.lstat()
-            found.append(_File(status.st_dev, status.st_ino, status.st_size))
+            found.append(_DiskFile(status.st_dev, status.st_ino, status.st_size))
     return found

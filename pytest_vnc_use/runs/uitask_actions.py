@@ -92,7 +92,7 @@ def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Acti
         try:
             actions = _read(record["action"], record["params"], pointer)
         except (LookupError, TypeError, ValueError, RunFolderError) as exc:
-            raise RunFolderError(f"record {number} is no action with its params, got {record!r:.200}") from exc
+            raise RunFolderError(f"record {number} must be an action with `params`, got {record!r:.200}") from exc
         for action in actions:
             pointer = _end_of(action) or pointer
             yield record, action
@@ -150,7 +150,7 @@ def _point(position: Any) -> Point:
 
 def _known(pointer: Point | None) -> Point:
     if pointer is None:
-        raise ValueError("nobody knows where the pointer was")
+        raise ValueError("the pointer's position is unknown: no earlier action has one")
     return pointer
 
 

@@ -1,34 +1,12 @@
-"""The parts of an action that a rule looks at: its names, and its points on the screen."""
+"""The parts of an action that a rule compares: its names, and whether a point is within a region."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from typing_extensions import assert_never
+from pytest_vnc_use.types import CallFunction, Click, InvalidAction, Proposal, Region
+from pytest_vnc_use.types.action_points import Point
 
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Drag,
-    InvalidAction,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    OpenAddress,
-    Proposal,
-    Region,
-    Scroll,
-    TakeScreenshot,
-    TraverseHistory,
-    TypeText,
-    Wait,
-)
-
-Point = tuple[int, int]
 _CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
 
 
@@ -43,25 +21,6 @@ def names_of(proposal: Proposal) -> set[str]:
         case _:
             pass
     return names
-
-
-def points(action: Action) -> tuple[Point, ...]:
-    """Return the points on the screen where an action takes place, in pixels; of a drag both ends."""
-    match action:
-        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
-            return ((action.x, action.y),)
-        case Drag():
-            return ((action.x, action.y), (action.to_x, action.to_y))
-        case TypeText(x=int(x), y=int(y)):
-            return ((x, y),)
-        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
-            return ()
-        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
-            return ()
-        case CallFunction() | InvalidAction():
-            return ()
-        case _:
-            assert_never(action)
 
 
 def is_within(region: Region, point: Point) -> bool:

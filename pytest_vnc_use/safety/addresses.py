@@ -1,4 +1,4 @@
-"""A list of addresses that a browser may go to, and the texts that would take it elsewhere."""
+"""A list of addresses that a browser may open, and the search for texts that lead elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WITH_SLASHES = re.compile(r"[a-z][a-z0-9+.-]*:[/\\]{2}", re.IGNORECASE)
 _PLACE = re.compile(r"([^\s/\\?#]*)(.*)", re.DOTALL)
 _MOST_DIGITS = 12
 _MOST_SMALL = 1 << 24
-"""A number below this is an address in 0.0.0.0/8, where nothing answers: "1/2" is no address."""
+"""A number below this is an address in 0.0.0.0/8, where nothing answers. So "1/2" is no address."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _fits(entry: str, host: str, port: str | None) -> bool:
 def _may_be_host(host: str, rest: str) -> bool:
     """Return whether the text is an address of a host, or a name that may be known in some network.
 
-    A plain word, a price and a date are not; "intranet/" is, and "orders.csv", as any two words with a dot between.
+    A plain word, a price or a date is not one. "intranet/" and "orders.csv" may be: two words with a dot between them.
     """
     if host.startswith("["):
         return ":" in host

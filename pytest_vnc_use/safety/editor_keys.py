@@ -1,4 +1,4 @@
-"""The keys by which a text field, a shell and an address bar edit their texts, with what each does.
+"""The keys that edit text in a text field, a shell and an address bar, with the effect of each.
 
 A command is a verb and, for most, a place. After "doubt", nobody knows what the line holds; see `Guess.doubt`.
 """
@@ -48,7 +48,7 @@ _REMAKING = (
     *("ctrl+_", "ctrl+-", "ctrl+/", "ctrl+7", "alt+t", "alt+r", "alt+\\", "alt+y", "alt+.", "alt+_", "alt+&", "alt+^"),
     *("alt+*", "alt+/", "alt+~", "alt+!", "alt+@", "alt+$", "alt+{", "alt+#", "ctrl+alt+e", "ctrl+alt+y"),
 )
-"""Keys by which a shell remakes its line as only it knows: undo, complete, swap words, paste an older deletion."""
+"""Keys with which a shell changes its line in an unknown way: undo, complete, swap words, paste an older deletion."""
 _SHELL = {
     **_COMMON,
     "ctrl+a": "go start",
@@ -90,7 +90,7 @@ AFTER_CTRL_X = {
     "ctrl+x": "doubt",
     **dict.fromkeys(["ctrl+u", "ctrl+e", "e", "*", "!", "$", "/", "@", "~"], "doubt now"),
 }
-"""What a shell does after ctrl+x; nothing for other keys."""
+"""The commands of a shell after ctrl+x; other keys do nothing."""
 _BAR = {
     **_FIELD,
     **dict.fromkeys(["ctrl+l", "alt+d", "f6", "ctrl+t", "ctrl+n", "ctrl+shift+p"], "open"),

@@ -1,6 +1,6 @@
-"""Texts that typing adds up to in a text field, a shell, an address bar, and a place that knows no editing.
+"""Models of what typed keys produce in a text field, a shell, an address bar and plain input.
 
-Nobody can see which of them has the keyboard, so the policy asks each.
+The policy checks all four, because it cannot know which of them has the keyboard.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.safety.editor_keys import AFTER_CTRL_X, KINDS, ORDER, OTHER_LINES
 from pytest_vnc_use.safety.guesses import Guess
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 from pytest_vnc_use.safety.shell_line import ShellLine
 
 MOST_TEXT = 100_000
@@ -20,7 +20,7 @@ _BREAKS = "\n\t"
 _BREAK, _LINE = re.compile(r"[\n\t]"), re.compile(r"[^\n\t]+")
 _WORD_AFTER, _BLANK_BEFORE = re.compile(r"\W*\w*"), re.compile(r"\s*\S*")
 _MOST_DOUBTED = 80
-"""The most characters of a line, before the caret was lost in it, that a doubt is about."""
+"""The most characters that are kept of a line with an unknown caret."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Editor:
     def point(self, *, selects: bool = False) -> Editor:
         """Return the editor after a click, which puts the caret anywhere.
 
-        `guess` covers all those places. The editor itself goes on at its end, where a click is nothing new.
+        `guess` covers all those places. The editor itself continues at its end, as if nothing was clicked.
         """
         end = len(self.text)
         lost = self._lost(selects=selects)._left()
@@ -125,13 +125,13 @@ class Editor:
         return replace(lost, caret=end, anchor=None, since=end, primary=primary, line=self.line.ended())
 
     def paste_selected(self) -> Editor:
-        """Return the editor after the middle button pasted what was selected last, if anybody knows what that was."""
+        """Return the editor after the middle button pasted the last selection, if that is known."""
         if self.primary is None:
             return self._doubt(self.text[-_MOST_DOUBTED:], now=True).insert(self.clipboard)
         return self.insert(self.primary or self.clipboard)
 
     def _complete(self, text: str) -> Editor:
-        """Return a shell's editor after a text whose first character belongs to the keys before it."""
+        """Return a shell's editor after a text whose first character ends a command of the keys before it."""
         first, rest = text[0], text[1:]
         if first in _BREAKS:
             return replace(self, line=self.line.ended()).insert(text)
@@ -143,7 +143,7 @@ class Editor:
         return replace(self, line=self.line.ended()).insert(first * times + rest)
 
     def _obey_as_often(self, command: str) -> Editor:
-        """Return the editor after a command; in a shell, as often as the keys before it say."""
+        """Return the editor after a command; a shell repeats it as the keys before it say."""
         verb, _, where = command.partition(" ")
         if self.kind != "shell":
             return self._doubt(self._current_line()) if verb == "doubt" else self._obey(command)
@@ -161,11 +161,11 @@ class Editor:
         return bare if is_kill else replace(bare, line=bare.line.ended())
 
     def _doubt(self, whole: str, *, now: bool = False) -> Editor:
-        """Return the editor where nobody knows what becomes of `whole`, and of what is typed next."""
+        """Return the editor after a key with an unknown effect on `whole`, and on what is typed next."""
         return replace(self, guess=self.guess.doubt(whole, now=now), since=len(self.text)) if whole else self
 
     def _guessing(self, guess: Guess) -> Editor:
-        """Return the editor with another guess; what the action made by now remains for the rules."""
+        """Return the editor with another guess; the texts of this action so far remain for the rules."""
         guesses = (*self.guesses, self.guess) if self.guess.is_new() else self.guesses
         return replace(self, guess=guess, guesses=guesses)
 
@@ -232,7 +232,7 @@ class Editor:
         return replace(self._cut(low, high), guess=self.guess.rub(where))
 
     def _swap(self) -> Editor:
-        """Return a shell's line with the character before the caret moved on by one, and the caret with it."""
+        """Return a shell's line after the swap of the two characters at the caret, which moves on by one."""
         at = min(self.caret, len(self.text) - 1)
         if at < 1:
             return self
@@ -311,21 +311,21 @@ class Editor:
 
     # --- the texts for rules -----------------------------------------------------------------------------------------
 
-    def guessed(self) -> Iterator[Joined]:
-        """Yield the texts that may have come about: at each enter and tab of the action, and at its end."""
+    def guessed(self) -> Iterator[JoinedText]:
+        """Yield the texts that may be in the field at each enter and tab of the action, and at its end."""
         for guess in (*self.guesses, self.guess):
             yield from guess.joined()
 
-    def joined(self) -> Iterator[Joined]:
+    def joined(self) -> Iterator[JoinedText]:
         """Yield the texts for a rule: the whole text, each new line, and the newest typing alone."""
         if self.start < 0:
             return
-        yield Joined(self.text, self.start, self.end)
+        yield JoinedText(self.text, self.start, self.end)
         for line in _LINE.finditer(self.text, self._line_start(self.start), self._line_end(self.end)):
             low, high = line.span()
-            yield Joined(line[0], max(self.start, low) - low, min(self.end, high) - low)
+            yield JoinedText(line[0], max(self.start, low) - low, min(self.end, high) - low)
         recent = self.text[self.since :]
-        yield Joined(recent, max(0, self.start - self.since), max(0, self.end - self.since))
+        yield JoinedText(recent, max(0, self.start - self.since), max(0, self.end - self.since))
 
 
 def _word_end(text: str, caret: int) -> int:

@@ -1,6 +1,6 @@
-"""The possible texts of a field whose caret is lost: a click put it somewhere, or a key put it into another line.
+"""The possible texts of a field whose caret position is unknown, after a click or a key that changed the line.
 
-Rules check each place where the caret may have been, within a bound of work.
+Rules check each possible place of the caret, up to a limit of work.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 from pytest_vnc_use.safety.text_forms import folded_form
 
 MOST_GUESSED = 300_000
 """The most characters of all possible texts together."""
 MOST_SPLICED = 70
-"""The most characters of a text, any parts of which may have come together: all of those together are 500,000."""
+"""The most characters of a text of which any two parts may be joined: all joined texts together have 500,000."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """The possible texts of a field or a line: it held one of `befores`; then `typed` came anywhere into it.
+    """The possible texts of a field or a line: it held one of `befores`; `typed` was inserted at an unknown place.
 
     `typed` replaced `removed` characters, None for any number of them. `selected` is true where a part may be selected,
     which the next key replaces. The last `recent` characters of `typed` are new; -1 where the action has changed
@@ -46,21 +46,21 @@ class Guess:
         if self.spliced:
             return self
         befores = dict.fromkeys([text, *self._held()])
-        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._limit()
 
     def move(self, *, selects: bool) -> Guess:
         """Return the guess after the caret moves on from an unknown place."""
         if self.spliced:
             return self
         befores = dict.fromkeys(self._held())
-        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._bounded()
+        return replace(self, befores=tuple(befores), typed="", removed=0, selected=selects)._limit()
 
     def doubt(self, text: str, *, now: bool) -> Guess:
-        """Return the guess after a key that may do anything with the `text`; `now` where it may do so at once."""
+        """Return the guess after a key that may change the `text` in any way; with `now`, at once."""
         whole = text if text.endswith(self.typed) else text + self.typed
         befores = tuple(dict.fromkeys([whole, *(self.befores if self.spliced else ())]))[:1]
         recent = max(0, self.recent) if now else self.recent
-        return Guess(befores, removed=None, recent=recent, spliced=True)._bounded()
+        return Guess(befores, removed=None, recent=recent, spliced=True)._limit()
 
     def _held(self) -> Iterator[str]:
         """Return the texts that the field may hold now."""
@@ -72,7 +72,7 @@ class Guess:
             return self
         removed = None if self.selected else self.removed
         recent = max(0, self.recent) + len(piece)
-        return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._bounded()
+        return replace(self, typed=self.typed + piece, removed=removed, selected=False, recent=recent)._limit()
 
     def rub(self, what: str) -> Guess:
         """Return the guess after deleting the selection; else a character on the "left" or "right", else any number."""
@@ -83,11 +83,11 @@ class Guess:
             return replace(self, typed=self.typed[:-1], recent=max(0, recent - 1))
         is_one = what in ("left", "right") and not self.selected and self.removed is not None
         removed = (self.removed or 0) + 1 if is_one else None
-        return replace(self, removed=removed, selected=False, recent=recent)._bounded()
+        return replace(self, removed=removed, selected=False, recent=recent)._limit()
 
     # --- the possible texts ------------------------------------------------------------------------------------------
 
-    def joined(self) -> Iterator[Joined]:
+    def joined(self) -> Iterator[JoinedText]:
         """Yield the texts that the field may hold now, as they are and folded.
 
         There are none where the action changed nothing.
@@ -104,13 +104,13 @@ class Guess:
         if (folded.befores, folded.typed) != (self.befores, self.typed):
             yield from folded.texts()
 
-    def texts(self) -> Iterator[Joined]:
+    def texts(self) -> Iterator[JoinedText]:
         """Yield each text that the field may hold, with its new part."""
         for before in self.befores:
             for start, end in self._places(len(before)):
                 text = before[:start] + self.typed + before[end:]
                 new_end = start + len(self.typed)
-                yield Joined(text, new_end - max(0, self.recent), new_end)
+                yield JoinedText(text, new_end - max(0, self.recent), new_end)
             if self.spliced:
                 yield from _spliced(before + self.typed)
 
@@ -126,8 +126,8 @@ class Guess:
     def _is_edited(self) -> bool:
         return bool(self.typed) or self.removed != 0
 
-    def _bounded(self) -> Guess:
-        """Return the guess within the bound of work: where it is too large, only the end of the likeliest text."""
+    def _limit(self) -> Guess:
+        """Return the guess within the limit of work: if it is too large, only the end of the likeliest text."""
         if self.spliced:
             return self._shortened()
         if sum(map(self._work, map(len, self.befores))) <= MOST_GUESSED:
@@ -142,7 +142,7 @@ class Guess:
         return places * (length + len(self.typed))
 
     def _shortened(self) -> Guess:
-        """Return the guess with no more than the end of the text before, and the end of what was typed."""
+        """Return the guess with only the end of the text before, and the end of what was typed."""
         before, half = self.befores[0], MOST_SPLICED // 2
         typed = self.typed[-max(half, MOST_SPLICED - len(before)) :]
         return replace(
@@ -153,9 +153,9 @@ class Guess:
         )
 
 
-def _spliced(whole: str) -> Iterator[Joined]:
-    """Yield each beginning of the text with each end of it, as after something was deleted or put elsewhere."""
+def _spliced(whole: str) -> Iterator[JoinedText]:
+    """Yield each beginning of the text joined to each end of it, as after a part was deleted or moved."""
     for start in range(1, len(whole)):
         for end in range(len(whole)):
             if start != end:
-                yield Joined(whole[:start] + whole[end:], start, start)
+                yield JoinedText(whole[:start] + whole[end:], start, start)

@@ -1,4 +1,4 @@
-"""The keyboard's state before an action: the keys that are held, and the texts that typing adds up to."""
+"""The keyboard's state before an action: the held keys, and the typed texts."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _EDITORS = tuple(Editor(kind) for kind in ("stream", "field", "shell", "bar"))
 class KeyboardState:
     """The held keys and the typed texts, after all actions so far.
 
-    `holds_meta` is true where an action named a held key "meta". Nobody knows how much a failed action typed: `unsure`
-    are the editors as if it typed everything, `editors` as if it typed nothing. Secrets appear as their placeholders.
+    `holds_meta` is true where an action named a held key "meta". After a failed action, `editors` assume that it typed
+    nothing, and `unsure` that it typed everything. Secrets appear as their placeholders.
     """
 
     means: Means = field(default_factory=Means)
@@ -80,7 +80,7 @@ def says_meta(action: Action) -> bool:
 
 
 def edits_of(inputs: Sequence[Input], held: Sequence[int]) -> Iterator[Edit]:
-    """Yield the inputs' edits of a text: characters, joined where nothing comes between them, and everything else."""
+    """Yield the inputs' edits of a text: characters, joined if no other input is between them, and all other inputs."""
     down, typed = tuple(held), ""
     for each in inputs if _types_characters(held) else in_keys(inputs, held):
         if isinstance(each, Text):

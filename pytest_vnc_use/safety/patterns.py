@@ -1,6 +1,7 @@
-"""Regular expressions of rules, searched for within a time limit: Python's `re` has none, and may search for years.
+"""Regular expressions of rules, with a time limit for the search.
 
-Only this module knows `regex`. It reads the syntax of `re`, and more; this module takes the rest away.
+Python's `re` has no limit, and may search for years. Only this module knows `regex`. That reads the syntax of `re`, and
+more; this module disables the rest.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class PatternTooSlow(NotReviewed):
     """The error where the search for a pattern did not end in time; the message names the pattern."""
 
 
-class Found(Protocol):
+class Match(Protocol):
     """The place where a pattern was found."""
 
     def start(self) -> int:
@@ -61,7 +62,7 @@ def in_slashes(pattern: re.Pattern[str]) -> str:
 class Finds(Protocol):
     """A search for something in texts."""
 
-    def find(self, text: str, at: int = 0) -> Found | None:
+    def find(self, text: str, at: int = 0) -> Match | None:
         """Return the first place from `at`; None where there is none."""
 
 
@@ -77,7 +78,7 @@ class Search:
         self._limit_s = limit_s
         self._until = time.process_time() + limit_s
 
-    def find(self, text: str, at: int = 0) -> Found | None:
+    def find(self, text: str, at: int = 0) -> Match | None:
         """Return the first match of the pattern from `at`; None where there is none.
 
         Raises PatternTooSlow once the time is up.
@@ -88,10 +89,10 @@ class Search:
                 return self._compiled.search(text, at, timeout=left_s)
         except TimeoutError:
             pass
-        raise PatternTooSlow(f"{in_slashes(self._pattern)} was not searched to the end within {self._limit_s:g} s")
+        raise PatternTooSlow(f"the search for {in_slashes(self._pattern)} took longer than {self._limit_s:g} s")
 
 
-class Joined(NamedTuple):
+class JoinedText(NamedTuple):
     """A text that typing added up to. The new text, or the place of a removed one, lies between `start` and `end`."""
 
     text: str
@@ -99,7 +100,7 @@ class Joined(NamedTuple):
     end: int
 
     def shows(self, search: Finds) -> bool:
-        """Return whether the pattern is found in the new part, so that it was not there before.
+        """Return whether the new part is in a match of the pattern, so that it was not there before.
 
         Raises PatternTooSlow.
         """
@@ -121,7 +122,7 @@ def check(pattern: re.Pattern[str]) -> None:
         raise ValueError(f"a pattern must have at most {MOST_PATTERN} characters, got {length}")
     repeats = math.prod(max(1, *(int(count or 1) for count in counts)) for counts in _COUNT.findall(pattern.pattern))
     if repeats > MOST_REPEATS:
-        raise ValueError(f"the counts of a pattern must multiply to at most {MOST_REPEATS}, got {in_slashes(pattern)}")
+        raise ValueError(f"the product of a pattern's counts must be at most {MOST_REPEATS}, got {in_slashes(pattern)}")
     try:
         _compiled(pattern)
     except regex.error as exc:
@@ -129,7 +130,7 @@ def check(pattern: re.Pattern[str]) -> None:
 
 
 def slow_character(pattern: re.Pattern[str]) -> str:
-    """Return a character whose repetition makes the search for the pattern too slow; "" where none was found."""
+    """Return a character whose repetition makes the search for the pattern too slow; "" if none was found."""
     characters = dict.fromkeys(["a", "0", " ", *(character for character in pattern.pattern if character.isalnum())])
     for character in list(characters)[:_MOST_PROBES]:
         try:

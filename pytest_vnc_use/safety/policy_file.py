@@ -64,7 +64,7 @@ def _regex(value: Any) -> re.Pattern[str]:
     except (re.error, TypeError, OverflowError) as exc:
         raise ValueError(f"must be a regular expression ({exc})") from exc
     except RecursionError as exc:
-        raise ValueError("must be a regular expression with fewer groups in each other") from exc
+        raise ValueError("must be a regular expression with fewer nested groups") from exc
 
 
 def _keys(value: Any) -> frozenset[str]:
@@ -162,11 +162,11 @@ def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule
 
 
 def _check_exception(rule: Rule, extends: str) -> None:
-    """Raise SettingsError where a rule would open the preset for whatever a model explains well."""
+    """Raise SettingsError if a rule would allow or ask for any action, only because of its explanation or place."""
     if rule.action is None and rule.keys is None and rule.text is None:
         raise SettingsError(
-            f"a rule that allows or asks comes before those of {extends!r}, so it must name `action`, `keys` or "
-            '`text`, such as action = "click"'
+            'a rule that allows or asks must have `action`, `keys` or `text`, such as action = "click", because it '
+            f"is read before the rules of {extends!r}"
         )
 
 

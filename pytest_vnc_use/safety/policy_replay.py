@@ -18,7 +18,7 @@ MOST_KEYS = 20
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedStep:
     """A recorded step: its ruling `then`, and the policy's ruling `now`. As text, one line for a person.
 
     `keys` are the combinations that it presses: each time the keys that are down together.
@@ -33,7 +33,7 @@ class Replayed:
 
     @property
     def differs(self) -> bool:
-        """Return whether the rulings differ. A person's answer then is no difference from asking now."""
+        """Return whether the rulings differ. A person's answer at that time is equal to asking now."""
         return self.now.kind != ("ask" if self.then.by == "person" else self.then.kind)
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Replayed:
         return f" pressing {', '.join(named)}{f' and {more} more' if more > 0 else ''}"
 
 
-def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
+def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[ReplayedStep]:
     """Yield the policy's ruling on every step of recorded runs, and on the step that waits for an answer.
 
     The run folder does not hold the desktop's way of typing: text beyond ASCII counts as pasted, scrolling as done by
@@ -61,7 +61,7 @@ def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[Replayed]:
         context = ReviewContext(trace.started.test_id, trace.started.task)
         for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
             now = policy.review(step.proposal, context)
-            yield Replayed(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
+            yield ReplayedStep(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
             if isinstance(step, Step):
                 context = replace(
                     context, keyboard=context.keyboard.after_steps([step]), page_url=partial(str, step.url)

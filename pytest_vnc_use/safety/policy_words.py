@@ -15,8 +15,8 @@ def explain(policy: Policy) -> str:
     """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
     rules = [_rule_line(title, rule, policy) for title, rule in policy.titled()]
     answer = "denied" if policy.unmatched == "deny" else "asked of a person"
-    rest = f"no rule matches: what the model wants confirmed is {answer}, all else allowed; {_NO[policy.on_deny]}"
-    return "\n".join([*rules, rest])
+    rest = f"no rule matches: an action that the model wants confirmed is {answer}, others are allowed"
+    return "\n".join([*rules, f"{rest}; {_NO[policy.on_deny]}"])
 
 
 _NO: dict[OnDeny, str] = {
@@ -38,7 +38,7 @@ def _slowness(rule: Rule) -> str:
     patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
     slow = ((pattern, slow_character(pattern)) for pattern in patterns)
     return "".join(
-        f"; too slow: {in_slashes(pattern)} is not searched to the end in {character!r} many times over, "
+        f"; too slow: {in_slashes(pattern)} takes too long in {character!r} many times over, "
         f"and an action that is not ruled on within {MOST_SEARCH_S:g} s is denied"
         for pattern, character in slow
         if character

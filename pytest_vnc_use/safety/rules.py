@@ -15,12 +15,13 @@ from typing import Literal, Protocol
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
-from pytest_vnc_use.safety.action_parts import Point, is_like, is_within, names_of, points
+from pytest_vnc_use.safety.action_parts import is_like, is_within, names_of
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
 from pytest_vnc_use.safety.patterns import NotReviewed, Search, check
 from pytest_vnc_use.safety.rulings import BLOCKED, CONSEQUENCE, is_blocked, wish_in_words
 from pytest_vnc_use.safety.sight import Sight
 from pytest_vnc_use.types import Action, Proposal, Region, Ruling, RulingKind
+from pytest_vnc_use.types.action_points import Point, points
 
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
@@ -144,7 +145,7 @@ class Rule:
 
 
 class PresetRule(Protocol):
-    """A rule of a preset, which may ask what no condition of a rule can."""
+    """A rule of a preset; it can check what no condition of a `Rule` can."""
 
     @property
     def name(self) -> str:
@@ -156,7 +157,7 @@ class PresetRule(Protocol):
 
     @property
     def on_deny(self) -> OnDeny | None:
-        """Override the policy's `on_deny`, where it is given."""
+        """The rule's own `on_deny`, if it overrides the policy's."""
 
     @property
     def sentence(self) -> str:

@@ -1,4 +1,4 @@
-"""Rulings: what they say, what the model's service blocks, and what they become after a person's answer."""
+"""Rulings: their words, the blocks of the model's service, and the changes by a person's answer."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def final_ruling(proposal: Proposal, ruling: Ruling) -> Ruling:
     """Return the ruling; a denial where the model's service blocks the action, whatever a rule or a person said."""
     if ruling.kind != "allow" or not is_blocked(proposal):
         return ruling
-    told = f"{BLOCKED}: the action is denied{wish_in_words(proposal.confirmation)}"
-    return replace(ruling, kind="deny", rule=BLOCKED, explanation=told)
+    explanation = f"{BLOCKED}: the action is denied{wish_in_words(proposal.confirmation)}"
+    return replace(ruling, kind="deny", rule=BLOCKED, explanation=explanation)
 
 
 def deny_unasked(asked: Ruling) -> Ruling:

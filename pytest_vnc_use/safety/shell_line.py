@@ -1,11 +1,11 @@
-"""What a shell remembers between keys: the beginning of a command, how often to do the next one, and deleted texts."""
+"""The state of a shell's line editor between keys: a begun command, a repeat count, and deleted texts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 MOST_TIMES = 500
-"""The most times that a command is taken to be done."""
+"""The largest repeat count of a command that is followed."""
 _MOST_KILLED = 10
 _MOST_DIGITS = 6
 
@@ -14,8 +14,8 @@ _MOST_DIGITS = 6
 class ShellLine:
     """The keys of a command so far, and the texts that were deleted, the newest first.
 
-    `prefix` is "alt" after escape, or "ctrl+x". `count` holds the digits of alt+digit. `kills` is true where the last
-    command deleted a text that can be pasted: what the next one deletes is added to it.
+    `prefix` is "alt" after escape, or "ctrl+x". `count` holds the digits of alt+digit. `kills`: the last command
+    deleted a text that can be pasted, and the next deletion is added to it.
     """
 
     prefix: str = ""
@@ -36,7 +36,7 @@ class ShellLine:
 
     @property
     def is_backwards(self) -> bool:
-        """Return whether the next command is done the other way round."""
+        """Return whether the next command works in the other direction."""
         return "-" in self.count
 
     def begun(self, prefix: str) -> ShellLine:

@@ -1,6 +1,6 @@
-"""A policy's view of the next action: the keys that it presses, and the texts that it makes.
+"""A policy's view of the next action: its keys, and the texts that result from it.
 
-Each part is computed when a rule first asks for it: a rule on keys alone waits for no text.
+Each part is computed when a rule first asks for it, so a rule on keys alone needs no text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.safety.editors import MOST_TEXT, Editor
 from pytest_vnc_use.safety.keyboard_state import MOST_EDITS, Edit, KeyboardState, edited, edits_of, says_meta
 from pytest_vnc_use.safety.keys_alike import Keys, keys_alike, names_of
-from pytest_vnc_use.safety.patterns import Joined, NotReviewed
+from pytest_vnc_use.safety.patterns import JoinedText, NotReviewed
 from pytest_vnc_use.safety.text_forms import forms_of, forms_of_address, forms_of_entered, forms_of_joined, plain_form
 from pytest_vnc_use.types import (
     Action,
@@ -36,7 +36,7 @@ MOST_READ = 1_000_000
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
+class KeptValues(Generic[Value]):
     """Values that are made when a rule first needs them, and kept for the next rule."""
 
     def __init__(self, values: Iterable[Value]) -> None:
@@ -57,7 +57,7 @@ class Sight:
     def __init__(self, action: Action, keyboard: KeyboardState) -> None:
         self._action, self._keyboard = action, keyboard
         if isinstance(action, (TypeText, OpenAddress)):
-            _bounded(_texts_of(action))
+            _check_length(_texts_of(action))
 
     # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Sight:
         if isinstance(self._action, (KeyCombo, KeyDown)):
             stream = next((editor for editor in self._edited if editor.kind == "stream" and editor.start >= 0), None)
             return (stream.text[stream.start : stream.end],) if stream else ()
-        return _bounded(_texts_of(self._action))
+        return _check_length(_texts_of(self._action))
 
     @cached_property
     def plain(self) -> tuple[str, ...]:
@@ -98,20 +98,20 @@ class Sight:
         return (*plain, *(text.replace("\\", "/") for text in plain if is_address))
 
     @cached_property
-    def spellings(self) -> Kept[str]:
+    def spellings(self) -> KeptValues[str]:
         """The other forms of these texts."""
-        return Kept(_spellings(self._action, self.own))
+        return KeptValues(_spellings(self._action, self.own))
 
     @cached_property
-    def joined(self) -> Kept[Joined]:
+    def joined(self) -> KeptValues[JoinedText]:
         """The texts that the action's typing adds up to with the typing before it."""
-        return Kept(_all_joined(self._edited))
+        return KeptValues(_all_joined(self._edited))
 
     @cached_property
     def _edited(self) -> tuple[Editor, ...]:
         edits = list(islice(edits_of(self._inputs, self._keyboard.held), MOST_EDITS + 1))
         if len(edits) > MOST_EDITS:
-            raise NotReviewed(f"the action edits a text by more than {MOST_EDITS} keys, and more are not reviewed")
+            raise NotReviewed(f"the action has more than the {MOST_EDITS} editing keys that a review reads")
         editors = _unique([*self._keyboard.editors, *self._keyboard.unsure])
         return tuple(_after_all(editor.trimmed().fresh(), edits) for editor in editors)
 
@@ -167,10 +167,10 @@ def _texts_of(action: Action) -> tuple[str, ...]:
             return ()
 
 
-def _bounded(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _check_length(texts: tuple[str, ...]) -> tuple[str, ...]:
     length = sum(map(len, texts))
     if length > MOST_READ:
-        raise NotReviewed(f"the action has {length} characters, and no more than {MOST_READ} are reviewed")
+        raise NotReviewed(f"the action has {length} characters; a review reads at most {MOST_READ}")
     return texts
 
 
@@ -209,15 +209,15 @@ def _after_all(editor: Editor, edits: Iterable[Edit]) -> Editor:
     for edit in edits:
         editor = edited(editor, edit)
         if len(editor.text) > MOST_READ + 2 * MOST_TEXT:
-            raise NotReviewed(f"the action's keys paste more than {MOST_READ} characters, and more are not reviewed")
+            raise NotReviewed(f"the action's keys paste more than the {MOST_READ} characters that a review reads")
     return editor
 
 
-def _all_joined(editors: Sequence[Editor]) -> Iterator[Joined]:
+def _all_joined(editors: Sequence[Editor]) -> Iterator[JoinedText]:
     yield from (
-        Joined(form, 0, len(form)) for each in editors for text in each.entered for form in forms_of_entered(text)
+        JoinedText(form, 0, len(form)) for each in editors for text in each.entered for form in forms_of_entered(text)
     )
-    seen: set[Joined] = set()
+    seen: set[JoinedText] = set()
     for editor in {(each.text, each.start, each.end, each.since): each for each in editors}.values():
         for joined in editor.joined():
             if joined not in seen:

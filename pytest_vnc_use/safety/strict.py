@@ -38,9 +38,9 @@ Keys = frozenset[str]
 
 @dataclass(frozen=True)
 class PageRule:
-    """The rule that the browser is at an address of the list, where DevTools say where it is.
+    """The rule that the browser is at an address of the list, if DevTools know its address.
 
-    Elsewhere only waiting, letting keys go, and the way back are allowed.
+    Elsewhere only waiting, releasing keys, and the way back are allowed.
     """
 
     addresses: Addresses
@@ -51,7 +51,7 @@ class PageRule:
     @property
     def sentence(self) -> str:
         """Return the rule in words."""
-        return f"nothing but the way back while DevTools say that the browser is elsewhere ({self.addresses})"
+        return f"only the way back is allowed while DevTools report a page outside the list ({self.addresses})"
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: See | None = None) -> bool:
         """Return whether the browser is elsewhere, and the action does not lead back."""
@@ -75,7 +75,7 @@ class AddressRule:
     @property
     def sentence(self) -> str:
         """Return the rule in words."""
-        return f"no address is opened or typed but of these hosts: {self.addresses}"
+        return f"only addresses of these hosts are opened or typed: {self.addresses}"
 
     def matches(self, proposal: Proposal, context: ReviewContext, see: See | None = None) -> bool:
         """Return whether the action leads out of the list. Raises NotReviewed."""
@@ -107,7 +107,7 @@ _HISTORY = frozenset({frozenset({"alt", "left"}), frozenset({"alt", "right"})})
 
 @dataclass(frozen=True)
 class KeyRule:
-    """The rule that only keys are pressed that type, edit and move; with those that an action of its own needs."""
+    """The rule that an action presses only keys that type, edit or move the caret, and the chords that it needs."""
 
     name: str = "strict: only keys that type, edit and move"
     decision: RulingKind = "deny"
@@ -131,7 +131,7 @@ class KeyRule:
 
 
 def _own_chords(action: Action) -> frozenset[Keys]:
-    """Return the chords by which an action does what it says: it pastes its own text, and opens its own address."""
+    """Return the chords that an action needs: to paste its own text, or to open its own address."""
     match action:
         case TypeText():
             return frozenset({_PASTE})

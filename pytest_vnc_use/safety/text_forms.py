@@ -1,4 +1,4 @@
-"""The other forms of a text: a browser, or a person, takes them for the same."""
+"""Equivalent forms of a text, as a browser or a person understands them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import unquote
 
-from pytest_vnc_use.safety.patterns import Joined
+from pytest_vnc_use.safety.patterns import JoinedText
 
 _IDEOGRAPHIC_STOP = "\u3002"
 _IGNORED = dict.fromkeys([0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)])
@@ -58,8 +58,8 @@ def folded_form(text: str) -> str:
 def _forms(text: str) -> tuple[str, ...]:
     """Return a text's forms: plain, with lines joined as in a shell, folded, with addresses as a browser shows them."""
     plain, folded = plain_form(text), folded_form(text)
-    shown = _as_shown(folded)
-    return (plain, _LINE_GOES_ON.sub("", plain), folded, shown, _IN_IPV6.sub(_ipv4, shown))
+    in_browser = _in_browser(folded)
+    return (plain, _LINE_GOES_ON.sub("", plain), folded, in_browser, _IN_IPV6.sub(_ipv4, in_browser))
 
 
 def forms_of(text: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _plain_forms(bare: str) -> Iterator[str]:
     for each in read:
         for scheme in ("http", "https"):
             whole = f"{scheme}://{each.lstrip(_SLASHES)}"
-            yield from (_as_shown(plain_form(whole)), _as_shown(folded_form(whole)))
+            yield from (_in_browser(plain_form(whole)), _in_browser(folded_form(whole)))
 
 
 def forms_of_entered(text: str) -> tuple[str, ...]:
@@ -120,14 +120,14 @@ def forms_of_entered(text: str) -> tuple[str, ...]:
     return (text, *forms_of_address(text)) if is_address else ()
 
 
-def forms_of_joined(joined: Joined) -> Iterator[Joined]:
+def forms_of_joined(joined: JoinedText) -> Iterator[JoinedText]:
     """Yield the other forms of a text that typing added up to, each with its new part."""
     text, start, end = joined
     for form, before, after in zip(_forms(text), _forms(text[:start]), _forms(text[end:]), strict=True):
         if form != text:
             low = _common(form, before)
             high = len(form) - _common(form[::-1], after[::-1])
-            yield Joined(form, min(low, high), max(low, high))
+            yield JoinedText(form, min(low, high), max(low, high))
 
 
 def _common(one: str, other: str) -> int:
@@ -139,7 +139,7 @@ def _common(one: str, other: str) -> int:
     return low
 
 
-def _as_shown(plain: str) -> str:
+def _in_browser(plain: str) -> str:
     return _URL.sub(_canonical, plain)
 
 

@@ -1,4 +1,4 @@
-"""The file of variables that `vnc_env_file` names: lines of NAME=value, and nothing that a shell would work out."""
+"""The file of variables that `vnc_env_file` names: lines of NAME=value, without shell expansion."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _COMMENT = re.compile(r"[ \t]*(?:[ \t]#.*)?")
 
 
 def use_env_file(named: object, base: Path) -> Callable[[], None]:
-    """Take the variables of a file in place of an earlier one's; without a name there are none.
+    """Use the variables of a file instead of those of an earlier file; without a name, none.
 
-    Return the function that puts back the earlier ones. Raises SettingsError, without any value.
+    Return the function that restores the earlier ones. Raises SettingsError, without any value.
     """
     earlier = dict(from_file)
     found = read_env_file(base / str(named)) if named else {}
@@ -32,7 +32,7 @@ def use_env_file(named: object, base: Path) -> Callable[[], None]:
 
 
 def use_named_env_file() -> None:
-    """Take the variables of the file that the environment names, if it names one. Raises SettingsError."""
+    """Use the variables of the file that the environment names, if it names one. Raises SettingsError."""
     use_env_file(os.environ.get(VARIABLE), Path.cwd())
 
 
@@ -47,8 +47,8 @@ def env_file_in_words() -> str:
         return ""
     used = [name for name in from_file if name not in os.environ]
     others = [name for name in from_file if name in os.environ]
-    told = [f"read from the file: {', '.join(used)}"] if used else []
-    return "; ".join([*told, f"the environment's own count: {', '.join(others)}"] if others else told)
+    words = [f"read from the file: {', '.join(used)}"] if used else []
+    return "; ".join([*words, f"the environment's own count: {', '.join(others)}"] if others else words)
 
 
 def read_env_file(path: Path) -> dict[str, str]:
@@ -84,6 +84,6 @@ def _variable(line: str, origin: str) -> tuple[str, str]:
     if not written or written.startswith("#"):
         return name, ""
     raise SettingsError(
-        f"{origin} has a value of {name} that must be in single quotes, on one line, without a single quote in it: "
-        "nothing is put in for $, ` or \\"
+        f"{origin} must have the value of {name} in single quotes, on one line, without a single quote in it: "
+        "$, ` and \\ are not expanded"
     )

@@ -1,7 +1,7 @@
-"""The variables of LM Studio's agents, read where the planner is `openai` and no setting says which server to ask.
+"""The variables of LM Studio's agents. They are read for the planner `openai` if no setting names a server.
 
-They count together or not at all, so that a key goes only to the server that it was set for. Where OPENAI_API_KEY is
-set, `openai` means OpenAI's own service, and none of them counts.
+All of them are used or none, so that the key is sent only to its own server. With OPENAI_API_KEY, `openai` means
+OpenAI's own service, and none of them is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VARIABLES = {"base_url": SERVER, "model": "LMSTUDIO_MODEL", "steps": "AGENT_MAX_
 
 
 def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIRON) -> Layer:
-    """Return the layer of these variables, weaker than all of `layers`; empty where they do not count."""
+    """Return the layer of these variables, weaker than all of `layers`; empty if they are not used."""
     if not environ.get(SERVER) or environ.get("OPENAI_API_KEY"):
         return {}, str
     if _given("planner", layers) != "openai" or _given("base_url", layers) is not None:
@@ -29,7 +29,7 @@ def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIR
 
 
 def fallbacks_in_words(base_url: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
-    """Yield a line about the variables that are set, if any is: which are read, or when they would be."""
+    """Yield a line about the variables that are set: they are read, or when they would be read."""
     names = ", ".join(name for name in (*VARIABLES.values(), KEY) if environ.get(name))
     if not environ.get(SERVER):
         return

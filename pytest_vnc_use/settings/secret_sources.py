@@ -1,4 +1,4 @@
-"""Where a secret's value comes from: an environment variable, a file, or what a command prints."""
+"""The source of a secret's value: an environment variable, a file, or the output of a command."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
     name, equals, place = text.partition("=")
     kind, colon, where = place.partition(":") if equals else ("env", ":", name)
     if not _NAME.fullmatch(name) or not colon or not where or kind not in _READERS:
-        shown = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
-        raise SettingsError(f"{origin} must be {SPELLING}, got {shown!r}")
+        spelling = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
+        raise SettingsError(f"{origin} must be {SPELLING}, got {spelling!r}")
     value = _READERS[kind](where, f"{origin} {name}", base)
     if not value:
         raise SettingsError(f"{origin} {name} comes from {kind}:{where}, which is empty")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -30,7 +28,7 @@ from pytest_vnc_use.types.protocols import Desktop
 LONGEST_ERROR = 20_000
 """The most characters that are shown of an error with the last output of a program."""
 _REAPED_WITHIN_S = 1.0
-"""The longest time until a program that died is known to have ended, after its connection closed."""
+"""How long after its connection closed the end of a program is noticed, at most."""
 
 _OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
 """Signals by which a program ends through its own fault."""
@@ -82,8 +80,8 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended by itself.
 
-    With `of_itself` only signals count that nobody sends to end a program. For signal n, a shell reports exit
-    code 128 + n.
+    With `of_itself`, only signals count that a program causes by its own fault. For signal n, a shell reports exit code
+    128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
     code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
@@ -93,7 +91,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
 
 
 def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
-    """Return the error, its places and the `fault`; first the one of the two that explains the other."""
+    """Return the error, its places and the `fault`; of error and fault the cause comes first."""
     ended = str(fault) if fault else ""
     where = [f"  {place}" for place in places]
     match error:
@@ -110,12 +108,6 @@ def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hi
         case _:
             lines = [f"the {asked(error) or 'test'} raised {named(error)}", *where, ended]
     return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
-
-
-def lines_in(file: Path, error: BaseException) -> list[str]:
-    """Return the innermost line of a file that the error came through, such as `at test_shop.py:12`, if any."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
-    return [f"at {file.name}:{frame.lineno}" for frame in frames[-1:]]
 
 
 def sanitize(text: str, hide: Callable[[str], str]) -> str:

@@ -1,14 +1,13 @@
 """The triage of a failed test: its meaning, by rules that are written down only here.
 
-`product`       the screen, or the program, is not as the test requires
-`agent`         the planner gave up, or went in circles: nothing certain is known about the product
-`infra`         the tool or its surroundings broke: the desktop, the model's service, the disk
-`budget`        the steps, seconds, tokens or dollars were used up
-`policy`        an action was denied, and that ended the run
-`inconclusive`  nothing is shown either way: a judge was unsure, or the test itself broke
+`product`       the screen, or the program, is not as the test requires `agent`         the planner gave up, or went in
+circles: nothing certain is known about the product `infra`         the tool or its surroundings broke: the desktop, the
+model's service, the disk `budget`        the steps, seconds, tokens or dollars were used up `policy`        an action
+was denied, and that ended the run `inconclusive`  nothing is shown either way: a judge was unsure, or the test itself
+broke
 
-`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`. The errors that
-led to an error count: an assertion that fails because the tool broke is reported as `infra`.
+`RULES` are asked from top to bottom, and the first that fits decides. In doubt it is never `product`. The causes of an
+error count: an assertion that fails because the tool broke is reported as `infra`.
 """
 
 from __future__ import annotations
@@ -96,19 +95,19 @@ def in_circles(result: RunResult) -> bool:
 class RunEnd:
     """The end of a run of a test; `rule` gives its meaning if the run broke or did not end as done.
 
-    `said` is the planner's last message. `did` is the number of actions since the run began, including the test's own.
+    `message` is the planner's last one. `did` is the number of actions since the run began, including the test's own.
     If the run was `replayed`, no planner was asked.
     """
 
     outcome: Outcome | None
-    rule: Rule | None = None
-    said: str = ""
+    rule: TriageRule | None = None
+    message: str = ""
     did: int = 0
     replayed: bool = False
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureFacts:
     """The known facts about a test that failed.
 
     `asserted`: the test itself failed it, by an assertion or `pytest.fail`. `fault`: the end of the desktop or its
@@ -127,13 +126,13 @@ class Failure:
     def cause(self) -> BaseException:
         """Return the nearest error behind this one that this package, or a user's planner or judge, raised.
 
-        Return the error itself if there is none. Of several, prefer one that says nothing against the product. The
-        error of a run's end does not count if the test caught it and a later run ended as done.
+        Return the error itself if there is none. If there are several, prefer one that does not count against the
+        product. The error of a run's end does not count if the test caught it and a later run ended as done.
         """
         errors = [each for each in faults.chain(self.error) if isinstance(each, VncUseError) or faults.asked(each)]
         if self.ends and self.ends[-1].rule is None and self.error.__cause__ is None:
             ended = [end.rule for end in self.ends if end.rule]
-            errors = [each for each in errors if each is self.error or rule_for(Failure(each)) not in ended]
+            errors = [each for each in errors if each is self.error or rule_for(FailureFacts(each)) not in ended]
         return next((each for each in errors if not isinstance(each, ProductFailed)), next(iter(errors), self.error))
 
     @property
@@ -143,7 +142,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Rule:
+class TriageRule:
     """One line of the table: `when` it holds, in words; the triage of the failure; and the check.
 
     The triage is None if nothing was tested.
@@ -151,17 +150,17 @@ class Rule:
 
     when: str
     triage: Triage | None
-    holds: Callable[[Failure], bool]
+    holds: Callable[[FailureFacts], bool]
 
 
-def rule_for(failure: Failure) -> Rule:
+def rule_for(failure: FailureFacts) -> TriageRule:
     """Return the rule that decides the meaning of a failure.
 
     Before a failure counts against the product, a run that broke counts. Before the test's own assertion counts, a
     broken call counts.
     """
     rule = next(rule for rule in RULES if rule.holds(failure))
-    explains: list[Rule] = []
+    explains: list[TriageRule] = []
     if rule in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS) and (end := _run_in_question(failure)) and end.rule:
         explains = [end.rule]
     if rule in (_ASSERTION_FAILS, _NOTHING_DONE, _ASSERTS_UNSURE, _ANYTHING_ELSE):
@@ -169,55 +168,52 @@ def rule_for(failure: Failure) -> Rule:
     return gravest(explains) if explains else rule
 
 
-def _rule_for_call(error: VncUseError, fault: Fault) -> Rule:
+def _rule_for_call(error: VncUseError, fault: Fault) -> TriageRule:
     """Return the rule for a broken call; an AgentFailed there means that a planner or a judge broke."""
-    return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(Failure(error, fault=fault))
+    return _ASKED_BROKE if isinstance(error, AgentFailed) else rule_for(FailureFacts(error, fault=fault))
 
 
-def broken_before(failure: Failure) -> tuple[VncUseError, ...]:
-    """Return the calls that broke, if the test's own code raised the error and the error shows no later verdict."""
+def broken_before(failure: FailureFacts) -> tuple[VncUseError, ...]:
+    """Return the broken calls, if the test's own code raised the error and the error shows no later verdict."""
     is_own = failure.cause is failure.error and not isinstance(failure.error, VncUseError)
     shows_verdict = re.search(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error))
     return failure.broken if is_own and not shows_verdict else ()
 
 
-def gravest(rules: Iterable[Rule]) -> Rule:
+def gravest(rules: Iterable[TriageRule]) -> TriageRule:
     """Return the rule that decides if a group of errors was raised."""
     return min(rules, key=lambda rule: _GRAVITY.index(rule.triage))
 
 
 _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
-"""The order of triages for several errors at once: those that explain the others come first.
-
-One assertion that fails is enough for `product`.
-"""
+"""The order of triages for several errors at once: causes come first. One failed assertion is enough for `product`."""
 
 
-def word_on_run(failure: Failure, rule: Rule) -> str:
+def word_on_run(failure: FailureFacts, rule: TriageRule) -> str:
     """Return a sentence on the run behind a failure: its planner was wrong, or it ended in another way; else ""."""
     if not (_claim_fails(failure) or failure.is_asserted):
         return ""
     end = _run_in_question(failure)
     if end and end.rule:
         how = f"ended as {end.outcome}" if end.outcome else "broke"
-        return f"the run {how}: {plain(end.said)}" if end.rule == rule else ""
+        return f"the run {how}: {plain(end.message)}" if end.rule == rule else ""
     if not end or end.replayed or rule not in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
     if not any(each.did for each in failure.ends):
         did = "nothing at all was done"
-    return f"the planner was wrong: it said that the task was done ({did}): {plain(end.said)!r}"
+    return f"the planner was wrong: it said that the task was done ({did}): {plain(end.message)!r}"
 
 
 def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
     """Return the end of a run that ended with an outcome."""
-    rule = None if result.outcome is Outcome.DONE else rule_for(Failure(error_for_run(result)))
+    rule = None if result.outcome is Outcome.DONE else rule_for(FailureFacts(error_for_run(result)))
     return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed)
 
 
 def broken_end(error: BaseException, steps: Iterable[Step] = ()) -> RunEnd:
     """Return the end of a run that broke."""
-    return RunEnd(None, rule_for(Failure(error)), faults.named(error), _done_in(steps))
+    return RunEnd(None, rule_for(FailureFacts(error)), faults.named(error), _done_in(steps))
 
 
 def _done_in(steps: Iterable[Step]) -> int:
@@ -227,19 +223,19 @@ def _done_in(steps: Iterable[Step]) -> int:
 _DOES_NOTHING = (Wait, TakeScreenshot)
 
 
-def _run_in_question(failure: Failure) -> RunEnd | None:
-    """Return the newest run whose outcome an assertion shows, other than done; if there is none, the newest run."""
+def _run_in_question(failure: FailureFacts) -> RunEnd | None:
+    """Return the newest run whose outcome is not done and is shown by an assertion; without one, the newest run."""
     text = faults.text_of(failure.error)
     line = faults.line_of(failure.error)
-    shown = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
-    return next((end for end in reversed(shown) if end.rule), next(iter(failure.ends[-1:]), None))
+    kinds = [end for end in failure.ends if end.outcome and _shows(text, end.outcome, line)]
+    return next((end for end in reversed(kinds) if end.rule), next(iter(failure.ends[-1:]), None))
 
 
 def _shows(text: str, outcome: Outcome, line: str) -> bool:
     """Return whether the text shows the outcome of a run.
 
-    A word that the test's own `line` gives, or that is compared to another text, is what the test expects of the
-    product.
+    A word does not count if the test's own `line` contains it, or if it is compared with another text: then the test
+    expects it from the product.
     """
     if re.search(rf"Outcome\.{outcome.name}\b", text):
         return True
@@ -255,29 +251,29 @@ _COMPARED = re.compile(r"(?:assert )?(['\"])(.*)\1 (?:==|!=|in|not in) (['\"])(.
 """Two texts as pytest, or unittest, shows their comparison."""
 
 
-def _is(*classes: type[BaseException]) -> Callable[[Failure], bool]:
+def _is(*classes: type[BaseException]) -> Callable[[FailureFacts], bool]:
     return lambda failure: isinstance(failure.cause, classes)
 
 
-def _lost_its_screen(failure: Failure) -> bool:
+def _lost_its_screen(failure: FailureFacts) -> bool:
     return isinstance(failure.cause, (ConnectionLost, DesktopRefused))
 
 
-def _is_of_the_tool(failure: Failure) -> bool:
+def _is_of_the_tool(failure: FailureFacts) -> bool:
     is_of_product = isinstance(failure.cause, ProductFailed)
     return isinstance(failure.cause, InfraError) and not (is_of_product or _lost_its_screen(failure))
 
 
-def _asked_user(failure: Failure) -> bool:
+def _asked_user(failure: FailureFacts) -> bool:
     """Return whether a user's own planner or judge raised the error."""
     return bool(faults.asked(failure.cause)) and not _ran_into_timeout(failure)
 
 
-def _asked_user_in_vain(failure: Failure) -> bool:
+def _asked_user_in_vain(failure: FailureFacts) -> bool:
     return _asked_user(failure) and faults.of_network(failure.cause)
 
 
-def _did_nothing(failure: Failure) -> bool:
+def _did_nothing(failure: FailureFacts) -> bool:
     """Return whether a claim or the test's assertion fails, the newest run ended as done, and no run did any action.
 
     Return False if any run was replayed.
@@ -287,26 +283,26 @@ def _did_nothing(failure: Failure) -> bool:
     return _claim_fails(failure) or (failure.is_asserted and not _asserts_the_unsure(failure))
 
 
-def _claim_fails(failure: Failure) -> bool:
+def _claim_fails(failure: FailureFacts) -> bool:
     return isinstance(failure.cause, ProductFailed) and not isinstance(failure.cause, ProgramCrashed)
 
 
-def _desktop_ended(failure: Failure) -> bool:
+def _desktop_ended(failure: FailureFacts) -> bool:
     return bool(failure.fault) and not failure.fault.of_program
 
 
-def _program_ended(failure: Failure) -> bool:
+def _program_ended(failure: FailureFacts) -> bool:
     return bool(failure.fault) and failure.fault.of_program
 
 
-def _program_broke(failure: Failure) -> bool:
+def _program_broke(failure: FailureFacts) -> bool:
     """Return whether the program ended by a signal, or with an exit code that is not 0."""
     if isinstance(failure.cause, ProgramCrashed):
         return True
     return _program_ended(failure) and not re.search(r"exited with 0\b", str(failure.fault).partition("\n")[0])
 
 
-def _disk_is_full(failure: Failure) -> bool:
+def _disk_is_full(failure: FailureFacts) -> bool:
     return any(map(_tells_of_full_disk, faults.chain(failure.error)))
 
 
@@ -316,7 +312,7 @@ def _tells_of_full_disk(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
-def _ran_into_timeout(failure: Failure) -> bool:
+def _ran_into_timeout(failure: FailureFacts) -> bool:
     """Return whether pytest-timeout ended the test: by its message, or before version 2.4 by its code."""
     text = faults.text_of(failure.error)
     if re.match(r"Timeout >[\d.]+s$", text):
@@ -324,60 +320,72 @@ def _ran_into_timeout(failure: Failure) -> bool:
     return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
 
 
-def _asserts_the_unsure(failure: Failure) -> bool:
+def _asserts_the_unsure(failure: FailureFacts) -> bool:
     """Return whether an assertion rests on an unsure verdict.
 
     If the assertion shows verdicts, only these count; if not, any verdict that it may rest on.
     """
     if not failure.is_asserted:
         return False
-    shown = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
-    if shown:
-        return shown == {"unsure"}
+    kinds = set(re.findall(r"<Verdict (fails|unsure)\b", faults.text_of(failure.error)))
+    if kinds:
+        return kinds == {"unsure"}
     last = {verdict.claim: verdict for verdict in failure.verdicts}
     return any(verdict.kind == "unsure" for verdict in last.values())
 
 
-_NOTHING_DONE = Rule("the planner said done without any action, and a claim or the body says no", "agent", _did_nothing)
-_CLAIM_FAILS = Rule("a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails)
-_FILE_UNREADABLE = Rule(
+_NOTHING_DONE = TriageRule(
+    "the planner said done without any action, but a claim or the body fails", "agent", _did_nothing
+)
+_CLAIM_FAILS = TriageRule(
+    "a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _claim_fails
+)
+_FILE_UNREADABLE = TriageRule(
     "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
 )
-_ASSERTION_FAILS = Rule(
+_ASSERTION_FAILS = TriageRule(
     "an assertion, or `pytest.fail`, of the test's body, its helpers or fixtures fails",
     "product",
     lambda failure: failure.is_asserted,
 )
-_ASKED_BROKE = Rule("a planner or judge of the user's own broke", "agent", _asked_user)
-_ASSERTS_UNSURE = Rule("an assertion fails that rests on a verdict that is unsure", "inconclusive", _asserts_the_unsure)
-_ANYTHING_ELSE = Rule(
+_ASKED_BROKE = TriageRule("a planner or judge of the user's own broke", "agent", _asked_user)
+_ASSERTS_UNSURE = TriageRule(
+    "an assertion fails that depends on an unsure verdict", "inconclusive", _asserts_the_unsure
+)
+_ANYTHING_ELSE = TriageRule(
     "anything else that the test, or one of its fixtures, raises", "inconclusive", lambda failure: True
 )
 
 RULES = (
-    Rule("a setting, a marker, a policy file or a recording is wrong, or a key is missing", None, _is(SettingsError)),
-    Rule("the desktop itself ended: its VNC server, window manager or container", "infra", _desktop_ended),
-    Rule("the disk is full, or cannot be written", "infra", _disk_is_full),
-    Rule("the program under test hangs: it runs, and answers no ping", "product", lambda failure: failure.fault.hangs),
-    Rule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
-    Rule("a planner or judge of the user's own could not reach what it asks", "infra", _asked_user_in_vain),
-    Rule("the program under test ended by a signal, or with an exit code that is not 0", "product", _program_broke),
-    Rule(
-        "the program under test ended with 0, and the screen with it: whoever closed it",
+    TriageRule(
+        "a setting, a marker, a policy file or a recording is wrong, or a key is missing", None, _is(SettingsError)
+    ),
+    TriageRule("the desktop itself ended: its VNC server, window manager or container", "infra", _desktop_ended),
+    TriageRule("the disk is full, or cannot be written", "infra", _disk_is_full),
+    TriageRule(
+        "the program under test hangs: it runs, and answers no ping", "product", lambda failure: failure.fault.hangs
+    ),
+    TriageRule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
+    TriageRule("a planner or judge of the user's own could not reach its service", "infra", _asked_user_in_vain),
+    TriageRule(
+        "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_broke
+    ),
+    TriageRule(
+        "the program under test ended with 0 and closed its screen; nobody knows who ended it",
         "inconclusive",
         lambda failure: _program_ended(failure) and _lost_its_screen(failure),
     ),
-    Rule("the desktop could not be reached, or its connection was lost", "infra", _lost_its_screen),
+    TriageRule("the desktop could not be reached, or its connection was lost", "infra", _lost_its_screen),
     _NOTHING_DONE,
     _FILE_UNREADABLE,
     _CLAIM_FAILS,
-    Rule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
+    TriageRule("the planner gave up, or was repeating itself when its run ended", "agent", _is(AgentFailed)),
     _ASKED_BROKE,
-    Rule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
-    Rule("pytest-timeout ended the test", "budget", _ran_into_timeout),
-    Rule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
-    Rule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
-    Rule("no claim fails, and of one the judge is unsure", "inconclusive", _is(TaskFailed)),
+    TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
+    TriageRule("pytest-timeout ended the test", "budget", _ran_into_timeout),
+    TriageRule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
+    TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
+    TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     _ASSERTS_UNSURE,
     _ASSERTION_FAILS,
     _ANYTHING_ELSE,

@@ -1,6 +1,6 @@
-"""The elements of pages and programs, as their trees tell them. No replay, gate or policy imports this module.
+"""The elements of pages and programs, from their accessibility trees.
 
-A step keeps what it acted on, for who reads about it. Nothing is found by it.
+No replay, gate or policy imports this module. A step keeps its elements only for readers; nothing is searched by them.
 """
 
 from __future__ import annotations

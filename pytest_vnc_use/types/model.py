@@ -100,7 +100,7 @@ class Step:
     that sums are right. `error` is empty if the action was carried out. `output` is the result of a user function, as
     text. `note` is a message to the planner beside the result. `passed` are the transient frames since the previous
     step ended, oldest first. `url` is the browser's address after the step, if it is known. `elements` are what it
-    acted on, if a tree tells; `crop` is a picture of the place. Both are for readers: nothing is found by them.
+    acted on, if known; `crop` is a picture of the place. Both are only for readers.
     """
 
     number: int
@@ -127,7 +127,7 @@ class Step:
 STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
 """The note of a step that a run repeats without effect."""
 HANDED_OVER, FOLLOWED = "handed_over", "followed"
-"""Provider details of a turn: the reason why another planner takes over; and that there is one, if this one circles."""
+"""Provider details: why another planner takes over, and whether another one is available."""
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,7 @@ class Ran:
 
 
 class Watching(Protocol):
-    """Eyes that stay open between two looks.
-
-    Moments are times of the monotonic clock, such as a frame's `taken_s`.
-    """
+    """The ability to see changes between two frames. Moments are times of the monotonic clock, such as `taken_s`."""
 
     def changed_since(self, moment_s: float) -> bool:
         """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
@@ -55,8 +52,8 @@ class Watching(Protocol):
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames between the frames that were taken, oldest first, each only once.
 
-        A transient frame came, stayed for 0.2 s or longer, and went: a toast, or a page that says it is loading.
-        Regions that move by themselves make none. The number and the bytes are bounded; the newest frames stay.
+        A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Regions
+        that move by themselves make none. The number and the bytes are bounded; the newest frames stay.
         """
 
 
@@ -201,10 +198,10 @@ class EndsRun(Protocol):
 
 @runtime_checkable
 class Checked(Protocol):
-    """A Planner of several, which asks before its last whether the end of a run is one."""
+    """A Planner made of several, which checks `done` before it ends the run."""
 
     def checked_by(self, failed_claim: Callable[[Observation], str]) -> Planner:
-        """Return the planner with a function that says what is wrong with a task that is taken for done, or ""."""
+        """Return the planner with a function that returns why a task is not done, or ""."""
 
 
 @runtime_checkable

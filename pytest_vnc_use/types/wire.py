@@ -19,12 +19,11 @@ _TUNNEL = re.compile(
 class Wire:
     """The rules for one connection.
 
-    `user` is for servers that ask for a name. With `tls="auto"` TLS is used where a server across a network offers a
-    certificate; the other choices require TLS, accept it without a certificate too, or use none. A certificate is
-    checked against `tls_ca`, a file, or the system's authorities, or it is the one with `tls_fingerprint`. Either of
-    these requires TLS. `tunnel` is an address such as `ssh://user@host:22`.
-
-    Raises SettingsError where one contradicts another, or makes no sense.
+    `user`: for servers that ask for a name. `tls`: "auto" uses TLS if a server across a network offers a certificate;
+    "require" requires it; "anonymous" also accepts TLS without a certificate; "off" uses none. `tls_ca`: a file of
+    authorities instead of the system's; requires TLS. `tls_fingerprint`: the fingerprint of the only accepted
+    certificate; requires TLS. `tunnel`: an address such as `ssh://user@host:22`. Raises SettingsError if a value is
+    wrong or contradicts another.
     """
 
     user: str = ""

@@ -1,4 +1,4 @@
-"""Values read off the screen in a form of the user's, from a type to the JSON Schema that a model fills, and back."""
+"""Values read off the screen into a user's type: its JSON Schema, the question to a model, the conversion."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Form(Generic[T]):
     ) -> Reading:
         """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive.
 
-        `hide` takes secrets out of what the schema says of a field.
+        `hide` removes secrets from the descriptions in the schema.
         """
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
@@ -73,7 +73,7 @@ class Form(Generic[T]):
 
         reading = within(read, Deadline(timeout_s), "reads a value")
         if not is_shallow(reading.value):
-            raise Inconclusive(f"extract: what was read {TOO_DEEP}")
+            raise Inconclusive(f"extract: the value {TOO_DEEP}")
         return reading
 
     def problem(self, reading: Reading) -> str:
@@ -108,8 +108,9 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
     """Return the error for a value that does not fit the form; it shows the value."""
     if reading.value is None:
         return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
-    shown = cut(json.dumps(reading.value, ensure_ascii=False))
-    return Inconclusive(f"extract: what was read is no {form}: {problem}\n  read: {shown}\n  reason: {reading.reason}")
+    value = cut(json.dumps(reading.value, ensure_ascii=False))
+    headline = f"extract: the value is not a valid {form}: {problem}"
+    return Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
 def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
-        raise SettingsError(f"extract needs fields with names: {place} is a dict of any keys; make it a list of models")
+        raise SettingsError(f"extract needs named fields, {place} is a dict with any keys; make it a list of models")
     bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
     if schema.get("format") in _FORMATS:
         bound["format"] = schema["format"]
@@ -136,5 +137,5 @@ def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
         bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
         bound |= {"required": list(fields), "additionalProperties": False}
     if not _TYPING.intersection(bound):
-        raise SettingsError(f"extract needs a type for everything: {place} may be anything")
+        raise SettingsError(f"extract needs a concrete type everywhere, but {place} may be anything")
     return bound

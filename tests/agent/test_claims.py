@@ -113,14 +113,14 @@ def test_a_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
 def test_one_mistake_of_the_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
     judge = ListJudge(["fails", "holds", "fails", "fails", "fails", "fails"])
     verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
-    assert (verdict.kind, verdict.reason) == ("fails", "on none of 3 frames; I see it fails")
+    assert (verdict.kind, verdict.reason) == ("fails", "it holds on none of 3 frames; I see it fails")
 
 
 def test_what_is_unsure_on_one_frame_is_unsure(tmp_path: Path) -> None:
     judge = ListJudge(["fails", "unsure", "fails"])
     verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
     assert (verdict.kind, verdict.frame) == ("unsure", painted(7).ref)
-    assert "on none of 3 frames" in verdict.reason
+    assert "it holds on none of 3 frames" in verdict.reason
 
 
 def test_only_so_many_of_the_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path)
     agent = agent_before(SightJudge([]), tmp_path)
     assert not agent.check(agent.saw(CLAIM))
     assert CLAIM in str(agent.unmet())
-    with pytest.raises(SettingsError, match="check needs a message that says what False means"):
+    with pytest.raises(SettingsError, match="`check` needs a `message` for the condition False"):
         agent.check(False)
 
 
@@ -207,7 +207,7 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
     with pytest.raises(ProductFailed) as raised:
         carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
     assert str(raised.value).splitlines()[:4] == [
-        "2 of 3 claims not shown to hold",
+        "2 of 3 claims do not surely hold",
         "  holds: 'it is open': I see it holds",
         "  unsure: 'it is saved': I see it unsure",
         "  fails: 'it is closed': I see it fails",
@@ -215,7 +215,7 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
 
 
 def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
-    with pytest.raises(Inconclusive, match="1 of 2 claims not shown to hold"):
+    with pytest.raises(Inconclusive, match="1 of 2 claims do not surely hold"):
         carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
 
 

@@ -72,7 +72,7 @@ def test_a_lost_secret_is_asked_for_and_its_name_is_never_typed(
 def test_lost_functions_are_asked_for(agent_of: Callable[..., VncUseAgent]) -> None:
     turns = act(RISKY, Proposal(CallFunction("order_status", {"number": 17}))), finished()
     waiting = agent_of(*turns, functions=[order_status]).run("Look")
-    with pytest.raises(SettingsError, match=r"its functions order_status are not given.*functions="):
+    with pytest.raises(SettingsError, match=r"its functions order_status are missing.*functions="):
         agent_of(*turns).approve(waiting.run_id)
     result = agent_of(*turns, functions=[order_status]).approve(waiting.run_id)
     assert result.steps[1].output == "packed"
@@ -86,14 +86,14 @@ def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
     secrets = {"PW": "x"}
     waiting = agent_of(planner=plan, secrets=secrets).run("Sign in")
     for named in ("gemini", ""):
-        with pytest.raises(SettingsError, match=r"planned by 'callable \(tests.agent.test_resume:plan\)'.*planner="):
+        with pytest.raises(SettingsError, match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner="):
             agent_of(named=named, secrets=secrets).approve(waiting.run_id)
     assert agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome is Outcome.DONE
 
 
 def test_a_policy_of_the_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:
     waiting = agent_of(act(RISKY), policy=Policy(unmatched="ask")).run("Buy")
-    with pytest.raises(SettingsError, match="policy of its own"):
+    with pytest.raises(SettingsError, match="started with a policy object"):
         agent_of(act(RISKY), finished()).approve(waiting.run_id)
     assert (
         agent_of(act(RISKY), finished(), policy=Policy(unmatched="ask")).approve(waiting.run_id).outcome is Outcome.DONE
@@ -235,7 +235,7 @@ def test_damaged_checkpoints_are_told_as_such(
     run = waiting_run(agent_of)
     harm(run / "checkpoints.sqlite")
     for go_on in (VncUseAgent.approve, VncUseAgent.deny, VncUseAgent.resume):
-        with pytest.raises(RunFolderError, match=r"the checkpoints of run .* are damaged .*start the task anew"):
+        with pytest.raises(RunFolderError, match=r"the checkpoints of run .* are damaged .*start the task again"):
             go_on(agent_of(act(RISKY), finished()), run.name)  # type: ignore[operator]
     assert controller.performed == []
 

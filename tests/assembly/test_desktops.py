@@ -37,7 +37,7 @@ def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
     with vnc_servers.tigervnc() as alive:
         dead = f"127.0.0.1::{vnc_servers.free_port()}"
         settings = Settings(server=f"{dead},{alive.address}", lease_seconds=1)
-        with pytest.warns(UserWarning, match=f"passed over: .*{re.escape(dead)}"):
+        with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
             desktop = assembly.lease_desktop(settings, "one")
         assert desktop.server == alive.address
         desktop.stop()
@@ -99,7 +99,7 @@ def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeyp
     ("settings", "told"),
     [
         (Settings(), "no planner is configured: do the task once yourself with --vnc-record=demonstrate"),
-        (Settings(planner="gemini", base_url=LOCAL), "--vnc-base-url is for --vnc-planner=openai, got .*'gemini'"),
+        (Settings(planner="gemini", base_url=LOCAL), "--vnc-base-url needs --vnc-planner=openai, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), "--vnc-model must name the model at --vnc-base-url"),
         (Settings(planner="no_such_module:plan"), "'no_such_module:plan' must be importable"),
     ],

@@ -39,12 +39,12 @@ def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "problem"),
     [
-        (python("print('secret-1'); raise SystemExit(3)"), "it exited with 3"),
+        (python("print('secret-1'); raise SystemExit(3)"), "its exit code was 3"),
         (python("pass"), "it printed nothing"),
-        (python("print('secret-1 and words')"), "it printed something else than one word"),
+        (python("print('secret-1 and words')"), "its output must be one word"),
         ("/no/such/program", "No such file"),
         ("'unclosed", "No closing quotation"),
-        (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it has not ended within 2 s"),
+        (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
     ],
 )
 def test_a_failure_is_one_error_without_the_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_every_setting_is_followed_or_refused_by_name(planner: str) -> None:
             check_followed(settings)
             continue
         with pytest.raises(
-            SettingsError, match=rf"^(--vnc-|vnc_){name} is for .* cannot follow it, got .*leave it out$"
+            SettingsError, match=rf" does not support (--vnc-|vnc_){name}, got .* Remove (--vnc-|vnc_){name}, or use "
         ):
             check_followed(settings)
 
@@ -66,7 +66,7 @@ def test_the_defaults_suit_every_planner() -> None:
 
 
 def test_nothing_is_built_with_a_setting_that_is_not_followed() -> None:
-    with pytest.raises(SettingsError, match="vnc_temperature is for --vnc-planner=openai with --vnc-base-url"):
+    with pytest.raises(SettingsError, match=r"does not support vnc_temperature, .*=openai with --vnc-base-url"):
         build_planner(Settings(planner="gemini", temperature=0.5))
 
 

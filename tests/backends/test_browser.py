@@ -81,7 +81,7 @@ def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: p
     pytester.makepyfile("def test_it(vnc_desktop): vnc_desktop.browser.text()")
     result = pytester.runpytest_inprocess(*DESKTOP)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["settings: *vnc_cdp does not say where they are*"])
+    result.stdout.fnmatch_lines(["settings: *vnc_cdp must be the address*"])
 
 
 # --- from the command line -------------------------------------------------------------------------------------------

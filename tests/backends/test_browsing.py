@@ -67,7 +67,7 @@ def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> No
     with browser.open_shown_page() as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
-    with pytest.raises(ActionError, match="through DevTools only: set vnc_cdp"):
+    with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):
         hands.perform(OpenAddress("about:blank", in_new_window=True))
 
 

@@ -84,7 +84,7 @@ def test_with_the_right_password(tmp_path: Path) -> None:
 def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
     with vnc_servers.STARTERS[kind](password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
         assert_refused(server.address, AuthenticationFailed, "refused the password", password="falsch")
-        assert_refused(server.address, AuthenticationFailed, "wants a password, and none was given")
+        assert_refused(server.address, AuthenticationFailed, "wants a password, but none is set")
 
 
 def test_a_refused_port() -> None:
@@ -138,4 +138,4 @@ def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a"])
 def test_a_host_that_is_no_name(host: str) -> None:
-    assert_refused(f"{host}::5901", DesktopRefused, r"is no host name: .* Give such a name, or the IP address")
+    assert_refused(f"{host}::5901", DesktopRefused, r"must be an IP address or a host name")

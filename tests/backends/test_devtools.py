@@ -285,7 +285,7 @@ def test_a_page_that_waits_for_an_answer(browser: Browser, hands: VNCController,
     hasty.navigate(f"{pages.address}/second")
     hands.settle()  # Chromium passes over input until it has painted
     hands.click(*element(hasty, "Alert").centre)
-    wait_for(lambda: _told(hasty.text, "has not answered in 1 s"), "the dialog")
+    wait_for(lambda: _told(hasty.text, "did not answer within 1 s"), "the dialog")
     assert hasty.url == f"{pages.address}/second"
     hands.key_combo("enter")
     assert_becomes(lambda: "Alert" in browser.text(), True)
@@ -303,7 +303,7 @@ def _told(ask: Callable[[], object], problem: str) -> bool:
 @pytest.mark.desktop
 def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=0.5)
-    with pytest.raises(DesktopError, match="has not answered in"):
+    with pytest.raises(DesktopError, match="did not answer within"):
         hasty.navigate(f"{pages.address}/slow")
 
 
@@ -384,7 +384,7 @@ def test_nobody_answers() -> None:
     "address", ["", "localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1"]
 )
 def test_an_address_that_makes_no_sense(address: str) -> None:
-    with pytest.raises(SettingsError, match=re.escape(f"is host:port or http://host:port, got {address!r}")):
+    with pytest.raises(SettingsError, match=re.escape(f"must be host:port or http://host:port, got {address!r}")):
         Browser(address)
 
 
@@ -407,8 +407,8 @@ def test_the_browser_by_the_file_in_its_profile(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("cdp", "error", "message"),
     [
-        ("", SettingsError, "vnc_cdp does not say where"),
-        ("profile/DevToolsActivePort", DesktopError, "no browser has been started with --remote-debugging-port=0 so"),
+        ("", SettingsError, "vnc_cdp must be the address"),
+        ("profile/DevToolsActivePort", DesktopError, "no browser has been started with --remote-debugging-port=0 ye"),
         ("nonsense", SettingsError, "got 'nonsense'"),
     ],
 )

@@ -72,7 +72,7 @@ def test_where_nothing_can_be_run_the_model_is_told_why(
     pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer
 ) -> None:
     with tigervnc.run("xterm"):
-        told_why(pytester, f"--vnc-server={tigervnc.address}", why=f"{tigervnc.address!r} is reached through VNC only")
+        told_why(pytester, f"--vnc-server={tigervnc.address}", why="only VNC reaches the desktop")
 
 
 def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:

@@ -103,7 +103,7 @@ def test_a_held_letter_can_be_typed_all_the_same(listener: Listener) -> None:
 def test_a_lone_character_beyond_ascii_is_text(listener: Listener) -> None:
     with listener.serving() as hands:
         for name in ("é", "Ω"):
-            with pytest.raises(ActionError, match=f"takes no keys for: '{name}'"):
+            with pytest.raises(ActionError, match=f"cannot type the characters '{name}'"):
                 hands.key_combo(name)
         listener.hears_at_once(lambda: hands.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
 
@@ -116,7 +116,7 @@ def test_qemu_gets_scan_codes_where_it_has_confirmed_them() -> None:
         released = [on_qemu(each, False, code) for each, code in (slash, shift)]
         listener.hears_at_once(lambda: hands.type_text("?"), *pressed, *released)
         listener.hears_at_once(lambda: hands.key_combo("F5"), on_qemu(F5, True, 0x3F), on_qemu(F5, False, 0x3F))
-        with pytest.raises(ActionError, match="drops the key 'f13'; it takes ASCII, F1 to F12"):
+        with pytest.raises(ActionError, match=r"does not support the key 'f13'. It supports ASCII, F1 to F12"):
             hands.key_combo("f13")
 
 

@@ -124,7 +124,7 @@ def test_scrolling_qts_own_server_goes_by_keys(connected: Connect, tmp_path: Pat
 @pytest.mark.parametrize("point", [(1024, 10), (10, 768), (-1, 10), (10, -1), (1.5, 10), ("10", 10)])
 def test_a_point_off_the_screen(desktop: VncServer, connected: Connect, point: tuple[int, int]) -> None:
     hands = connected(desktop)
-    message = r"is not on the screen of 1024 x 768 pixels; x goes from 0 to 1023 and y from 0 to 767"
+    message = r"must be on the screen of 1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"
     for call in (hands.click, hands.move, hands.mouse_down, hands.mouse_up):
         with pytest.raises(ActionError, match=message):
             call(*point)

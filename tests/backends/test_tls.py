@@ -79,7 +79,7 @@ def test_a_certificate_is_checked_by_its_authority_and_its_name(x509: VncServer,
     assert facts.security_used == "VeNCrypt X509Vnc"
     assert facts.subtypes == ("X509Vnc", "TLSVnc", "VncAuth")
     assert facts.protection == "TLS, with a certificate that was checked"
-    refused(x509.address, "not accepted: an authority that is not known here has signed it", Wire(tls="require"))
+    refused(x509.address, "not accepted: its authority is not known on this machine", Wire(tls="require"))
 
 
 @pytest.mark.desktop
@@ -105,7 +105,7 @@ def test_another_name_and_an_expired_one_are_refused(
 @pytest.mark.desktop
 def test_tls_without_a_certificate_only_where_that_is_wanted(tmp_path: Path, here: Certificate) -> None:
     with secured(tmp_path, "TLSVnc", here) as server:
-        refused(server.address, "offers VeNCrypt with TLSVnc: TLS without a certificate.*vnc_tls=anonymous", Wire())
+        refused(server.address, "offers VeNCrypt with TLSVnc, all without a certificate.*vnc_tls=anonymous", Wire())
         refused(server.address, "TLS without a certificate", Wire(tls="require"))
         facts = used(server, Wire(tls="anonymous"))
         assert facts.security_used == "VeNCrypt TLSVnc"
@@ -161,7 +161,7 @@ DEMANDS = [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a"), Wire
 )
 def test_who_takes_tls_out_gets_nothing(wire: Wire, greeting: bytes) -> None:
     with playing(greeting, then_silent=True) as address:
-        refused(address, f"{wire.demand} requires TLS, so nothing was sent", wire)
+        refused(address, f"{wire.demand} requires TLS. Nothing was sent", wire)
 
 
 @contextmanager
@@ -175,9 +175,9 @@ def offering(*subtypes: int, then: bytes) -> Iterator[str]:
     ("then", "message"),
     [
         (b"", "showed no screen within"),
-        (b"\0", "is offered, and then refused"),
+        (b"\0", "then refused it"),
         (b"\1", "showed no screen within"),
-        (b"\1RFB", "bytes before TLS that belong behind it"),
+        (b"\1RFB", "sent bytes before the TLS handshake"),
     ],
 )
 def test_who_stops_or_cheats_before_tls(then: bytes, message: str) -> None:
@@ -187,9 +187,9 @@ def test_who_stops_or_cheats_before_tls(then: bytes, message: str) -> None:
 
 def test_other_subtypes_are_named() -> None:
     with offering(256, 263, then=b"") as address:
-        refused(address, "offers VeNCrypt with Plain, TLSSASL: let it offer X509Vnc", Wire(tls="require"))
+        refused(address, "offers VeNCrypt with Plain, TLSSASL: make the server offer X509Vnc", Wire(tls="require"))
     with offering(then=b"") as address:
-        refused(address, "VeNCrypt without a sub-type", Wire())
+        refused(address, "offered no VeNCrypt sub-type", Wire())
 
 
 def test_settings_that_contradict_each_other() -> None:
@@ -222,7 +222,7 @@ def _far(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
 def test_across_a_network_a_certificate_is_preferred_and_checked(x509: VncServer) -> None:
-    refused(x509.address, "not accepted: an authority that is not known here has signed it", Wire())
+    refused(x509.address, "not accepted: its authority is not known on this machine", Wire())
     assert used(x509, Wire(tls="off")).security_used == "VncAuth"
 
 

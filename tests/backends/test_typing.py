@@ -98,7 +98,7 @@ def test_qts_own_server_takes_latin_1(connected: Connect, tmp_path: Path, text: 
 def test_qts_own_server_gets_no_more_than_that(connected: Connect, tmp_path: Path) -> None:
     with witness_on_qt(tmp_path) as witness:
         hands = connected(witness.server)
-        with pytest.raises(ActionError, match=r"'Ω€' \(U\+03A9, U\+20AC\); nothing was typed"):
+        with pytest.raises(ActionError, match=r"'Ω€' \(U\+03A9, U\+20AC\). Nothing was typed"):
             hands.type_text("costs Ω or €")
         hands.type_text("b")
         witness.expect("line", "b")
@@ -137,7 +137,7 @@ def test_tightvnc_takes_latin_1(tightvnc: VncServer, connected: Connect, tmp_pat
         hands.type_text(ASCII, press_enter=True)
         hands.type_text(LATIN_1, press_enter=True)
         assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n{LATIN_1}\n")
-        with pytest.raises(ActionError, match=r"'日' \(U\+65E5\); nothing was typed"):
+        with pytest.raises(ActionError, match=r"'日' \(U\+65E5\). Nothing was typed"):
             hands.type_text("日")
 
 
@@ -147,7 +147,7 @@ def test_x11vnc_takes_ascii(x11vnc: VncServer, connected: Connect, tmp_path: Pat
         hands.click(50, 50)
         hands.type_text(ASCII, press_enter=True)
         assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n")
-        with pytest.raises(ActionError, match=r"'é' \(U\+00E9\); nothing was typed"):
+        with pytest.raises(ActionError, match=r"'é' \(U\+00E9\). Nothing was typed"):
             hands.type_text("café")
 
 
@@ -214,7 +214,7 @@ def test_all_text_by_the_clipboard(tigervnc: VncServer, connected: Connect, tmp_
 
 
 def test_a_server_without_a_clipboard_to_type_by(x11vnc: VncServer, connected: Connect) -> None:
-    with pytest.raises(SettingsError, match="offers the extended clipboard, as TigerVNC does, and this one does not"):
+    with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
         connected(x11vnc, type_by="clipboard")
 
 

@@ -273,7 +273,7 @@ def test_a_second_viewer_is_told_why_it_is_not_let_in_and_ends_nothing(
     shown = on_stage(password or None)
     with Person(shown.stage.address, password) as first:
         with Person(shown.stage.address, password, version) as second:
-            assert second.said.startswith("another viewer has this desktop")
+            assert second.said.startswith("this desktop already has a viewer")
             with pytest.raises(EOFError):
                 second.read(1)
         first.point(1, 2)
@@ -282,7 +282,7 @@ def test_a_second_viewer_is_told_why_it_is_not_let_in_and_ends_nothing(
 
 def test_a_real_client_reads_why_a_second_viewer_is_refused(on_stage: Callable[..., Shown]) -> None:
     shown = on_stage()
-    with Person(shown.stage.address), pytest.raises(DesktopError, match="another viewer has this desktop"):
+    with Person(shown.stage.address), pytest.raises(DesktopError, match="this desktop already has a viewer"):
         connect(shown.stage.address)
 
 

@@ -66,7 +66,7 @@ def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
                 with closing(inspect(address, "geheim", facts, wire=wire)) as eyes:
                     assert eyes.frame().ref.width == 1024
                 assert facts.protection == "wss, with a certificate that was checked"
-            with pytest.raises(DesktopRefused, match="not accepted: an authority that is not known here"):
+            with pytest.raises(DesktopRefused, match="not accepted: its authority is not known"):
                 connect(address, "geheim")
             with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
                 connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
@@ -107,7 +107,7 @@ def raw(answer: bytes) -> Iterator[str]:
     [
         (
             b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere.example/\r\nContent-Length: 0\r\n\r\n",
-            r"leads to 'ws://elsewhere.example/' \(HTTP 302\), which is not followed: give that address yourself",
+            r"redirects to 'ws://elsewhere.example/' \(HTTP 302\). Redirects are not followed: give that address",
         ),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP 404; is the path right, such as /websockify"),
         (b"RFB 003.008\n" + 200 * b"x", "opens no WebSocket: did not receive a valid HTTP response"),
@@ -153,11 +153,11 @@ BINARY_4_GB = b"\x82\x7f" + struct.pack("!Q", 1 << 32)
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        (b"\x81\x05hello", "sends text through the WebSocket, and VNC is binary"),
-        (BINARY_4_GB + 1000 * b"x", "sent what a WebSocket does not allow.*4294967296"),
-        (b"\x00\x01x", "sent what a WebSocket does not allow: unexpected continuation"),
-        (b"\x82\x85abcdhello", "sent what a WebSocket does not allow: incorrect masking"),
-        (b"\x88\x02\x03\xe8", "closed the connection before it showed a screen|is gone"),
+        (b"\x81\x05hello", "sends text through the WebSocket, but VNC is binary"),
+        (BINARY_4_GB + 1000 * b"x", "broke the WebSocket protocol.*4294967296"),
+        (b"\x00\x01x", "broke the WebSocket protocol: unexpected continuation"),
+        (b"\x82\x85abcdhello", "broke the WebSocket protocol: incorrect masking"),
+        (b"\x88\x02\x03\xe8", "closed the connection before it showed a screen|was lost"),
     ],
     ids=["text", "4 GB", "continuation", "masked", "close"],
 )
@@ -179,9 +179,9 @@ def test_a_stream_in_pieces_and_a_ping() -> None:
 def test_addresses_that_make_no_sense() -> None:
     for address, wire, message in (
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
-        ("ws://alice:secret@h/", Wire(), "would stand in reports"),
-        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, and ws:// has none: give wss://"),
-        ("wss://h:1/", Wire(tls="anonymous"), "wss:// checks a certificate, and vnc_tls=anonymous wants none"),
+        ("ws://alice:secret@h/", Wire(), "because reports show it"),
+        ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none: give wss://"),
+        ("wss://h:1/", Wire(tls="anonymous"), "wss:// always checks the certificate, but vnc_tls=anonymous"),
     ):
         with pytest.raises(SettingsError, match=message):
             connect(address, wire=wire)

@@ -52,8 +52,8 @@ def test_tokens_of_a_test() -> None:
     calls, told = asked_until_refused(budget, Usage(input=100, output=100))
     assert calls == 5
     assert told == (
-        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not asked "
-        "any more. --vnc-tokens sets the limit"
+        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; no more calls of "
+        "the model. --vnc-tokens sets the limit"
     )
 
 
@@ -106,7 +106,7 @@ def test_a_model_without_a_price() -> None:
 @pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
 def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
-    with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b', which is not known: .*vnc_prices"):
+    with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
         budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
     budget.before(SMALL)
 

@@ -77,7 +77,7 @@ def test_files_and_commands_meet_in_one_folder(started: Desktop) -> None:
 def test_a_command_that_cannot_start_or_end_is_an_error(started: Desktop) -> None:
     with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
         started.run(["no-such-command"])
-    with pytest.raises(DesktopError, match=r"has not ended within 0.1 s"):
+    with pytest.raises(DesktopError, match=r"did not end within 0.1 s"):
         started.run(["sleep", "60"], timeout_s=0.1)
 
 
@@ -108,7 +108,7 @@ def test_a_reset_ends_what_was_launched_and_run_and_the_next_program_finds_nothi
 def test_a_qt_desktop_has_no_screen_before_its_program(qt_program: list[str]) -> None:
     desktop = QtDesktop()
     try:
-        with pytest.raises(DesktopError, match="there is no screen: no program was launched"):
+        with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
             assert desktop.server
         desktop.launch(qt_program)
         assert Path(desktop.server).is_socket()

@@ -76,7 +76,7 @@ def test_an_address_is_handed_on_as_it_was_given() -> None:
 def test_what_is_out_of_reach_is_told_with_what_would_not_be(wish: Callable[[Desktop], object], told: str) -> None:
     with pytest.raises(DesktopError) as caught:
         wish(AddressDesktop("lab-7:1"))
-    assert str(caught.value).startswith(f"cannot {told}: the desktop at 'lab-7:1' is reached through VNC only")
+    assert str(caught.value).startswith(f"cannot {told}: only VNC reaches the desktop at 'lab-7:1'")
     assert "--vnc-exec='docker exec -i NAME'" in str(caught.value)
     assert "--vnc-server=xvnc" in str(caught.value)
 
@@ -122,7 +122,7 @@ def test_a_program_that_ends_with_its_server_is_not_to_blame(desktop: AddressDes
     tigervnc.kill()
     wait_for(desktop.fault, "the end of the program")
     told = desktop.fault()
-    assert told.startswith(f"the server at '{tigervnc.address}' is gone, and the program ended: ")
+    assert told.startswith(f"the server at '{tigervnc.address}' cannot be reached, and the program ended: ")
     assert desktop.program_fault() == ""
     desktop.stop()
     assert (desktop.program_fault(), desktop.fault()) == ("", told)
@@ -190,7 +190,7 @@ def test_without_eyes_there_is_neither_launch_nor_reset(tmp_path: Path) -> None:
     desktop = AddressDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
     desktop.write_file("list.txt", "apples")
     for wish in (lambda: desktop.launch(["xterm"]), desktop.reset):
-        with pytest.raises(DesktopError, match=r"this desktop cannot look at its screen; give `connect`"):
+        with pytest.raises(DesktopError, match=r"has no VNC connection to look at its screen; give `connect`"):
             wish()
 
 
@@ -229,7 +229,7 @@ def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: V
     assert "program" in desktop.logs()
     desktop = leased()
     desktop.run(["xsetroot", "-solid", "red"])
-    with pytest.warns(UserWarning, match="is not as it was when it was leased.*the next test starts with it"):
+    with pytest.warns(UserWarning, match="is not as it was when .*the next test will start on this changed"):
         desktop.stop()
     desktop.stop()
     leased().stop()

@@ -176,7 +176,7 @@ def test_a_websocket_is_one_desktop_from_each_folder(tmp_path: Path, monkeypatch
 def test_who_holds_what_is_told(tmp_path: Path) -> None:
     held = lease(["host::1"], "test_basket", timeout_s=30, folder=tmp_path)
     with pytest.raises(
-        DesktopRefused, match=rf"no desktop .* 0.1 s; held: 'host::1' by test_basket \(process {os.getpid()}\)"
+        DesktopRefused, match=rf"in use for 0.1 s. In use: 'host::1' by test_basket \(process {os.getpid()}\)"
     ):
         lease(["host::1"], "me", timeout_s=0.1, folder=tmp_path)
     held.release()
@@ -225,7 +225,7 @@ def test_what_is_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
         lease(["host::1"], "me", timeout_s=30, folder=missing)
     for place in (file, link):
         with pytest.raises(
-            DesktopError, match=rf"^the folder of locks must be a folder of this user's, got '{place}'; remove"
+            DesktopError, match=rf"^the folder of locks must belong to this user, got '{place}'; remove"
         ):
             lease(["host::1"], "me", timeout_s=30, folder=place)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "poetry.lock"}
@@ -235,6 +235,6 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     if os.getuid() == 0:
         os.chown(tmp_path, 54321, -1)
     others = tmp_path if os.getuid() == 0 else Path("/")
-    with pytest.raises(DesktopError, match=rf"must be a folder of this user's, got '{others}'"):
+    with pytest.raises(DesktopError, match=rf"must belong to this user, got '{others}'"):
         lease(["host::1"], "me", timeout_s=30, folder=others)
     assert not list(others.glob("*.lock"))

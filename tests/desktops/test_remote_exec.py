@@ -83,7 +83,7 @@ def test_a_program_that_is_not_there_is_told(reach: RemoteExec) -> None:
 def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(reach: RemoteExec) -> None:
     mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
-    with pytest.raises(DesktopError, match=r"'?sh -c .* has not ended within 0.5 s; give it a longer timeout_s"):
+    with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s; give it a longer timeout_s"):
         reach.run(["sh", "-c", script], 0.5)
     wait_for(lambda: not running_with(mine) and not running_with(its_childs), "the end of both")
 
@@ -158,7 +158,7 @@ NOWHERE = {
         ["ssh", "no-such-host.invalid"],
         r"'ssh no-such-host.invalid' does not lead to the desktop: .*resolve.* \(exit code 255\); try it in a shell",
     ),
-    "nothing but words": (["echo", "hello"], r"'echo hello' does not lead to the desktop: it said nothing"),
+    "nothing but words": (["echo", "hello"], r"'echo hello' does not lead to the desktop: it printed nothing"),
 }
 
 
@@ -198,8 +198,8 @@ def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, wo
 @pytest.mark.parametrize(
     ("line", "server", "message"),
     [
-        ("docker exec -i {name}", "lab-7:1", r"no value for '{name}': the desktop at 'lab-7:1' has host and port"),
-        ("ssh {host}", "/run/vnc", r"no value for '{host}': the desktop at '/run/vnc' has neither host nor port"),
+        ("docker exec -i {name}", "lab-7:1", r"contains '{name}', but the address 'lab-7:1' has host and port"),
+        ("ssh {host}", "/run/vnc", r"contains '{host}', but the address '/run/vnc' has neither host nor port"),
         ("  ", "lab-7:1", r"must be a command line, such as .*, got '  '"),
         ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
     ],

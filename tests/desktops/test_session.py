@@ -150,7 +150,9 @@ def test_another_users_process_is_named_and_nothing_else_stays() -> None:
     command = [sys.executable, "-c", WITH_ANOTHER_USERS_PROGRAM]
     pid, *told = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30).stdout.splitlines()
     os.kill(int(pid), signal.SIGKILL)
-    problem = f"cannot end process {pid} ('sleep'), which is another user's, or hangs; end it with: sudo kill -9 {pid}"
+    problem = (
+        f"cannot end process {pid} ('sleep'): it belongs to another user, or it hangs; end it with: sudo kill -9 {pid}"
+    )
     assert told == [problem, problem, problem, "done", "-15 None False"]
 
 

@@ -71,5 +71,5 @@ def test_a_link_to_itself_is_neither_read_nor_written(folder: WorkingFolder) -> 
 def test_a_file_that_is_too_large_is_the_programs_doing(folder: WorkingFolder) -> None:
     with (folder.path / "orders.csv").open("wb") as file:
         file.truncate(70 * 2**20)
-    with pytest.raises(FileUnreadable, match=r"cannot read 'orders.csv'.*more than"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'orders.csv'.*at most"):
         folder.read("orders.csv")

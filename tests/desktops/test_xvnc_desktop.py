@@ -117,7 +117,7 @@ def test_a_command_runs_on_the_display_in_the_working_folder(start: Start, monke
 
 def test_a_command_that_does_not_end_is_killed(start: Start) -> None:
     desktop = start()
-    with pytest.raises(DesktopError, match=r"'sleep 300' has not ended within 0.2 s; give it a longer timeout_s"):
+    with pytest.raises(DesktopError, match=r"'sleep 300' did not end within 0.2 s; give it a longer timeout_s"):
         desktop.run(["sleep", "300"], timeout_s=0.2)
     assert "sleep" not in processes_naming(folder_of(desktop)).values()
 
@@ -167,7 +167,7 @@ def test_nothing_of_it_is_open_to_others(start: Start) -> None:
 
 def test_an_x_client_needs_the_cookie(start: Start) -> None:
     number = int(start().display[1:])
-    with pytest.raises(ConnectionLost, match="refused this process, which started it"):
+    with pytest.raises(ConnectionLost, match="refused a connection of the process that started it"):
         XDisplay(number, bytes(16), timeout_s=5)
 
 

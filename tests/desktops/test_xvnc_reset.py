@@ -179,7 +179,7 @@ def test_what_cannot_be_undone_is_told(desktop: XvncDesktop) -> None:
     for change in FOR_GOOD:
         require(change.split()[0])
     desktop.run(["sh", "-c", "; ".join(FOR_GOOD)])
-    with pytest.raises(DesktopError, match=r"the desktop is not as it was at its start: .* changed for good") as caught:
+    with pytest.raises(DesktopError, match=r"differs from its start: the test changed .* for good") as caught:
         desktop.reset()
     assert [named for named in FOR_GOOD.values() if named not in str(caught.value)] == []
 
@@ -190,7 +190,7 @@ def test_a_program_that_cannot_be_found_is_seen(desktop: XvncDesktop) -> None:
     there = dict(line.split("=", 1) for line in lines if line.startswith(("DISPLAY=", "XAUTHORITY=")))
     with subprocess.Popen(["xterm", "-T", "stray"], env={"PATH": os.environ["PATH"], **there}) as stray:
         wait_for(lambda: "0x" in desktop.run(["xprop", "-root", "_NET_CLIENT_LIST"]).stdout, "the window")
-        with pytest.raises(DesktopError, match=r"at its start: .*property _NET_CLIENT_LIST.* changed for good"):
+        with pytest.raises(DesktopError, match=r"the test changed .*property _NET_CLIENT_LIST.* for good"):
             desktop.reset()
         stray.kill()
 

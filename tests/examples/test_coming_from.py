@@ -182,6 +182,6 @@ def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Mon
     done, refused = (tool["content"] for tool in second.of("tool"))
     assert done == "ok"
     assert json.loads(refused)["error"]["kind"] == "invalid_call"
-    assert "and this call came after" in refused
+    assert "and this call was not carried out" in refused
     with Image.open(io.BytesIO(second.images[-1])) as picture:
         assert picture.size == (1382, 864)

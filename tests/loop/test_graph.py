@@ -321,14 +321,14 @@ def test_a_yes_is_not_carried_out_on_another_screen(
     result = agent.approve(waiting.run_id)
     assert result.outcome is Outcome.DONE
     assert controller.performed == []
-    assert ["the screen is another one" in step.error for step in result.steps] == [True, True]
+    assert ["the screen changed while the run was stopped" in step.error for step in result.steps] == [True, True]
 
 
 def test_a_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, RISKY), finished())
     waiting = agent.run("buy")
     assert agent.approve(waiting.run_id, step=1).outcome is Outcome.WAITING
-    with pytest.raises(RunFolderError, match="does not wait with step 1"):
+    with pytest.raises(RunFolderError, match="does not wait for an answer about step 1"):
         agent.approve(waiting.run_id, step=1)
     assert controller.performed == [RISKY.action]
 
@@ -340,7 +340,7 @@ def test_a_run_goes_on_under_the_policy_of_its_own(
     agent = agent_of(act(RISKY, Proposal(TypeText("rm -rf /"))))
     waiting = agent.run("tidy up", policy=strict)
     stranger = agent_of()
-    with pytest.raises(SettingsError, match="policy of its own"):
+    with pytest.raises(SettingsError, match="started with a policy object"):
         stranger.approve(waiting.run_id)
     assert agent.approve(waiting.run_id).outcome is Outcome.DENIED
     assert controller.performed == [RISKY.action]
@@ -363,7 +363,7 @@ def test_a_run_is_driven_by_one_at_a_time(agent_of: Callable[..., VncUseAgent]) 
     told: list[str] = []
 
     def meddle() -> Decision:
-        with pytest.raises(RunFolderError, match="is being driven right now") as caught:
+        with pytest.raises(RunFolderError, match="is carrying out run") as caught:
             agent.resume("r1")
         told.append(str(caught.value))
         return finished()
@@ -384,12 +384,12 @@ def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[.
 
 
 def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[..., VncUseAgent]) -> None:
-    with pytest.raises(PlannerError, match="proposed nothing"):
+    with pytest.raises(PlannerError, match="answered `act` without any action"):
         agent_of(act()).run("look")
 
 
 def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
-    with pytest.raises(SettingsError, match="names of their own"):
+    with pytest.raises(SettingsError, match="must have a name of its own"):
         agent_of(finished(), functions=[print, print])
 
 
@@ -443,7 +443,7 @@ def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) 
     steps = read_trace(tmp_path / "r1").steps
     assert [step.proposal.action for step in steps] == CLICKS
     assert steps[0].error == ""
-    assert "whether it took effect is unknown" in steps[1].error
+    assert "its effect is unknown" in steps[1].error
     assert "decide anew" in steps[2].error
 
 
@@ -470,7 +470,7 @@ def test_only_declared_secrets_are_ever_typed(
     agent = agent_of(act(Proposal(TypeText(fishing))), finished("the-key"), vnc_password="pass")
     result = agent.run("type the password, pass")
     assert controller.performed == []
-    assert "the secret 'GOOGLE_API_KEY' is not known here" in result.steps[0].error
+    assert "the secret 'GOOGLE_API_KEY' is not declared" in result.steps[0].error
     assert "the-key" not in result.message
     trace = read_trace(result.run_folder)
     assert "pass" in agent._models.given_planner.seen[0].task  # type: ignore[union-attr]

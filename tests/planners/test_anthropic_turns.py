@@ -165,7 +165,7 @@ def test_a_function_of_the_users(converse: Converse) -> None:
         """Look a user up."""
         return name
 
-    with pytest.raises(SettingsError, match="the name of a function for the model is taken, got 'left_click'"):
+    with pytest.raises(SettingsError, match="another function already has the name 'left_click'"):
         converse([], functions=[left_click])
     talk = converse([uses(("users", {"name": "al"}), toolset=None), DONE], functions=[users])
     decision = talk.act(output="alice")

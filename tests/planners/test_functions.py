@@ -97,10 +97,10 @@ with_an_unknown.__annotations__["name"] = "Nowhere"
         (lambda: None, "needs a name and a docstring"),
         (without_hint, "'name' of 'without_hint' needs a type hint"),
         (with_a_set, "'names' of 'with_a_set' must be .*, got set"),
-        (with_many, "must be one that is given by name"),
+        (with_many, "must be a keyword parameter"),
         (with_either, "'name' of 'with_either' must be"),
-        (awaits, "must return its result, not await or yield it, got 'awaits'"),
-        (yields, "must return its result, not await or yield it, got 'yields'"),
+        (awaits, "must be a normal function, got the coroutine or generator 'awaits'"),
+        (yields, "must be a normal function, got the coroutine or generator 'yields'"),
         (with_bytes, "'name' of 'with_bytes' must be"),
         (with_a_dict, "'with_a_dict' must be"),
         (with_an_unknown, "hints of 'with_an_unknown' cannot be read: NameError: name 'Nowhere' is not defined"),
@@ -113,7 +113,7 @@ def test_what_cannot_be_declared_says_why(function: Any, problem: str) -> None:
 
 def test_names_are_used_once() -> None:
     assert [declaration.name for declaration in declare_all([reset_shop], taken=["click"])] == ["reset_shop"]
-    with pytest.raises(SettingsError, match="'reset_shop'; rename it"):
+    with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
         declare_all([reset_shop, reset_shop], taken=())
-    with pytest.raises(SettingsError, match="'reset_shop'; rename it"):
+    with pytest.raises(SettingsError, match="already has the name 'reset_shop'"):
         declare_all([reset_shop], taken=["reset_shop"])

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_vnc_use.planners.common.arguments import Unreadable, split_keys
 from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, Known, read_confirmation, read_proposal
+from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, FunctionNames, read_confirmation, read_proposal
 from pytest_vnc_use.planners.gemini.planner import denorm_x, denorm_y, extract_function_calls
 from pytest_vnc_use.types import (
     Action,
@@ -244,7 +244,7 @@ def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Conf
 @pytest.mark.parametrize("name", ["safety_decision", "safetyDecision"])
 def test_a_safety_decision_in_either_casing(name: str) -> None:
     args = {"text": "a", name: {"decision": "require_confirmation", "explanation": "pays"}}
-    proposal = read_proposal(FunctionCall("add_user", args), SCREEN, Known({"add_user"}))
+    proposal = read_proposal(FunctionCall("add_user", args), SCREEN, FunctionNames({"add_user"}))
     assert proposal.confirmation == Confirmation("pays")
     assert proposal.action == CallFunction("add_user", {"text": "a"})
     assert proposal.as_proposed["args"] == args
@@ -267,9 +267,11 @@ def test_of_two_decisions_the_one_that_blocks_counts() -> None:
 
 def test_own_functions_and_excluded_ones() -> None:
     call = FunctionCall("add_user", {"name": "alice", "intent": "needed"})
-    assert read_proposal(call, SCREEN, Known({"add_user"})).action == CallFunction("add_user", {"name": "alice"})
+    assert read_proposal(call, SCREEN, FunctionNames({"add_user"})).action == CallFunction(
+        "add_user", {"name": "alice"}
+    )
     for name in ("navigate", "open_url"):
-        refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, Known(excluded={"navigate"})).action
+        refused = read_proposal(FunctionCall(name, {"url": "x"}), SCREEN, FunctionNames(excluded={"navigate"})).action
         assert isinstance(refused, InvalidAction)
         assert "'navigate' is excluded" in refused.problem
 
@@ -297,7 +299,7 @@ def test_own_functions_and_excluded_ones() -> None:
     ],
 )
 def test_what_is_excluded_is_excluded_by_any_name(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, Known(excluded=["drag_and_drop", excluded])).action
+    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=["drag_and_drop", excluded])).action
     assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
 
 
@@ -313,7 +315,7 @@ def test_what_is_excluded_is_excluded_by_any_name(excluded: str, name: str, args
     ],
 )
 def test_what_means_something_else_is_not_excluded(excluded: str, name: str, args: dict[str, Any]) -> None:
-    action = read_proposal(FunctionCall(name, args), SCREEN, Known(excluded=[excluded])).action
+    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=[excluded])).action
     assert action == action_of(name, args)
     assert not isinstance(action, InvalidAction)
 
@@ -331,15 +333,15 @@ def test_extract_function_calls() -> None:
 
 def test_a_search_opens_the_page_that_is_configured() -> None:
     call, page = FunctionCall("search", {}), "https://search.example"
-    assert read_proposal(call, SCREEN, Known(search_page=page)).action == OpenAddress(page)
-    assert read_proposal(call, SCREEN, Known()).action == KeyCombo(("ctrl", "k"))
-    refused = read_proposal(call, SCREEN, Known(search_page=page, excluded={"search"})).action
+    assert read_proposal(call, SCREEN, FunctionNames(search_page=page)).action == OpenAddress(page)
+    assert read_proposal(call, SCREEN, FunctionNames()).action == KeyCombo(("ctrl", "k"))
+    refused = read_proposal(call, SCREEN, FunctionNames(search_page=page, excluded={"search"})).action
     assert isinstance(refused, InvalidAction)
 
 
 def test_a_browser_is_opened_where_windows_can_be() -> None:
     call, window = FunctionCall("open_web_browser", {}), OpenAddress("about:blank", in_new_window=True)
-    assert read_proposal(call, SCREEN, Known(opens_windows=True)).action == window
-    assert read_proposal(call, SCREEN, Known()).action == TakeScreenshot()
-    refused = read_proposal(call, SCREEN, Known(opens_windows=True, excluded={"open_web_browser"})).action
+    assert read_proposal(call, SCREEN, FunctionNames(opens_windows=True)).action == window
+    assert read_proposal(call, SCREEN, FunctionNames()).action == TakeScreenshot()
+    refused = read_proposal(call, SCREEN, FunctionNames(opens_windows=True, excluded={"open_web_browser"})).action
     assert isinstance(refused, InvalidAction)

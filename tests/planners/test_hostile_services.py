@@ -70,8 +70,8 @@ LARGE = {
     "5 MB": (Reply(b" " * 5_000_000), "more than 4 MiB"),
     "a bomb": (Reply(gzip.compress(bytes(100_000_000)), 429, {"Content-Encoding": "gzip"}), "more than 4 MiB"),
     "packed values": (Reply(gzip.compress(LISTS), 429, {"Content-Encoding": "gzip"}), "more than 200000 values"),
-    "no gzip": (Reply(b"no gzip", 200, {"Content-Encoding": "gzip"}), "not gzip"),
-    "another packing": (Reply(b"x", 200, {"Content-Encoding": "br"}), "as 'br'"),
+    "no gzip": (Reply(b"no gzip", 200, {"Content-Encoding": "gzip"}), "announced gzip"),
+    "another packing": (Reply(b"x", 200, {"Content-Encoding": "br"}), "as gzip, got 'br'"),
 }
 
 

@@ -76,7 +76,7 @@ def test_the_first_of_two_calls_is_done_and_the_second_refused_by_name() -> None
         first, second = talk.actions()
     assert isinstance(first, Wait)
     assert isinstance(second, InvalidAction)
-    assert "computer_use: one turn may hold 1 action, and this call came after" in second.problem
+    assert "computer_use: one turn may hold 1 action, and this call was not carried out" in second.problem
     assert len(talk.server.requests) == 1
 
 

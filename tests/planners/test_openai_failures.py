@@ -146,7 +146,7 @@ def test_exchanges_hold_no_pictures() -> None:
         ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
         ("localhost:1234", "m", "", SettingsError, "base_url must be an address such as .*, got 'localhost:1234'"),
         ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must be without a user and a password; pass"),
-        ("http://host/v1", "m", "kéy", KeyRejected, "must be of printable ASCII characters"),
+        ("http://host/v1", "m", "kéy", KeyRejected, "must contain only printable ASCII characters"),
     ],
 )
 def test_addresses_and_keys_that_cannot_be(

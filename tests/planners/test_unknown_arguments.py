@@ -13,8 +13,8 @@ from pytest_vnc_use.planners.chat.commands import COMMANDS, Commands
 from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.pixels import SentScreen
-from pytest_vnc_use.planners.common.vocabulary import Arguments, Vocabulary
-from pytest_vnc_use.planners.gemini.actions import Known, read_proposal
+from pytest_vnc_use.planners.common.vocabulary import ScreenArguments, Vocabulary
+from pytest_vnc_use.planners.gemini.actions import FunctionNames, read_proposal
 from pytest_vnc_use.planners.gemini.dialects import offered_names
 from pytest_vnc_use.planners.openai.actions import read_computer_call
 from pytest_vnc_use.types import Action, Click, FrameRef, InvalidAction, KeyCombo, Proposal, Wait
@@ -27,11 +27,11 @@ Read = Callable[[str, dict[str, Any]], Action]
 
 
 def gemini(name: str, args: dict[str, Any]) -> Action:
-    return read_proposal(FunctionCall(name, args), SCREEN_1000, Known(offered=OFFERED)).action
+    return read_proposal(FunctionCall(name, args), SCREEN_1000, FunctionNames(offered=OFFERED)).action
 
 
 def _tool(vocabulary: Vocabulary, call: FunctionCall) -> Proposal:
-    reading = vocabulary.read(call, lambda args: Arguments(args, SCREEN_1000))
+    reading = vocabulary.read(call, lambda args: ScreenArguments(args, SCREEN_1000))
     assert isinstance(reading, tuple)
     return reading[0]
 
@@ -180,7 +180,7 @@ def test_the_list_of_actions_of_qwens_tool_is_the_one_that_is_offered() -> None:
 
 def test_the_list_of_geminis_functions_is_the_one_that_is_offered() -> None:
     offered = offered_names("desktop", ["drag_and_drop", "hotkey"], older=False)
-    told = problem(read_proposal(FunctionCall("bash", {}), SCREEN_1000, Known(offered=offered)).action)
+    told = problem(read_proposal(FunctionCall("bash", {}), SCREEN_1000, FunctionNames(offered=offered)).action)
     assert told == f"there is no function 'bash'; there are {', '.join(offered)}"
     assert {"click", "done", "task_failed"} <= set(offered)
     assert not {"drag_and_drop", "hotkey", "click_at", "navigate"} & set(offered)

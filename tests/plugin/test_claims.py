@@ -114,7 +114,7 @@ def test_what_is_read_is_a_value_of_the_tests_own_type(pytester: pytest.Pytester
     result = run(model(calls(CLICK), text("done"), *replies), "--html=report.html", "--self-contained-html")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*what was read is no Basket: apples: Input should be a valid integer*got 'two'*", '*"apples": "two"*']
+        ["*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*", '*"apples": "two"*']
     )
     page = (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "what is in the basket?" in page

@@ -114,7 +114,7 @@ def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pyte
         [
             "*budget: *this * are used up: *and the next call may take*",
             "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
-            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+            "vnc-use:   the service reported no usage for 1 of them; estimated at *,* tokens",
         ]
     )
     (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
@@ -137,7 +137,7 @@ def test_a_request_during_which_a_test_timed_out_may_have_been_paid(pytester: py
         [
             "*Timeout *>90.0s*",
             "vnc-use: 1 calls of models, 0 tokens in (0 of them cached), 0 out: $0.00*",
-            "vnc-use:   no usage was told of 1 of them, reckoned at *,* tokens",
+            "vnc-use:   the service reported no usage for 1 of them; estimated at *,* tokens",
         ]
     )
 
@@ -171,7 +171,7 @@ def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limit
     result = run(never_done, option, "--vnc-steps=2")
     result.assert_outcomes(failed=2)
     assert never_done.requests == []
-    told = "*settings: a limit in dollars needs the price of the model 'gemini-9-new', which is not known: *"
+    told = "*settings: the price of the model 'gemini-9-new' is unknown, *"
     result.stdout.fnmatch_lines([f"{told}-o vnc_prices=*"] * 2)
 
 
@@ -201,7 +201,7 @@ def test_four_workers_share_the_dollars_of_a_session(
         ("--vnc-max-dollars=0", "--vnc-max-dollars must be a number of US dollars above 0, got '0'"),
         ("--vnc-dollars=-1", "--vnc-dollars must be a number of US dollars above 0, got '-1'"),
         ("--vnc-tokens=0", "--vnc-tokens must be a whole number, at least 1, got '0'"),
-        ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "needs the price of the model 'gemini-9-new'"),
+        ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "the price of the model 'gemini-9-new'"),
         ("-ovnc_prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
         ("-ovnc_prices=nowhere.toml", "vnc_prices must name a TOML file of prices, got '*nowhere.toml'"),
     ],

@@ -277,13 +277,16 @@ def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
         (["--vnc-server=xvnc", "--vnc-screen-size=99999x1"], "*1 to 16384 each, got (99999, 1)*"),
         (["--vnc-server=xvnc", "-ovnc_depth=17"], "*vnc_depth must be 16 or 24*'17'*"),
         (["--vnc-server=xvnc", "--vnc-scope=class"], "*--vnc-scope must be one of test, module, session*'class'*"),
-        (["--vnc-server=localhost::1", "--vnc-desktops=2"], "*--vnc-desktops=2 is for desktops that are started here*"),
+        (
+            ["--vnc-server=localhost::1", "--vnc-desktops=2"],
+            "*--vnc-desktops=2 limits the desktops that*",
+        ),
         (["--vnc-server=xvnc", "--vnc-desktops=999999999"], "*number of desktops must be at most*got 999999999*"),
         (["--vnc-server=xvncc"], "*--vnc-server must be host::port*got 'xvncc'*"),
         (["--vnc-server=,"], "*--vnc-server must be host::port*got ','*"),
         (
             ["--vnc-server=a::1,b::1", "--vnc-exec=docker exec -i desktop"],
-            "*leads to the same place for several of*'a::1', 'b::1'*",
+            "*runs the same command for several servers, got*'a::1', 'b::1'*",
         ),
         (["--vnc-server=container:"], "*an image must have a name*"),
     ],

@@ -37,7 +37,7 @@ def test_past_the_limit_earlier_and_later_tests_that_passed_are_reduced_and_no_o
     assert [each.extras[0]["content"] for each in reports] == ["small", HALF, "small", "small", HALF]
     head: list[str] = []
     size.pytest_html_results_summary(head)
-    assert re.search("larger than 1 MB .* The 3 runs of tests that passed have thumbnails alone", head[0])
+    assert re.search("larger than 1 MB .* The 3 runs of tests that passed have thumbnails only", head[0])
 
 
 def test_a_limit_of_0_is_none() -> None:

@@ -88,7 +88,7 @@ def hanging() -> Iterator[Hanging]:
 @pytest.mark.parametrize("ask", ["verify", "saw", "check", "extract"])
 def test_a_judge_that_hangs_ends_in_the_tests_time(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
     agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
-    with pytest.raises(ModelUnavailable, match="has not answered within"):
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
         agent.extract(int, "how many?") if ask == "extract" else getattr(agent, ask)("it is red")
     assert time.monotonic() - started < 20
 
@@ -205,7 +205,7 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | R
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(20 * 2**30)
     started = time.monotonic()
-    with pytest.raises(DesktopError, match=r"21,474,836,480 bytes, more than the"):
+    with pytest.raises(DesktopError, match=r"it has 21,474,836,480"):
         files.read("huge")
     assert time.monotonic() - started < 20
 
@@ -224,7 +224,7 @@ def test_a_file_is_written_over(files: WorkingFolder | RemoteExec, tmp_path: Pat
 
 def test_a_command_elsewhere_that_prints_forever_ends_in_its_time() -> None:
     started = time.monotonic()
-    with pytest.raises(DesktopError, match="has not ended within 1 s"):
+    with pytest.raises(DesktopError, match="did not end within 1 s"):
         RemoteExec(["env"]).run(["yes"], 1.0)
     assert time.monotonic() - started < 20
 

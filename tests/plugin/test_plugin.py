@@ -255,7 +255,7 @@ def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: py
     pytester.makepyfile(EMPTY_BODY)
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*no desktop is given: pass --vnc-server*"])
+    result.stdout.fnmatch_lines(["*--vnc-server must name a desktop, got ''*"])
     result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
     result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"])
 
@@ -270,8 +270,8 @@ def refused(pytester: pytest.Pytester) -> str:
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
-        ("class TestIt(unittest.TestCase):\n    @task\n    def test_it(self): ...", "unittest.TestCase 'TestIt'"),
-        ("@task\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...", "unittest.TestCase 'TestIt'"),
+        ("class TestIt(unittest.TestCase):\n    @task\n    def test_it(self): ...", "unittest.TestCase, got 'TestIt'"),
+        ("@task\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...", "unittest.TestCase, got 'TestIt'"),
         ("@task\nasync def test_it(): ...", "`async def` that no plugin runs; write `def`"),
         ("@pytest.mark.vnc_task('Click', policy='nosuch.toml')\ndef test_it(): ...", "nosuch.toml"),
         (
@@ -307,7 +307,7 @@ def test_a_marked_item_that_is_no_function_is_a_usage_error(pytester: pytest.Pyt
         """
     )
     pytester.makefile(".txt", lines="Click")
-    assert "line 1: vnc_task marks a test function, got a Line" in refused(pytester)
+    assert "line 1: vnc_task must mark a test function, got a Line" in refused(pytester)
 
 
 def test_a_coroutine_that_another_plugin_runs_is_left_to_it(pytester: pytest.Pytester) -> None:
@@ -511,7 +511,7 @@ def test_done_is_not_enough_for_a_body_that_checks_nothing(
 ) -> None:
     result = run_on_pad(f"import pytest\n@pytest.mark.vnc_task('Click it')\ndef test_it():\n    {body}\n")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*1 of 1 claims not shown to hold*"])
+    result.stdout.fnmatch_lines(["*1 of 1 claims do not surely hold*"])
 
 
 @pytest.mark.desktop

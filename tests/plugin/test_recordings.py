@@ -78,11 +78,9 @@ def test_what_replays_saved_is_told_where_the_recording_knows(recorded: Project)
     assert live, text
     recorded.file.write_text(text.replace(live[0], '"live": {"seconds": 100.0, "dollars": 0.5}'), encoding="utf-8")
     known = recorded.run("--junit-xml=junit.xml")
-    told = re.search(
-        r"vnc-use: 1 replayed test saved 9\d\.\d s against the runs that were recorded, and (.*)", known.out
-    )
+    told = re.search(r"vnc-use: 1 replayed test saved 9\d\.\d s compared with the recorded runs, and (.*)", known.out)
     assert told, known.out
-    assert told[1] == "$0.5000 at the prices when they were recorded"
+    assert told[1] == "$0.5000 at the prices of the time of recording"
     assert 'name="vnc_saved_s" value="9' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
     older = text.replace(f",\n      {live[0]}", "")
     assert older != text
@@ -134,14 +132,14 @@ def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
-    assert "the test passed, but not as recorded" in failed.out
+    assert "the test passed, but its replay was healed" in failed.out
 
 
 def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:
-    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed for a moment what its recording did"
+    told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed an unrecorded transient frame"
     replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
     assert replayed.code == 0, replayed.out
-    assert "1 showed something for a moment, and not when it was recorded" in replayed.out
+    assert "1 with an unrecorded transient frame" in replayed.out
     assert told in replayed.out
     (run,) = read_results(recorded.path / "runs" / "vnc-results.json").tests[0].runs
     assert run.transients[0] in replayed.out
@@ -153,7 +151,7 @@ def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) 
 def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> None:
     failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
     assert failed.code == 1, failed.out
-    assert "inconclusive: the test passed, but not without a surprise (--vnc-transients=fail)" in failed.out
+    assert "inconclusive: the test passed, but its replay showed an unrecorded transient frame" in failed.out
     passed = recorded.run("--vnc-transients=fail")
     assert passed.code == 0, passed.out
 

@@ -211,7 +211,7 @@ def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeyp
     result = pytester.runpytest_subprocess("--collect-only", "-q", *QUIET)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     told = result.stdout.str() + result.stderr.str()
-    assert "the id of a parameter holds a secret: [<secret:SHOP_PASSWORD>]" in told
+    assert "the id of a parameter contains a secret: [<secret:SHOP_PASSWORD>]" in told
     assert "hunter2" not in told
 
 

@@ -63,7 +63,7 @@ def test_what_an_earlier_step_changed_is_compared_still() -> None:
     touched = mask_of([Region(18, 30, 100, 50)], (SIZE[1], SIZE[0]))
     closed = middle(drawn("Add"), drawn("Add"), Region(200, 150, 320, 200), touched=touched).mismatch(drawn("Adb"))
     assert closed is not None
-    assert "it differs where no step has changed it, or an earlier one did" in closed.problem
+    assert "the difference is outside the parts that the step before changed" in closed.problem
     assert closed.problem.endswith(
         "; the surroundings of the step's target, from (200, 150) to (320, 200), are as recorded"
     )
@@ -93,7 +93,7 @@ def test_all_of_a_first_screen_must_be_as_it_was_but_what_was_known_to_move() ->
     assert first.mismatch(drawn("pasword")) is None
     closed = first.mismatch(drawn("password"))
     assert closed is not None
-    assert "before anything was done" in closed.problem
+    assert "the first screen differs" in closed.problem
     assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(box) for box in closed.masks]}
     assert gate(drawn("pasword"), (), masks=closed.masks).mismatch(drawn("password")) is None
     assert gate(drawn("pasword"), (volatile(closed.region, "endless"),)).mismatch(drawn("password")) is None
@@ -152,7 +152,7 @@ def test_where_only_a_caret_moved_it_must_have_come_there() -> None:
     assert opened.mismatch(came, screen) is None
     closed = opened.mismatch(screen, screen)
     assert closed is not None
-    assert closed.problem == "the caret has not come to where the step before moved it"
+    assert closed.problem == "the caret did not reach the place where the step before moved it"
     assert closed.region == MOVED.region
 
 

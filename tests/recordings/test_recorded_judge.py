@@ -36,7 +36,7 @@ def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged
         played.run()
         holds = played.agent.verify(CLAIM, votes=3)
         assert (holds.kind, holds.model) == ("holds", "")
-        assert "as it was when this was said: it says so" in holds.reason
+        assert "the same as when this was judged: it says so" in holds.reason
         assert played.agent.verify("an error is shown").kind == "fails"
         assert played.agent.extract(int, "how many apples?") == 2
         assert not played.recorded.healed
@@ -52,8 +52,8 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
         with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
             played.agent.extract(int, "how many apples?")
     assert verdict.kind == "unsure"
-    assert "it is not the screen that was judged" in verdict.reason
-    assert "and no model is there to look at it; have it judged anew" in verdict.reason
+    assert "the screen differs from the judged one" in verdict.reason
+    assert "and no judge is configured; have it judged again" in verdict.reason
     drift = read_trace(result.run_folder).drifts[0]
     load = RunFolder(result.run_folder).load_png
     assert load(drift.recorded) != load(drift.seen)
@@ -66,7 +66,7 @@ def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
     with judged_once.agent("replay") as played:
         played.run()
         verdict = played.agent.verify("the till is red")
-    assert (verdict.kind, "nothing is recorded of it" in verdict.reason) == ("unsure", True)
+    assert (verdict.kind, "it has no recorded verdict" in verdict.reason) == ("unsure", True)
 
 
 @pytest.mark.slow

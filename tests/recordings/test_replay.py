@@ -110,7 +110,7 @@ def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
 def test_a_drift_says_what_to_do(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--fault=spelling", gate_s=SOON_S) as played,
-        pytest.raises(RecordingDrifted, match="before anything was done") as drift,
+        pytest.raises(RecordingDrifted, match="the first screen differs") as drift,
     ):
         played.run()
     told = str(drift.value)
@@ -157,7 +157,7 @@ def test_a_slow_program_does_no_harm(recorded: Tills) -> None:
 def test_what_moves_now_and_did_not_when_it_was_recorded_is_seen(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--clock", gate_s=SOON_S) as played,
-        pytest.raises(RecordingDrifted, match="before anything was done"),
+        pytest.raises(RecordingDrifted, match="the first screen differs"),
     ):
         played.run()
 
@@ -244,7 +244,7 @@ def test_another_task_is_not_replayed(recorded: Tills) -> None:
 
 def test_a_screen_of_another_size_is_told_and_nothing_is_carried_out(recorded: Tills) -> None:
     with recorded.agent("replay", None, size=(640, 400)) as played:
-        with pytest.raises(RecordingError, match="800x400 pixels, and this one has 640x400"):
+        with pytest.raises(RecordingError, match="800x400 pixels, but this one has 640x400"):
             played.run()
         assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
 

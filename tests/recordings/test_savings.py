@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_vnc_use.recordings.format import Live
-from pytest_vnc_use.recordings.savings import Meter, Saved, saved_by
+from pytest_vnc_use.recordings.savings import Meter, Savings, saved_by
 from pytest_vnc_use.types import ModelExchange, Usage
 
 
@@ -51,4 +51,4 @@ def test_what_is_not_known_is_not_guessed() -> None:
     known = Run(Live(seconds=20, dollars=0.5), metered())
     assert saved_by([]) is None
     assert saved_by([known, Run(None, metered())]) is None
-    assert saved_by([known, Run(Live(seconds=2.04), metered())]) == Saved(pytest.approx(17.96), None)
+    assert saved_by([known, Run(Live(seconds=2.04), metered())]) == Savings(pytest.approx(17.96), None)

@@ -35,7 +35,7 @@ def test_what_is_there_for_a_moment_is_told_with_its_picture(
     told, folder = replayed(recorded, f"--fault={fault}")
     assert told, fault
     assert when in told[0] or "after step 4 of 4" in told[0]
-    assert "the screen showed for a moment what its recording did not, from (" in told[0]
+    assert "the screen showed an unrecorded transient frame, from (" in told[0]
     transient = read_trace(folder).transients[0]
     assert transient.problem == told[0]
     assert corner[0] <= transient.region.left < corner[0] + 200

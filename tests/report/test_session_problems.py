@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.report.page.session_view import Told, session_view
+from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.results import ItemResult, read_results, session_results, write_results
 from pytest_vnc_use.report.session_problems import session_problems
 
@@ -41,10 +41,10 @@ def test_each_way_to_end_is_told(
 
 def test_the_title_says_what_else_is_wrong() -> None:
     problems = [("", "pytest ended with exit status 7"), ("", "t.py could not be collected")]
-    assert session_view([], Told([PASSED], problems[:1])).title == (
+    assert session_view([], KnownResults([PASSED], problems[:1])).title == (
         "1 test, none failed; but pytest ended with exit status 7"
     )
-    assert session_view([], Told([PASSED], problems)).title.endswith("status 7; and 1 more")
+    assert session_view([], KnownResults([PASSED], problems)).title.endswith("status 7; and 1 more")
 
 
 @pytest.mark.slow

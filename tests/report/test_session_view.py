@@ -11,7 +11,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.page.finding import results_beside, results_of_shards
 from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import Told, session_view
+from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
@@ -50,7 +50,7 @@ def figures(*runs: Path) -> tuple[RunFigures, ...]:
 
 def test_a_test_that_failed_without_a_run_stands_on_the_page(made: Made, tmp_path: Path) -> None:
     run = made("made-1", EndedTest("test_fine", "passed"))
-    told = Told([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
+    told = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
     view = session_view(shown(run), told)
     assert view.title == "1 of 2 tests did not pass"
     assert [(test.test, test.triage, test.message) for test in view.tests] == [
@@ -66,14 +66,14 @@ def test_a_test_that_failed_without_a_run_stands_on_the_page(made: Made, tmp_pat
 def test_the_page_of_a_session_without_runs_replaces_the_page_before(made: Made, tmp_path: Path) -> None:
     page = write_report([made("made-1", EndedTest("test_fine", "passed"))], tmp_path / "runs")
     assert "1 test, none failed" in page.read_text("utf-8")
-    write_report([], tmp_path / "runs", Told([LOST]))
+    write_report([], tmp_path / "runs", KnownResults([LOST]))
     assert "1 of 1 test did not pass" in page.read_text("utf-8")
 
 
 def test_the_result_of_the_session_counts_not_the_end_of_the_run(made: Made) -> None:
     run = made("made-1")
     view = session_view(
-        shown(run), Told([ItemResult("test_it", "failed", "product", "it says so", "no", runs=figures(run))])
+        shown(run), KnownResults([ItemResult("test_it", "failed", "product", "it says so", "no", runs=figures(run))])
     )
     (test,) = view.tests
     assert (test.result, test.is_bad, [each.run_id for each in test.runs]) == ("failed", True, ["made-1"])
@@ -109,7 +109,7 @@ TRIES = [
 def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results: bool) -> None:
     runs = [made(f"made-{number}", ended) for number, ended in enumerate(TRIES, start=1)]
     result = ItemResult("test_it", "passed", duration_s=6.0, retried_for=("product",), runs=figures(*runs))
-    view = session_view(shown(*runs), Told([result] if has_results else []))
+    view = session_view(shown(*runs), KnownResults([result] if has_results else []))
     assert view.title == "1 test, none failed"
     (test,) = view.tests
     assert (test.more, test.seconds) == ("attempt 2", 6.0)
@@ -136,7 +136,7 @@ def test_a_rehearsal_alone_is_no_test(made: Made) -> None:
 def test_an_attempt_that_failed_before_its_run_is_not_hidden_by_the_run_before(made: Made) -> None:
     run = made("made-1", TRIES[0])
     result = ItemResult("test_it", "error", "infra", message="no desktop", retried_for=("product",), runs=figures(run))
-    (test,) = session_view(shown(run), Told([result])).tests
+    (test,) = session_view(shown(run), KnownResults([result])).tests
     assert (test.is_bad, test.runs, len(test.aside)) == (True, [], 1)
 
 
@@ -172,7 +172,7 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
 
 def test_a_run_that_is_not_here_is_told_beside_its_test(tmp_path: Path) -> None:
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
-    assert session_view([], Told([lost])).tests[0].more == "1 of its runs is not here"
+    assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is not here"
 
 
 # --- results that are not here ----------------------------------------------------------------------------------------
@@ -211,5 +211,5 @@ def test_a_copy_of_the_results_beside_the_runs_counts_once(tmp_path: Path) -> No
 @pytest.mark.parametrize("has_results", [False, True])
 def test_a_result_that_pytest_does_not_know_is_no_pass(made: Made, has_results: bool) -> None:
     run = made("made-1", EndedTest("test_it", "crashed"))
-    told = Told([ItemResult("test_it", "crashed", runs=figures(run))] if has_results else [])
+    told = KnownResults([ItemResult("test_it", "crashed", runs=figures(run))] if has_results else [])
     assert session_view(shown(run), told).title == "1 of 1 test did not pass"

@@ -15,7 +15,7 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.finding import results_beside
 from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import Told, session_view
+from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded
@@ -110,7 +110,7 @@ def test_a_session_that_broke_is_never_green(run: Path) -> None:
 
 def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
     write_ended_test(run, EndedTest("test_a", "failed", message="the basket is empty"))
-    told = Told([ItemResult("test_a", "passed", runs=(RunFigures(str(run)),))])
+    told = KnownResults([ItemResult("test_a", "passed", runs=(RunFigures(str(run)),))])
     view = session_view([(show_run(run), "index.html")], told)
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
@@ -132,5 +132,5 @@ def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
     ],
 )
 def test_only_numbers_and_paths_vary_within_a_group(messages: list[str], groups: int) -> None:
-    told = Told([ItemResult(f"test_{number}", "failed", message=text) for number, text in enumerate(messages)])
+    told = KnownResults([ItemResult(f"test_{number}", "failed", message=text) for number, text in enumerate(messages)])
     assert len(session_view([], told).groups) == groups

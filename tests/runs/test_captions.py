@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.runs.captions import Part, action_in_words, caption
+from pytest_vnc_use.runs.captions import CaptionPart, action_in_words, caption
 from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, MouseDown, Move, Region, Scroll, TypeText
 from pytest_vnc_use.types.elements import Element, Elements
@@ -41,12 +41,12 @@ def test_an_action_with_its_elements(action: Action, elements: Elements, words: 
 
 def test_a_name_is_a_part_of_its_own_and_is_cut() -> None:
     assert caption(Click(1, 2), (BUTTON,)) == (
-        Part("click"),
-        Part(" "),
-        Part("Sign in", "name"),
-        Part(" ("),
-        Part("button", "quote"),
-        Part(")"),
+        CaptionPart("click"),
+        CaptionPart(" "),
+        CaptionPart("Sign in", "name"),
+        CaptionPart(" ("),
+        CaptionPart("button", "quote"),
+        CaptionPart(")"),
     )
     name = caption(Click(1, 2), (Element("b", "x" * 10_000_000, BOX),))[2].text
     assert name.startswith("(the first 200 of 10000000 characters) xxx")

@@ -132,5 +132,5 @@ def test_it_is_carried_out_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_record_that_is_wrong_is_named(tmp_path: Path, wrong: object) -> None:
-    with pytest.raises(RunFolderError, match="record 2 is no action with its params, got "):
+    with pytest.raises(RunFolderError, match="record 2 must be an action with `params`, got "):
         read_execution(trace_of(tmp_path, record("type_text", text="x"), wrong))

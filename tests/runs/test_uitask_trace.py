@@ -167,8 +167,11 @@ def test_a_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
         ("[", "it must be JSON"),
         ("{}", "a list of actions with their params, got {}"),
         ("[5]", "a list of actions with their params, got [5]"),
-        ('[{"action": "wait", "params": {"duration": 1}}, {"action": "fly", "params": {}}]', "record 2 is no action"),
-        ('[{"action": "click", "params": {"x": "a", "y": 4}}]', "record 1 is no action with its params, got {"),
+        (
+            '[{"action": "wait", "params": {"duration": 1}}, {"action": "fly", "params": {}}]',
+            "record 2 must be",
+        ),
+        ('[{"action": "click", "params": {"x": "a", "y": 4}}]', "record 1 must be an action with `params`, got {"),
         ('[{"action": "wait", "params": {"duration": 1}, "intent": 3}]', "intent does not fit"),
     ],
 )
@@ -293,7 +296,7 @@ def test_it_stops_at_the_first_error(tmp_path: Path, pad: QtDesktop, reenact: Re
     happened(pad)
     done = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", pad.server)
     assert done.returncode == 3, done.stderr
-    assert "step 4 failed: the point (5000, 120) is not on the screen" in done.stdout
+    assert "step 4 failed: the point (5000, 120) must be on the screen" in done.stdout
     assert "nothing was judged" in done.stdout
     assert happened(pad) == ["press 100 120 left"]
 
@@ -315,7 +318,7 @@ def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, pad: QtDeskt
     address = ("--vnc", pad.server)
     wrong = reenact(trace_of(tmp_path, record("fly")), *address)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
-    assert "record 1 is no action with its params" in wrong.stderr
+    assert "record 1 must be an action with `params`" in wrong.stderr
     unset = reenact(trace_of(tmp_path, record("open_address", address="<secret:PIN>")), *address)
     assert (unset.returncode, unset.stderr.count("\n")) == (2, 1)
     assert "needs the secret 'PIN': set the environment variable of that name" in unset.stderr

@@ -103,7 +103,10 @@ BAD_RULES = [
         "decision = 'deny'\nkeys = 'ctrl+atl+del'",
         r"`keys` must be keys joined by '\+', .* \('atl' is no key\), got 'ctrl",
     ),
-    ("decision = 'deny'\ntext = '((a{1000}){1000}){1000}'", "the counts of a pattern must multiply to at most 100000"),
+    (
+        "decision = 'deny'\ntext = '((a{1000}){1000}){1000}'",
+        "the product of a pattern's counts must be at most 100000",
+    ),
     ("decision = 'deny'\nkeys = ''", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got ''"),
     ("decision = 'deny'\nkeys = 3", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got 3"),
     ("decision = 'deny'\nregion = [1, 2, 3]", r"`region` must be \[left, top, right, bottom\] .*, got \[1, 2, 3\]"),
@@ -165,7 +168,7 @@ def test_a_policy_explained(documented: Policy) -> None:
         "rule 3 'paying is what this test is about': allow where action is like 'click*' "
         "and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
         "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/",
-        "no rule matches: what the model wants confirmed is denied, all else allowed; a no ends the run",
+        "no rule matches: an action that the model wants confirmed is denied, others are allowed; a no ends the run",
     ]
 
 
@@ -182,7 +185,7 @@ def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_pat
     policy = load_policy(write(tmp_path, SLOW))
     assert explain(policy).splitlines()[0] == (
         "rule 1 'a trap': deny where text matches /(a|aa)+$/; a no ends the run; "
-        "too slow: /(a|aa)+$/ is not searched to the end in 'a' many times over, "
+        "too slow: /(a|aa)+$/ takes too long in 'a' many times over, "
         "and an action that is not ruled on within 2 s is denied"
     )
     screen = FrameRef("0" * 64, 1440, 900)
@@ -190,7 +193,7 @@ def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_pat
     folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
     step = Step(1, 1, Proposal(TypeText("a" * 60 + "!")), Ruling("allow", "harmless"), screen, screen)
     folder.append(StepFinished(step))
-    assert ": deny (rule 1 'a trap': /(a|aa)+$/ was not searched to the end within 2 s)   <-- was allow" in (
+    assert ": deny (rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s)   <-- was allow" in (
         replay_rulings(policy, [folder.path])
     )
 

@@ -68,9 +68,9 @@ def test_a_long_text_is_ruled_on_in_time(make: Callable[[], str]) -> None:
 @pytest.mark.parametrize(
     ("action", "reason"),
     [
-        (TypeText("a" * (MOST_READ + 1)), "the action has 1000001 characters, and no more than 1000000 are reviewed"),
-        (OpenAddress("a" * 2_000_000), "the action has 2000000 characters, and no more than 1000000 are reviewed"),
-        (CallFunction("f", {"a": ["b" * MOST_READ]}), "the action has 1000001 characters, and no more than"),
+        (TypeText("a" * (MOST_READ + 1)), "the action has 1000001 characters; a review reads at most 1000000"),
+        (OpenAddress("a" * 2_000_000), "the action has 2000000 characters; a review reads at most 1000000"),
+        (CallFunction("f", {"a": ["b" * MOST_READ]}), "the action has 1000001 characters; a review reads at most"),
     ],
 )
 def test_what_is_too_long_for_a_review_is_denied(action: Action, reason: str) -> None:
@@ -111,9 +111,9 @@ def test_a_text_that_only_edits_is_followed_to_a_limit() -> None:
     keyboard = keyboard.after(KeyDown("ctrl"))
     assert ruled(TypeText("vv"), keyboard, NO_RM).kind == "allow"
     told = ruled(TypeText("v" * 100), keyboard, NO_RM).rule
-    assert told == "rule 1 'no rm': the action's keys paste more than 1000000 characters, and more are not reviewed"
+    assert told == "rule 1 'no rm': the action's keys paste more than the 1000000 characters that a review reads"
     told = ruled(TypeText("a" * LONG), keyboard, NO_RM).rule
-    assert told == "rule 1 'no rm': the action edits a text by more than 1000 keys, and more are not reviewed"
+    assert told == "rule 1 'no rm': the action has more than the 1000 editing keys that a review reads"
     after = keyboard.after(TypeText("v" * 1_000))
     assert max(len(editor.text) for editor in after.editors) <= 4 * LONG
 

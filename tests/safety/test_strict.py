@@ -327,7 +327,7 @@ def test_the_word_is_a_policy_and_a_file_extends_it(tmp_path: Path) -> None:
     wish = Proposal(Click(1, 1), confirmation=Confirmation("it pays"))
     assert policy.review(wish, context).kind == "ask"
     assert explain(policy).splitlines()[1] == (
-        "strict: no address outside the list: no address is opened or typed but of these hosts: shop.example; "
+        "strict: no address outside the list: only addresses of these hosts are opened or typed: shop.example; "
         "the planner is told of a no, and the run goes on"
     )
 
@@ -352,7 +352,7 @@ def test_no_rule_of_the_file_opens_an_address(tmp_path: Path) -> None:
         ('extends = "strict"\naddresses = ["*"]', "`addresses` must be hosts"),
         (
             'extends = "strict"\n[[rule]]\ndecision = "allow"\nexplanation = "order"',
-            "rule 1: a rule that allows or asks comes before those of 'strict', so it must name `action`, `keys` or",
+            "rule 1: a rule that allows or asks must have `action`, `keys` or `text`",
         ),
     ],
 )

@@ -43,7 +43,7 @@ from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import Fault, fault_of
-from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, Failure, error_for_run, rule_for
+from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, FailureFacts, error_for_run, rule_for
 from pytest_vnc_use.types import (
     STALLED,
     Click,
@@ -111,7 +111,7 @@ def raised_from(cause: BaseException) -> BaseException:
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
 )
 def test_an_error_means(error: BaseException, triage: str | None) -> None:
-    assert rule_for(Failure(error)).triage == triage
+    assert rule_for(FailureFacts(error)).triage == triage
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,11 @@ def test_an_error_means(error: BaseException, triage: str | None) -> None:
     ],
 )
 def test_an_assertion_means(text: str, verdicts: Sequence[Verdict], triage: str) -> None:
-    said = Failure(AssertionError(text), asserted=True, verdicts=tuple(verdicts))
+    said = FailureFacts(AssertionError(text), asserted=True, verdicts=tuple(verdicts))
     assert rule_for(said).triage == triage
-    assert rule_for(Failure(AssertionError(text), verdicts=tuple(verdicts))).triage == "inconclusive", "in a fixture"
+    assert rule_for(FailureFacts(AssertionError(text), verdicts=tuple(verdicts))).triage == "inconclusive", (
+        "in a fixture"
+    )
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_an_assertion_means(text: str, verdicts: Sequence[Verdict], triage: str)
     ],
 )
 def test_what_became_of_desktop_and_program_counts(error: BaseException, fault: Fault, triage: str) -> None:
-    assert rule_for(Failure(error, asserted=isinstance(error, AssertionError), fault=fault)).triage == triage
+    assert rule_for(FailureFacts(error, asserted=isinstance(error, AssertionError), fault=fault)).triage == triage
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_a_timeout_of_pytest_timeout_is_budget(words: str, module: str, triage: 
     exec(code, made)
     with pytest.raises(pytest.fail.Exception) as caught:
         made["fail"](pytest.fail.Exception(words))
-    assert rule_for(Failure(caught.value, asserted=True)).triage == triage
+    assert rule_for(FailureFacts(caught.value, asserted=True)).triage == triage
 
 
 # --- how a run ended --------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ def test_the_table_is_whole() -> None:
     assert {rule.triage for rule in RULES} == {*TRIAGES, None}
     assert len({rule.when for rule in RULES}) == len(RULES)
     assert set(CLASSES) == set(TRIAGES)
-    assert RULES[-1].holds(Failure(KeyError("anything")))
+    assert RULES[-1].holds(FailureFacts(KeyError("anything")))
 
 
 def classes(root: type[VncUseError]) -> set[type[VncUseError]]:
@@ -224,7 +226,7 @@ def classes(root: type[VncUseError]) -> set[type[VncUseError]]:
 
 @pytest.mark.parametrize("kind", sorted(classes(VncUseError), key=lambda kind: kind.__name__))
 def test_every_exception_of_the_package_has_the_triage_of_its_class(kind: type[VncUseError]) -> None:
-    triage = rule_for(Failure(kind("so it is"))).triage
+    triage = rule_for(FailureFacts(kind("so it is"))).triage
     expected = [name for name, each in CLASSES.items() if issubclass(kind, each)] or ["inconclusive"]
     assert triage == (None if issubclass(kind, SettingsError) else expected[0]), "the first of its classes"
     assert kind.__module__ != errors.__name__ or kind.__name__ in str(errors.__doc__)
@@ -245,7 +247,7 @@ def test_an_outage_never_reads_as_product(
     outage: type[InfraError], verdicts: list[Verdict], fault: Fault, asserted: bool
 ) -> None:
     """Whatever was judged before it, and whether or not somebody has closed the program."""
-    found = rule_for(Failure(outage("out"), asserted, fault, tuple(verdicts))).triage
+    found = rule_for(FailureFacts(outage("out"), asserted, fault, tuple(verdicts))).triage
     assert found in ("infra", "inconclusive") or issubclass(outage, SettingsError)
 
 
@@ -253,20 +255,20 @@ def test_an_outage_never_reads_as_product(
 @UNHURRIED
 @given(VERDICTS, st.text(), st.sampled_from([AssertionError, LookupError, AgentFailed, BudgetExceeded, ProductFailed]))
 def test_a_desktop_that_ended_never_reads_as_product(verdicts: list[Verdict], text: str, kind: type[Exception]) -> None:
-    assert rule_for(Failure(kind(text), True, SERVER_ENDED, tuple(verdicts))).triage == "infra"
+    assert rule_for(FailureFacts(kind(text), True, SERVER_ENDED, tuple(verdicts))).triage == "infra"
 
 
 @UNHURRIED
 @given(st.lists(st.sampled_from([HOLDS, UNSURE])), st.text(alphabet="abc 1="))
 def test_an_unsure_verdict_never_reads_as_product(before: list[Verdict], text: str) -> None:
-    said = Failure(AssertionError(f"{text} {UNSURE!r}"), True, verdicts=(*before, UNSURE))
+    said = FailureFacts(AssertionError(f"{text} {UNSURE!r}"), True, verdicts=(*before, UNSURE))
     assert rule_for(said).triage == "inconclusive"
 
 
 @UNHURRIED
 @given(st.sampled_from(sorted(Outcome)), st.lists(st.sampled_from(["", STALLED.format(times=4)])))
 def test_no_end_of_a_run_alone_reads_as_product(outcome: Outcome, notes: list[str]) -> None:
-    failure = Failure(error_for_run(result_of(outcome, *notes)))
+    failure = FailureFacts(error_for_run(result_of(outcome, *notes)))
     assert rule_for(failure).triage not in ("product", None)
 
 
@@ -342,7 +344,7 @@ def triage_of_test(events: Sequence[str], said: Sequence[str], outages: Outages)
         try:
             carry_out(agent, [TaskSpec("Buy apples", ("2 apples", "a total of 3.00"))], judge_end_state=True)
         except VncUseError as exc:
-            return rule_for(Failure(exc)).triage
+            return rule_for(FailureFacts(exc)).triage
     return "passed"
 
 
@@ -383,11 +385,11 @@ def test_a_program_is_asked_for_a_sign_of_life_only_where_its_screen_stands_stil
 ) -> None:
     fault = fault_of(HangingDesktop(), error)  # type: ignore[arg-type]
     assert fault.hangs is is_blamed
-    assert (rule_for(Failure(error, fault=fault)).triage == "product") is is_blamed
+    assert (rule_for(FailureFacts(error, fault=fault)).triage == "product") is is_blamed
 
 
 @pytest.mark.parametrize(("outlives", "triage"), [(True, "infra"), (False, "product")])
 def test_a_lost_connection_blames_a_desktop_that_outlives_its_program(outlives: bool, triage: str) -> None:
     desktop = SimpleNamespace(program_fault=lambda: "xterm exited with 84", outlives_program=outlives)
     error = ConnectionLost("reset by peer")
-    assert rule_for(Failure(error, fault=fault_of(desktop, error))).triage == triage  # type: ignore[arg-type]
+    assert rule_for(FailureFacts(error, fault=fault_of(desktop, error))).triage == triage  # type: ignore[arg-type]

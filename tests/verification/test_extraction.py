@@ -107,7 +107,7 @@ def test_what_a_field_is_described_as_is_told() -> None:
         (list["datetime.Nope"], "extract needs a type .*, got 'list': .*datetime"),
         (list["1 / 0"], "extract needs a type .*, got 'list': division by zero"),
         (Annotated[str, Field(pattern="(")], "extract needs a type with a JSON Schema"),
-        (Prices, "Prices.by_name is a dict of any keys; make it a list of models"),
+        (Prices, "Prices.by_name is a dict with any keys; make it a list of models"),
         (Anything, "Anything.value may be anything"),
         (list, "list may be anything"),
     ],
@@ -122,7 +122,7 @@ def test_a_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
 
 
 def test_a_question_must_be_one(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="a question must say what is to be read, got ' '"):
+    with pytest.raises(SettingsError, match="`question` must name the value to read, got ' '"):
         agent_before(ListJudge([]), tmp_path).extract(Basket, " ")
 
 
@@ -153,7 +153,7 @@ def test_a_wrong_type_is_an_error_that_shows_what_was_read(tmp_path: Path) -> No
     with pytest.raises(Inconclusive) as raised:
         agent.extract(Basket, "what is in the basket?")
     told = str(raised.value)
-    assert "extract: what was read is no Basket: lines.0.count: Input should be greater than or equal to 1" in told
+    assert "extract: the value is not a valid Basket: lines.0.count: Input should be greater than or equal to 1" in told
     assert "got 'three'" in told
     assert '"total": "three"' in told
     assert agent.extracted[0].value == wrong

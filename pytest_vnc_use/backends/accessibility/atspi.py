@@ -34,11 +34,10 @@ Nodes = TypeVar("Nodes")
 def desktop_elements(run: Callable[[list[str]], Ran]) -> list[Element]:
     """Return the showing elements that have a name or can take the focus, in the order of the programs' trees.
 
-    `run` is the `run` of a Desktop. On that desktop `at-spi-bus-launcher` (at-spi2-core) was started before the
-    programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher --launch-immediately & exec PROGRAM"`, for
-    Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1; python3-gi and x11-utils are installed. Roles are AT-SPI's: `push
-    button`. Elements that are under something else are listed too. Raises DesktopError where something of that is
-    missing.
+    `run` is the `run` of a Desktop. On that desktop, python3-gi and x11-utils are installed. `at-spi-bus-launcher`
+    (at-spi2-core) was started before the programs, by `dbus-run-session -- sh -c "/usr/libexec/at-spi-bus-launcher
+    --launch-immediately & exec PROGRAM"`, for Qt with QT_LINUX_ACCESSIBILITY_ALWAYS_ON=1. Roles are AT-SPI's: `push
+    button`. Elements that are under something else are listed too. Raises DesktopError if a part of that is missing.
     """
     run([_PYTHON, "--version"])  # if nothing can be run there, the error names this short command
     nodes = probe(run, _NODES)
@@ -50,11 +49,11 @@ def probe(run: Callable[[list[str]], Ran], form: TypeAdapter[Nodes], *asked: str
     ran = run([_PYTHON, "-c", _PROBE.read_text(encoding="utf-8"), *asked])
     if ran.exit_code:
         reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.exit_code}"])[-1]
-        raise DesktopError(f"the programs on this desktop cannot be asked for their elements: {reason}")
+        raise DesktopError(f"the accessibility probe failed on this desktop: {reason}")
     try:
         return form.validate_json(ran.stdout)
     except ValidationError as exc:
-        raise DesktopError(f"the programs on this desktop told of elements that make no sense: {exc}") from exc
+        raise DesktopError(f"the accessibility probe printed invalid data: {exc}") from exc
 
 
 def element_of(node: Node) -> Element:

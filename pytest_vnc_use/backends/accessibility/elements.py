@@ -10,7 +10,7 @@ from pytest_vnc_use.types.elements import Element as Element
 MOST_NAME = 200
 """The most characters of a name that a model gets."""
 MOST_READ = 10_000
-"""The most characters of a name that are read for a step. It is cut shorter once it holds no secret."""
+"""The most characters of a name that are read for a step. Once secrets are removed, it is cut shorter."""
 MOST_ELEMENTS = 150
 Size = tuple[int, int]
 

@@ -1,8 +1,8 @@
 """A script that prints the elements of the programs on this X display, from AT-SPI, as JSON. It runs on the desktop.
 
-Without arguments it prints all, with `focus` the one that has the focus, with numbers the ones at these points (x y x y
-…); null stands for none. It is alone there: it has the system's Python with its GLib, and nothing of this package.
-Source of the interfaces, and of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
+Without arguments it prints all elements; with `focus` the one that has the focus; with numbers the ones at these points
+(x y x y …). null stands for none. It may import only the system's Python and its GLib, nothing of this package. Source
+of the interfaces, and of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
 https://gitlab.gnome.org/GNOME/at-spi2-core.
 """
 
@@ -23,11 +23,11 @@ LABELLED_BY = 2
 ON_SCREEN = 0
 WINDOWS = frozenset({"application", "frame", "window", "dialog", "alert", "file chooser", "color chooser"})
 OPEN_ELSEWHERE = frozenset({"menu bar", "menu", "combo box", "page tab list", "list box", "filler"})
-"""Roles of nodes that may show a part of theirs outside their own box, such as a menu."""
+"""Roles of nodes that may show a part outside their own box, such as a menu."""
 FIELDS = frozenset({"text", "entry", "password text", "terminal", "spin button", "document text", "paragraph"})
-"""Roles of fields: what stands within one is what it holds, and is never asked for."""
+"""Roles of fields: what is in one is its content, and is never read."""
 NAMED_BY_VALUE = frozenset({"combo box"})
-"""Roles that some programs, such as those of GTK 3, give what is chosen as their name."""
+"""Roles whose name some programs, such as those of GTK 3, set to the chosen value."""
 MOST = 2000
 CALL_MS = 1000
 
@@ -68,7 +68,7 @@ class Bus:
         }
 
     def at(self, x: int, y: int) -> dict[str, object] | None:
-        """Return the node at a point: of the active window before others, a control before what only has a name."""
+        """Return the node at a point: the active window's first, a control before a node that only has a name."""
         found = [*self._around(x, y)]
         inside = [each for each in found if each["active"]] or found
         inside.sort(key=lambda each: each["box"][2] * each["box"][3])
@@ -101,7 +101,7 @@ class Bus:
         return bool(left <= x < left + width and top <= y < top + height)
 
     def _walk(self, enters: Any) -> Any:
-        """Yield each showing node that is entered, its states, and whether its window is active."""
+        """Yield each showing node on the way down, its states, and whether its window is active."""
         programs = {tuple(node) for node in self.ask(ROOT, ACCESSIBLE, "GetChildren")}
         pending = [(node, False) for node in programs]
         for _ in range(MOST):

@@ -1,6 +1,7 @@
-"""The element of a page that an action is about to act on: for who reads about the step, and for nobody else.
+"""Find the element of a page that an action will act on. Only reports show it.
 
-It takes roles and accessible names, never what a field holds. It moves no focus, and is no look of a test at the page.
+It reads roles and accessible names, never what a field holds. It moves no focus, and does not count as a look of the
+test.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FOCUSED = """(() => {
 def acted_on(browser: Browser, action: Action) -> Elements:
     """Return the elements at an action's points; for text without a point, the one with the focus.
 
-    None stands for a point off the page, or of which the page tells nothing. Raises DesktopError.
+    None stands for a point off the page, or without a known element. Raises DesktopError.
     """
     with browser.open_shown_page() as page:
         window = window_of(page)
@@ -68,13 +69,14 @@ def _focused(page: Page, window: Window) -> Element | None:
 
 
 def _chosen(nodes: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the node that a person would name, of a node that was hit, its ancestors and its children.
+    """Return the node that a person would name for a click.
 
-    That is a field or a control, or else the node itself, its text, or the closest one that has a name.
+    That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a
+    name.
     """
     chain = [node for node in _chain(nodes) if not node["ignored"]]
     fields = [node for node in chain if _has(node, "editable")]
-    if fields:  # what stands in a field is its value, whatever it is made of
+    if fields:  # text inside a field is its value
         return next((node for node in fields if _has(node, "focusable")), fields[-1])
     controls = [node for node in chain if _text(node, "role") in _CONTROLS]
     texts = [node for node in nodes[1:] if _text(node, "role") == "StaticText"]
@@ -93,7 +95,7 @@ def _chain(nodes: Sequence[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _element(page: Page, window: Window, node: JsonObject | None, place: Region | None) -> Element | None:
-    """Return a node as an element; its box is `place` where it has none, None where nobody knows one."""
+    """Return a node as an element. Its box is `place` if it has none; None if no box is known."""
     if node is None:
         return None
     answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}])

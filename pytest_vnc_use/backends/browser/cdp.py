@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 _HOST = {"Host": "localhost"}
-"""Chrome answers only to this name, or to a number: a guard against DNS rebinding."""
+"""The host name of requests: Chrome answers only to this name or to a number, against DNS rebinding."""
 _MOST_BYTES = 32 * 2**20
 _CLOSE_S = 1.0
 _NAVIGATED = (
@@ -70,7 +70,7 @@ def endpoint_of(address: str) -> Endpoint:
     except ValueError as exc:
         problem = exc
     raise SettingsError(
-        f"the address of Chrome's DevTools is host:port or http://host:port, got {address!r}"
+        f"the address of Chrome's DevTools must be host:port or http://host:port, got {address!r}"
     ) from problem
 
 
@@ -87,7 +87,7 @@ def find_pages(endpoint: Endpoint, deadline: Deadline) -> list[Target]:
             "--remote-debugging-port and a --user-data-dir of its own"
         ) from exc
     except (HTTPException, ValueError, KeyError, TypeError) as exc:
-        raise DesktopError(f"what answers at {endpoint.address!r} is not Chrome's DevTools: {exc!r}") from exc
+        raise DesktopError(f"the server at {endpoint.address!r} is not Chrome's DevTools: {exc!r}") from exc
 
 
 def _get(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
@@ -112,7 +112,9 @@ def open_page(endpoint: Endpoint, target: Target, deadline: Deadline) -> Iterato
         uri = f"ws://localhost/devtools/page/{target.id}"
         websocket = connect(uri, sock=wire, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MOST_BYTES)
     except TimeoutError as exc:
-        raise DesktopError(f"the browser at {endpoint.address!r} lets nobody in to its page {target.url!r}") from exc
+        raise DesktopError(
+            f"the browser at {endpoint.address!r} refused a DevTools connection to its page {target.url!r}"
+        ) from exc
     except (OSError, EOFError, WebSocketException) as exc:  # EOFError before websockets 14
         raise PageGone(f"the page {target.url!r} cannot be reached through DevTools: {exc}") from exc
     with websocket:
@@ -142,8 +144,8 @@ class Page:
     def evaluate(self, expression: str) -> Any:
         """Return the JSON value of a JavaScript expression, or of its promise, in the page's own world.
 
-        If the page goes on to another document meanwhile, that document evaluates the expression again. So the
-        expression must change nothing.
+        If the page opens another document meanwhile, that document evaluates the expression again. So the expression
+        must change nothing.
         """
         self._send("Inspector.enable", {})  # reports a crash, an earlier one too
         while True:
@@ -194,8 +196,8 @@ class Page:
             message = json.loads(self._websocket.recv(self._deadline.remaining_s))
         except TimeoutError as exc:
             raise DesktopError(
-                f"{self} has not answered in {self._deadline.spent_s:.0f} s: its script is busy, it loads from a slow "
-                "server, or it shows a dialog that waits for an answer"
+                f"{self} did not answer within {self._deadline.spent_s:.0f} s: its script is busy, it loads from "
+                "a slow server, or it shows a dialog that waits for an answer"
             ) from exc
         except ConnectionClosed as exc:
             self._tell_gone(exc)

@@ -56,8 +56,8 @@ class _WithBrowser:
 class BrowsingController(ForwardingController):
     """A Controller around another one, which opens addresses and goes through the history by DevTools.
 
-    The keyboard does what DevTools does not take, such as an address as a person types it. `browser` returns the
-    browser when it is needed. While the browser does not answer, the planner gets an ActionError.
+    The keyboard does what DevTools cannot do, such as an address as a person types it. `browser` returns the browser
+    when it is needed. While the browser does not answer, the planner gets an ActionError.
     """
 
     def __init__(self, hands: Controller, browser: Callable[[], Browser]) -> None:
@@ -66,18 +66,18 @@ class BrowsingController(ForwardingController):
 
     @property
     def means(self) -> Means:
-        """Return how the desktop takes input, where that is known; the keyboard does what DevTools does not take."""
+        """Return how the desktop takes input, if that is known; the keyboard does what DevTools cannot do."""
         return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
 
     def page_url(self) -> str:
-        """Return the address of the page that the browser shows; "" where it does not say."""
+        """Return the address of the page that the browser shows; "" if it does not say."""
         try:
             return self._browser().url
         except (DesktopError, SettingsError):
             return ""
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError where it cannot be done, DesktopError where the desktop is gone."""
+        """Carry out one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
         match action:
             case OpenAddress(address, in_new_window=True):
                 done = self._browse(lambda browser: browser.open_window(address))
@@ -91,7 +91,7 @@ class BrowsingController(ForwardingController):
             self.desktop.perform(action)
 
     def _browse(self, do: Callable[[Browser], None]) -> bool:
-        self.desktop.perform(Wait(0.0))  # changes on the screen from here on are the action's effect
+        self.desktop.perform(Wait(0.0))  # later changes on the screen are the action's effect
         try:
             do(self._browser())
         except CommandRefused:

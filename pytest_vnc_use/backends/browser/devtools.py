@@ -26,9 +26,9 @@ from pytest_vnc_use.types import HistoryDirection, JsonObject
 
 _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
-"""The part of the time in which a page has to say whether it is visible."""
+"""The share of the timeout for asking a page whether it is visible."""
 _SHOWN = 300
-"""The most characters of the page's text in a message that another text did not appear."""
+"""The most characters of the page's text in the message of `wait_for_text`."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _LOADED = """new Promise(done => {
@@ -55,7 +55,7 @@ _SHOWS = """new Promise(done => {
 })"""
 """A script that looks again whenever the document changes.
 
-It resolves to `shown`, `late`, or `hidden` where another tab is shown.
+It resolves to `shown`, `late`, or `hidden` if another tab is shown.
 """
 
 T = TypeVar("T")
@@ -65,12 +65,12 @@ class Browser:
     """The browser whose DevTools listen at `address`: `host:port` or `http://host:port`.
 
     Each call asks the page that is shown now: of several tabs the visible one, of several windows the one last used. A
-    call takes `timeout_s` at most. It raises DesktopError where no browser answers, no page is open, or the page has
+    call takes `timeout_s` at most. It raises DesktopError if no browser answers, if no page is open, or if the page has
     crashed, was closed, or does not answer.
     """
 
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
-        """Parse the address; nothing is connected yet. Raises SettingsError where the address makes no sense."""
+        """Parse the address; nothing is connected yet. Raises SettingsError if the address makes no sense."""
         self.address = address
         self._endpoint = endpoint_of(address)
         self._timeout_s = timeout_s
@@ -98,7 +98,7 @@ class Browser:
     def wait_for_text(self, text: str, within_s: float = 10.0) -> None:
         """Wait until `text` is in the page's visible text, whatever page is shown by then.
 
-        Raises ProductFailed where the text does not appear within `within_s`, and DesktopError as every call does.
+        Raises ProductFailed if the text does not appear within `within_s`, and DesktopError as every call does.
         """
         deadline = Deadline(within_s)
         answer = ""
@@ -106,7 +106,7 @@ class Browser:
             if answer == "late":
                 shown = " ".join(self.text().split())
                 excerpt = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + " …"
-                raise ProductFailed(f"the page does not show {text!r} within {within_s:g} s, but {excerpt!r}")
+                raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
                 answer = self._shows(text, deadline)
             except PageGone:
@@ -131,8 +131,8 @@ class Browser:
     def navigate(self, address: str) -> None:
         """Open an address, and wait until the page has loaded or `timeout_s` are over.
 
-        Raises ActionError where it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
-        DesktopError, where DevTools does not take it: an address without `https://` is a person's spelling.
+        Raises ActionError if it cannot be opened (`net::ERR_CONNECTION_REFUSED`). Raises CommandRefused, a
+        DesktopError, if DevTools does not take it: an address without `https://` is a person's spelling.
         """
         deadline = Deadline(self._timeout_s)
         with self._shown_page(deadline) as page:
@@ -150,11 +150,11 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
-        """Go to the page before, and wait for it as `navigate` does. Raises ActionError where there is none."""
+        """Go to the page before, and wait for it as `navigate` does. Raises ActionError if there is none."""
         self.traverse("back")
 
     def forward(self) -> None:
-        """Go to the page after, and wait for it as `navigate` does. Raises ActionError where there is none."""
+        """Go to the page after, and wait for it as `navigate` does. Raises ActionError if there is none."""
         self.traverse("forward")
 
     def traverse(self, direction: HistoryDirection) -> None:
@@ -174,12 +174,12 @@ class Browser:
 
     @contextmanager
     def open_shown_page(self) -> Iterator[Page]:
-        """Open the page that is shown, for questions of this package: they are no look of a test at the page."""
+        """Open the page that is shown, for this package's own questions: they do not count as looks of the test."""
         with self._shown_page(Deadline(self._timeout_s)) as page:
             yield page
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """Return the shown page's answer; if the page closes, ask the one shown then. So `ask` must change nothing."""
+        """Return the shown page's answer; if it closes, ask the page that shows then. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
         gone: Target | None = None
         while True:
@@ -200,7 +200,7 @@ class Browser:
         return entry
 
     def _shows(self, text: str, deadline: Deadline) -> str:
-        """Return `shown`, `late`, or `hidden` where another page must be asked."""
+        """Return `shown`, `late`, or `hidden` if another page must be asked."""
         with self._shown_page(Deadline(deadline.remaining_s + self._timeout_s)) as page:
             answer = str(page.evaluate(_SHOWS % (json.dumps(text), deadline.remaining_s * 1000)))
         sys.audit(LOOK, "browser")
@@ -223,19 +223,19 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     """Return the browser that the setting `cdp` names: its address, or the file DevToolsActivePort in its profile.
 
     Chrome writes that file where it is started with `--remote-debugging-port=0`; `read_file` reads it from the desktop,
-    on this machine. Raises SettingsError where `cdp` is empty or makes no sense, DesktopError where there is no file.
+    on this machine. Raises SettingsError if `cdp` is empty or makes no sense, DesktopError if there is no file.
     """
     if not cdp:
         raise SettingsError(
-            "the page of a browser is read through Chrome's DevTools, and vnc_cdp does not say where they are: start "
-            "Chrome with --remote-debugging-port=9222, pass -o vnc_cdp=127.0.0.1:9222 (other programs cannot be read)"
+            "vnc_cdp must be the address of Chrome's DevTools, got ''. Start Chrome with "
+            "--remote-debugging-port=9222 and pass -o vnc_cdp=127.0.0.1:9222. No other program's page can be read"
         )
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)
     try:
         port, _, _ = read_file(cdp).partition("\n")
     except (FileNotFoundError, FileUnreadable) as exc:
-        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 so far: {exc}") from exc
+        raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 
 
@@ -254,5 +254,8 @@ def _is_shown(endpoint: Endpoint, target: Target, deadline: Deadline) -> bool:
 
 
 def _wait_loaded(page: Page, deadline: Deadline) -> None:
-    """Wait until the document has loaded, or nearly all the time is used: a page that loads for ever is there too."""
+    """Wait until the document has loaded, or nearly all the time is used.
+
+    A page that never stops loading can be used too.
+    """
     page.evaluate(_LOADED % (deadline.remaining_s * 900))

@@ -33,7 +33,7 @@ class Window:
     screen: tuple[int, int]
 
     def visible(self, quad: Sequence[float]) -> _Rectangle | None:
-        """Return the part in view of a quad (x and y of four corners, in the page's pixels); None where none is."""
+        """Return the visible part of a quad (x and y of four corners, in the page's pixels); None if there is none."""
         left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
         top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
         return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
@@ -93,7 +93,7 @@ def _frames(tree: JsonObject) -> Iterator[str]:
 
 
 def _tree(page: Page, frame: str) -> list[JsonObject]:
-    """Return the nodes of a frame that stand for one of the DOM; none where the frame is gone by now."""
+    """Return the nodes of a frame that stand for one of the DOM; none if the frame is gone."""
     try:
         nodes = page.call("Accessibility.getFullAXTree", frameId=frame)["nodes"]
     except CommandRefused:
@@ -125,7 +125,7 @@ def _placed(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator
 
 
 def _met(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
-    """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 where it is unknown."""
+    """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 if it is unknown."""
     points = (
         {
             "x": int(window.scrolled[0] + (left + right) / 2),

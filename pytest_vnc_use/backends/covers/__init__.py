@@ -1,1 +1,1 @@
-"""Covers over what the screen shows of a typed secret: what nobody above a controller may see."""
+"""Covers over typed secrets in pictures of the screen."""

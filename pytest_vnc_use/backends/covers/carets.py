@@ -1,4 +1,4 @@
-"""Carets beneath a cover: what was seen to go and to come again, at the same place and with the same pixels."""
+"""Carets beneath a cover: a part that disappears and comes again, at the same place and with the same pixels."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Caret:
     shown: Pixels
 
     def remove_from(self, screen: Pixels) -> None:
-        """Take the caret away where a screen shows it. Anything else in its place stays as it is."""
+        """Remove the caret if a screen shows it. Anything else in its place stays."""
         there = self.region.part_of(screen)
         if np.array_equal(there, self.shown):
             there[:] = self.without
 
 
 class CaretWatch:
-    """A watch over fields for a caret in one of them. `caret` is None until it has gone and come, or come and gone."""
+    """A watch over fields for a caret in one of them. `caret` is None until it has blinked once."""
 
     def __init__(self, fields: Sequence[Region]) -> None:
         self._looks: list[tuple[Region, list[Pixels]]] = [(field, []) for field in fields]
@@ -47,14 +47,14 @@ class CaretWatch:
 
 
 def _caret_in(field: Region, looks: Sequence[Pixels]) -> Caret | None:
-    """Return what changed last, where it is no larger than a caret and is again as it was at an earlier look."""
+    """Return the last change if it is at most as large as a caret and looks again as in an earlier look."""
     if len(looks) < 3:
         return None
     *earlier, before, now = looks
     changed = differing(before, now)
     for box in boxes_of(changed):
         if not (box.is_within(BAR_PX) or (box.is_within(CARET_PX) and box.part_of(changed).all())):
-            continue  # a block is full: another letter in the place of one is not
+            continue  # a block is full; another letter in its place is not
         one, other = box.part_of(before), box.part_of(now)
         if any(np.array_equal(box.part_of(look), other) for look in earlier):
             paper = most_common(now)

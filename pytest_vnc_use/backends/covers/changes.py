@@ -1,4 +1,4 @@
-"""What appeared on a screen while text was typed: boxes around it, its ink, and the field around it."""
+"""Find what appeared on a screen while text was typed: boxes around it, its ink, and the field around it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Mask = npt.NDArray[np.bool_]
 _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them two."""
 _SAME_DRAWING = 0.95
-"""The share of a drawing's edges that are edges before, and the other way round, where it only took another colour."""
+"""If at least this share of edges is the same before and after, only the colour changed."""
 _BESIDE_PX, _CARET_BESIDE_PX = 3, 8
 _MARGIN_PX, _FRAMED_PX = 3, 16
-"""The rows of a field above and below the text, where nothing is drawn there: in a terminal the next line will be near.
+"""The free rows of a field above and below the text, if nothing is drawn there: in a terminal the next line is near.
 
-A field that is framed reaches up to its frame, where that is no further than the second number.
+A field with a frame reaches up to its frame, if that is no further than the second number.
 """
 
 
@@ -46,9 +46,9 @@ def differing(one: Pixels, other: Pixels) -> Mask:
 
 
 def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iterator[Appeared]:
-    """Yield what is drawn on the screen `after` and was not `before`, except the pixels `left_out`.
+    """Yield the parts that are drawn in `after` but not in `before`, without the `left_out` pixels.
 
-    What only took another colour, or went away, is left out too. The plain space of a field ends at `moved` pixels.
+    Parts that only changed colour or disappeared are left out. The plain space of a field ends at `moved` pixels.
     """
     changed = differing(before, after) & ~left_out
     for box in boxes_of(changed):
@@ -56,7 +56,7 @@ def appeared(before: Pixels, after: Pixels, left_out: Mask, moved: Mask) -> Iter
         if _is_recoloured(around.part_of(before), around.part_of(after)):
             continue
         paper = most_common(around.part_of(after))
-        ink = (box.part_of(after) & COLOUR_BITS) != paper  # also what was as dark before, beneath a block caret
+        ink = (box.part_of(after) & COLOUR_BITS) != paper  # also pixels that were as dark before, beneath a block caret
         if ink.any():
             inner = _moved(next(_tight(ink)), box)
             yield Appeared(inner, field_around(inner, after, paper, moved), _cut(ink, inner, box), paper)
@@ -103,7 +103,7 @@ def boxes_of(marked: Mask) -> Iterator[Region]:
 
 
 def _tight(marked: Mask) -> Iterator[Region]:
-    """Yield the smallest box that holds all marked pixels; nothing where none is marked."""
+    """Yield the smallest box that holds all marked pixels; nothing if none is marked."""
     rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
     if rows.size:
         yield Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
@@ -116,7 +116,7 @@ def _is_recoloured(before: Pixels, after: Pixels) -> bool:
     now, then = _edges(after), _edges(before)
     if not now.any():
         return not then.any()  # one colour, before as after
-    return _is_along(now, then) and _is_along(then, now)  # else a 3 in the place of an 8 would pass
+    return _is_along(now, then) and _is_along(then, now)  # otherwise a 3 would count as an 8
 
 
 def _is_along(edges: Mask, others: Mask) -> bool:
@@ -142,8 +142,8 @@ def _edges(pixels: Pixels) -> Mask:
 def field_around(box: Region, screen: Pixels, paper: int, moved: Mask, margin: int = _MARGIN_PX) -> Region:
     """Return the box with all plain space to its sides, and up to its frame or `margin` rows above and below it.
 
-    What pixels that `moved` by themselves show now does not count. Right beside the box they are the caret, and plain
-    space; anything further away ends it.
+    Pixels that `moved` by themselves do not count. Right beside the box they are the caret and count as plain space;
+    anything further away ends it.
     """
     plain = ((screen & COLOUR_BITS) == paper) & ~moved
     beside = box.grown(_CARET_BESIDE_PX, *moved.shape[::-1])

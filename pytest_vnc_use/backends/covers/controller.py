@@ -1,4 +1,4 @@
-"""A Controller that shows nobody what a typed secret looks like."""
+"""A Controller whose pictures never show a typed secret."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsElements
 from pytest_vnc_use.types.secret_text import SecretText
 
 _SHOWS_S = 1.0
-"""The time that a program has to show something of a secret; a prompt for a password never does."""
+"""The time in which a program shows something of a secret; a prompt for a password shows nothing."""
 _GROWS_S = 1.0
-"""The time without a change after which no more of a readable text is expected."""
+"""The time without a change after which a readable text counts as complete."""
 _BLINKS_S = 1.6
-"""The time in which a caret goes and comes again: 1 s in Qt and Chromium, 1.2 s in GTK."""
+"""The time in which a caret blinks once: 1 s in Qt and Chromium, 1.2 s in GTK."""
 _LOOK_AGAIN_S = 0.05
 _RESTLESS_S, _MOST_RESTLESS_S = 1.2, 3.2
-"""The time in which what moves by itself is seen to move, before a secret is typed; the second where something did."""
+"""The time of the watch for moving parts, before a secret is typed; the second number holds if a part moved."""
 _MOST_WATCHES = 3
-"""The most watches for a caret after an action: it may have been missed, or the text may have changed once more."""
+"""The most watches for a caret after an action: one may miss it, or the text may change again."""
 _SLOW_S = 5.0
-"""The longest wait until the letters before the last one are there."""
+"""The longest wait for the letters before the last one."""
 
 
 class CoveringController(ForwardingController):
@@ -72,13 +72,14 @@ class CoveringController(ForwardingController):
         self._letters = Letters()
         self._watches = 0
         self._open: Typing | None = None
-        """The secret that was typed last, or begun, until the next action: more of it may be shown late."""
+        """The secret that was typed last, or begun, until the next action: the program may show more of it late."""
         self._is_learnt = False
         self._typed_s = (math.inf, -math.inf)
-        """The moments when the action with the last secret began, and when it was learnt, on the monotonic clock."""
+        """The moments when the action with the last secret began, and when its look was learnt, on the monotonic clock.
+        """
 
     def over(self, desktop: Controller) -> CoveringController:
-        """Return eyes and hands over another way to the same desktop, which share what is covered."""
+        """Return a controller over another connection to the same desktop, with the same covers."""
         return CoveringController(desktop, self._covers, self._hide)
 
     # --- eyes --------------------------------------------------------------------------------------------------------
@@ -102,12 +103,13 @@ class CoveringController(ForwardingController):
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, covered, oldest first.
 
-        A moment while a secret was typed has the covers of the whole secret: how fast a program shows it says nothing.
+        A moment while a secret was typed has the covers of the whole secret, so that the program's speed reveals
+        nothing.
         """
         return tuple(map(self._covered_moment, self.desktop.transient_frames()))
 
     def _has_watched(self, screen: Pixels) -> bool:
-        """Learn more of a secret that is shown late, and watch for a caret after an action that changed text."""
+        """Learn more of a secret that shows late; watch for a caret after an action that changed text."""
         typing = self._open
         if typing and screen.shape == typing.before.shape and (not self._is_learnt or self._covers.has_grown(screen)):
             self._is_learnt = self._covers.learn(replace(typing, looks=[screen & COLOUR_BITS]), self._watch_fields)
@@ -182,7 +184,7 @@ class CoveringController(ForwardingController):
             self._open = None
 
     def _type_secret(self, secret: Part) -> None:
-        """Type a secret, its last character after a look at the others: that one may lead to another screen."""
+        """Type a secret; look at the screen before its last character, because that may lead to another screen."""
         self.desktop.settle(briefly=True)
         unrest = self._unrest()
         typing = self._open = Typing(secret, unrest.newest, [], unrest)
@@ -197,7 +199,7 @@ class CoveringController(ForwardingController):
         self._typed_s = self._typed_s[0], time.monotonic()
 
     def _answer(self, typing: Typing) -> Pixels:
-        """Return the screen once it shows what was typed; wait longer for the first answer than for the second."""
+        """Return the screen once it shows the typed text; wait longer for the first answer than for the second."""
         typed_s, deadline = time.monotonic(), Deadline(_SLOW_S)
         self.desktop.settle()
         seen = self._look()
@@ -215,7 +217,7 @@ class CoveringController(ForwardingController):
         return seen
 
     def _unrest(self) -> Unrest:
-        """Watch what moves by itself; longer where something did."""
+        """Watch parts that move by themselves; watch longer if one moved."""
         unrest = Unrest(self._look(), _RESTLESS_S)
         is_quiet = not self._moving and not self.desktop.changed_since(time.monotonic() - _RESTLESS_S)
         deadline = Deadline(0.0 if is_quiet else _MOST_RESTLESS_S)
@@ -225,7 +227,7 @@ class CoveringController(ForwardingController):
         return unrest
 
     def _watch_fields(self, fields: Sequence[Region]) -> tuple[Caret | None, Pixels]:
-        """Watch fields until a caret has gone and come in one; return it, None where none does, and the screen."""
+        """Watch fields until a caret has blinked in one; return it, None if there is none, and the screen."""
         watch, deadline, shown = CaretWatch(fields), Deadline(_BLINKS_S), self._look()
         while deadline.remaining_s and not (watch.caret and deadline.spent_s > _GROWS_S):
             watch.look(shown)
@@ -239,16 +241,16 @@ class CoveringController(ForwardingController):
     # --- what the desktop knows --------------------------------------------------------------------------------------
 
     def page_url(self) -> str:
-        """Return the address of the browser's page; "" where nobody knows it."""
+        """Return the address of the browser's page; "" if it is unknown."""
         return self.desktop.page_url() if isinstance(self.desktop, TellsUrl) else ""
 
     def elements_of(self, action: Action) -> Elements | None:
-        """Return the elements that an action acts on; None if the desktop is to be asked."""
+        """Return the elements that an action acts on; None if the desktop must be asked."""
         return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
 
     @property
     def means(self) -> Means:
-        """Return how the desktop takes input, where that is known."""
+        """Return how the desktop takes input, if that is known."""
         return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
 
     @property
@@ -266,7 +268,7 @@ def _with_pixels(frame: Frame, painted: Pixels | None) -> Frame:
 
 
 def _pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance. A PNG is decoded only where the pixels are not at hand."""
+    """Return the pixels of a frame or a glance. A PNG is decoded only if the pixels are not at hand."""
     if isinstance(seen.pixels, np.ndarray):
         return seen.pixels
     if isinstance(seen, Frame):

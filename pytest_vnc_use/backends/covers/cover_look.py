@@ -1,8 +1,8 @@
-"""The look of a cover: a fine pattern in two colours, which is the keyed hash of what is beneath.
+"""The look of a cover: a fine pattern in two colours, which is the keyed hash of the pixels beneath.
 
-So whoever compares two pictures compares what is beneath the covers too, and learns nothing more than whether it is
-the same. The key is derived from the secret, slowly: who does not know the secret can test a guess, but each guess
-takes as long as deriving the key, and a guess of a part of the secret tells nothing.
+So a comparison of two pictures also compares what is beneath the covers: it shows only whether that is the same. The
+key is derived from the secret, slowly. Without the secret, someone can only test guesses of the whole secret. Each
+guess costs one slow key derivation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pytest_vnc_use.types import COVER_COLOURS, Region
 TILE_PX = 8
 """The side of a tile of the pattern: it has a bit for each pixel of it."""
 CODE_KEY = b""
-"""The key of a one-time code, which is another each time: its cover always looks the same."""
+"""The key of every one-time code, because a code is always different: its cover always looks the same."""
 _SCRYPT = {"n": 1 << 14, "r": 8, "p": 1, "dklen": 32}
 
 
@@ -30,7 +30,7 @@ def key_of(mark: str, value: str) -> bytes:
 
 
 def paint(screen: Pixels, beneath: Pixels, region: Region, key: bytes) -> None:
-    """Paint a cover on a region of a screen; the pattern tells what is `beneath` each tile, and where that is."""
+    """Paint a cover on a region of a screen. The pattern depends on what is `beneath` each tile, and on its place."""
     for top in range(region.top // TILE_PX * TILE_PX, region.bottom, TILE_PX):
         for left in range(region.left // TILE_PX * TILE_PX, region.right, TILE_PX):
             right, bottom = min(left + TILE_PX, region.right), min(top + TILE_PX, region.bottom)

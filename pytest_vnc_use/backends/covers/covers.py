@@ -1,4 +1,4 @@
-"""The covers of one desktop: what is known of the secrets that were typed there, and a screen without them."""
+"""The covers of one desktop: what is known of the secrets that were typed there, and the screen with covers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import Region
 
 _OTHER_SCREEN = 0.25
-"""The share of a screen that changes where it becomes another one, such as after the last digit of a code."""
+"""If this share of a screen changes, it is another screen, such as after the last digit of a code."""
 _TALLER_PX = 8
-"""The most rows by which letters reach above and below the dots that stand for them."""
+"""The most rows by which letters are taller, above and below, than the dots that stand for them."""
 _MOST_WATCHES = 6
-"""The most watches of a field for more of a text that comes slowly."""
+"""The most watches of a field for a text that appears slowly."""
 WatchFields = Callable[[Sequence[Region]], "tuple[Caret | None, Pixels]"]
 """A function that watches fields; it returns the caret that blinks in one of them, and the screen at the end."""
 
@@ -51,11 +51,11 @@ class Covers:
     _places: list[Place] = field(default_factory=list)
     _lines: list[tuple[Line, bytes]] = field(default_factory=list)
     _newest: tuple[Pixels, Pixels | None] | None = None
-    """The screen that was looked at last, and the same with its covers."""
+    """The last screen, and the same with its covers."""
     _learnt: list[tuple[Place, Pixels]] = field(default_factory=list)
     """The places of the secret that was typed last, and their covers when it was learnt."""
     _passing: list[Region] = field(default_factory=list)
-    """Where something showed while that secret was typed, which may be gone since, such as a hint."""
+    """Places that showed something while the secret was typed, such as a hint. It may be gone now."""
 
     def learn(self, typing: Typing, watch_fields: WatchFields | None = None) -> bool:
         """Learn what appeared while a secret was typed; return whether anything did.
@@ -86,7 +86,7 @@ class Covers:
     def _watched(
         self, typing: Typing, after: Pixels, text: str, watch_fields: WatchFields
     ) -> tuple[Pixels, Caret | None]:
-        """Return the screen once no more of a readable text comes, without the caret, and the caret."""
+        """Return the screen without the caret, once a readable text is complete; and the caret."""
         caret: Caret | None = None
         for _ in range(_MOST_WATCHES):
             seen = typing.appeared(after)
@@ -105,7 +105,7 @@ class Covers:
         return after, caret
 
     def has_grown(self, screen: Pixels) -> bool:
-        """Return whether a field shows a piece of the last secret, and is other than when that was learnt."""
+        """Return whether a field shows a piece of the last secret, and changed since that was learnt."""
         changed = [
             each for each, _ in self._learnt if not each.dots and each.is_covered(screen) and each.has_changed(screen)
         ]
@@ -113,9 +113,9 @@ class Covers:
         return any(region.meets(each.field) for each in changed for region in found)
 
     def as_learnt(self, covered: Pixels) -> Pixels:
-        """Return a picture of a moment while a secret was typed, with the covers that the whole secret has.
+        """Return a picture taken while a secret was typed, with the covers of the whole secret.
 
-        What showed in between is covered too, by a pattern that is always the same.
+        Whatever showed at that moment is covered too, by a pattern that is always the same.
         """
         painted: Pixels = covered.copy()
         for region in self._passing:
@@ -126,7 +126,7 @@ class Covers:
         return painted
 
     def _keep_lines(self, seen: Sequence[Appeared], typing: Typing, after: Pixels, text: str) -> None:
-        """Keep the readable lines that appeared, to find their glyphs elsewhere. What came first may be gone later."""
+        """Keep the readable lines that appeared, to find their glyphs elsewhere. The first ones may be gone later."""
         key = _key_of(typing.secret)
         for each in seen:
             if self._dots(each, after, text) is None:
@@ -150,7 +150,7 @@ class Covers:
         return None if dot is None else Dots((), dot, seen.paper)
 
     def watch(self, screen: Pixels, watch_fields: WatchFields) -> bool:
-        """Look for the caret anew where the text beneath a cover has changed; return whether that was so."""
+        """Look for the caret again if the text beneath a cover has changed; return whether it has."""
         changed = [each for each in self._places if each.is_covered(screen) and each.has_changed(screen)]
         if not changed:
             return False
@@ -162,7 +162,7 @@ class Covers:
         return True
 
     def covered(self, screen: Pixels) -> Pixels | None:
-        """Return a copy of a screen with its covers; None where it needs none."""
+        """Return a copy of a screen with its covers; None if it needs none."""
         if not self._places:
             return None
         newest = self._newest

@@ -1,7 +1,7 @@
 """A line of typed text as pixels, and the search for the same pixels elsewhere on a screen.
 
-This reads no text: what is found is, pixel by pixel, what appeared while the text was typed, or a piece of it. Only
-what is paper and what is ink is compared, so that other colours do not matter.
+It does not read text: it finds the same pixels as appeared while the text was typed, or a piece of them. It compares
+only ink with paper, so that other colours do not matter.
 """
 
 from __future__ import annotations
@@ -18,19 +18,22 @@ from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import Region
 
 LEAST_CHARACTERS = 4
-"""The fewest characters of a longer secret that are found; fewer would be in many words by chance."""
+"""The fewest characters of a longer secret that count as found; fewer would be in many words by chance."""
 _CHARACTER_WIDTH = 0.35, 0.8
 """The least and the largest width of a character, as a share of its line's height."""
 _SAMPLE_PX = 4
-"""Every so many pixels are looked at, across and down, to know the colours of a screen."""
+"""The distance of the sampled pixels, across and down, that show the colours of a screen."""
 _MOST_PAPERS, _FEWEST_SAMPLES = 24, 12
-"""The most colours of a screen on which text is looked for, and the fewest samples of one."""
+"""The most colours of a screen on which text is searched, and the fewest samples of one."""
 _MAY_DIFFER = 0.1
-"""The share of a column's pixels that may differ: the faint edge of a letter comes out as paper on some colours."""
+"""The share of a column's pixels that may differ: on some colours the faint edge of a letter looks like paper."""
 _ENOUGH = 0.5
-"""The share of a piece's columns that are exactly as they were."""
+"""The share of a piece's columns that must be equal."""
 _LEAST_INK = (0.3, 0.6)
-"""The share of the least width that has ink in a piece, as there may be a gap; the second where a rule is beside it."""
+"""The share of the least width that must have ink, because a piece may have a gap.
+
+The second value is for a line beside a rule.
+"""
 _LEAST_HEIGHT = 5
 """The fewest rows of a line of text among others."""
 _DOTS_MAY_DIFFER = 0.04
@@ -143,7 +146,7 @@ class Line:
                     yield Region(first + start, rows[0], first + end, rows[1])
 
     def _candidates(self, numbers: Numbers, least: int) -> Iterator[tuple[int, int]]:
-        """Yield the top left corners that the line may have: there enough of its columns are at their places."""
+        """Yield the possible top left corners of the line: those with enough of its columns at their places."""
         drawn = np.flatnonzero(self._telling)
         wanted = self._numbers[drawn]
         table = np.zeros(1 << _TABLE_BITS, np.bool_)
@@ -192,7 +195,7 @@ def glyphs_in(pixels: Pixels, paper: int) -> list[Pixels]:
 
 
 def dot_of(pixels: Pixels, paper: int, text: str) -> Pixels | None:
-    """Return the dot that stands for each character of a text that a field hides; None where it may be readable.
+    """Return the dot that stands for each character of a text that a field hides; None if it may be readable.
 
     There are as many dots as characters, and perhaps a caret. A text of one character only is never known as hidden.
     """
@@ -216,9 +219,9 @@ def is_caret(glyph: Pixels, paper: int) -> bool:
 
 
 def dots_in(glyph: Pixels, dot: Pixels, paper: int) -> int:
-    """Return how many dots a piece is, wherever they are from top to bottom; 0 where it is something else.
+    """Return how many dots a piece is, at any height; 0 if it is something else.
 
-    Dots may touch, or be drawn between two pixels: so their rows are compared by how dark they are.
+    Dots may touch, or lie between two pixels: so their rows are compared by how dark they are.
     """
     rows, rows_of_dot = (_darkness(_without_paper(each, paper), paper) for each in (glyph, dot))
     if rows.size != rows_of_dot.size:

@@ -1,4 +1,4 @@
-"""Letters that come one by one, as a person types them: the screen before each is kept until a secret is whole."""
+"""Letters that come one by one, as a person types them. The screen before each is kept until a secret is complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.backends.covers.typed_text import Part, parts_of
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 
 _MOST = 128
-"""The most letters that are kept; a secret that is longer is not known by its letters."""
+"""The most letters that are kept; a longer secret is not recognised by its letters."""
 
 
 class Letters:
@@ -35,7 +35,7 @@ class Letters:
         self._letters.clear()
 
     def secret(self, hide: Callable[[str], str]) -> Part | None:
-        """Return the secret that the newest letters are; None where they are none, or not yet."""
+        """Return the secret that the newest letters make; None if they make none yet."""
         last = parts_of("".join(letter for letter, _, _ in self._letters), hide)[-1:]
         return last[0] if last and last[0].mark else None
 

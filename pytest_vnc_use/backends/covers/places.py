@@ -1,4 +1,4 @@
-"""A place where a secret was typed. It is covered as long as what is around it shows that it is still that field."""
+"""A place where a secret was typed. It is covered while its surroundings show that it is still that field."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import Region
 
 _NEAR_PX, _FAR_PX = 6, 40
-"""The surroundings of a field begin and end so far from it. Its frame, which shows the focus, is no part of them."""
+"""The surroundings of a field: from the first distance to the second. Its frame, which shows the focus, is not
+included.
+"""
 _FEWEST_PX = 12
-"""The fewest drawn pixels by which a side is known again."""
+"""The fewest drawn pixels by which a side can be recognised."""
 _SAME = 0.8
-"""The share of a side's drawn pixels that must be as they were."""
+"""The share of a side's drawn pixels that must be equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class Side:
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough is drawn there to know it again."""
+        """Return whether enough is drawn there to recognise it."""
         return bool(self.drawn.sum() >= _FEWEST_PX)
 
     def is_on(self, screen: Pixels) -> bool:
@@ -49,7 +51,7 @@ class Side:
 
 
 def sides_of(field: Region, screen: Pixels, moved: Mask) -> tuple[Side, ...]:
-    """Return the sides of a field by which it is known again: a light that blinks beside it is no part of them."""
+    """Return the sides of a field by which it is recognised: a light that blinks beside it does not belong to them."""
     height, width = screen.shape
     left, top = max(0, field.left - _FAR_PX), max(0, field.top - _FAR_PX)
     right, bottom = min(width, field.right + _FAR_PX), min(height, field.bottom + _FAR_PX)
@@ -81,10 +83,10 @@ class Dots:
 
 @dataclass(eq=False)
 class Place:
-    """A field where a secret was typed: it is covered while it is there, and shows more than `dots`.
+    """A field where a secret was typed: it is covered while it is there and shows more than `dots`.
 
-    `key` is that of the secret's cover, see cover_look. `other_key` is the key where the field shows other text than a
-    one-time code. `caret` was seen to blink there last.
+    `key` is that of the secret's cover, see cover_look. `other_key` is the key if the field shows other text than a
+    one-time code. `caret` is the last caret that blinked there.
     """
 
     field: Region
@@ -95,32 +97,32 @@ class Place:
     dots: Dots | None = None
     caret: Caret | None = None
     _content: Pixels | None = None
-    """The field's pixels, without the caret, when that was looked for last."""
+    """The field's pixels at the last watch, without the caret."""
 
     def note(self, screen: Pixels, caret: Caret | None) -> None:
-        """Note that the field was watched: it is as on the screen, and a caret blinks there, or none in it."""
+        """Note a watch of the field: its pixels on the screen, and the caret in it, if any."""
         self.caret = caret if caret and caret.region.meets(self.field) else None
         self._content = self.field.part_of(self.beneath(screen))
 
     def has_changed(self, screen: Pixels) -> bool:
-        """Return whether the field shows something else than when a caret was looked for last."""
+        """Return whether the field has changed since the last watch for a caret."""
         return self._content is None or not np.array_equal(self._content, self.field.part_of(self.beneath(screen)))
 
     def beneath(self, screen: Pixels) -> Pixels:
-        """Return a copy of a screen without the caret, which comes and goes by itself."""
+        """Return a copy of a screen without the caret, because that blinks by itself."""
         shown: Pixels = screen & COLOUR_BITS
         if self.caret:
             self.caret.remove_from(shown)
         return shown
 
     def is_covered(self, screen: Pixels) -> bool:
-        """Return whether the field is to be covered on a screen."""
+        """Return whether the field must be covered on a screen."""
         if screen.shape != self.screen_shape or not self._is_there(screen):
             return False
         return self.dots is None or not self.dots.are_all(self.field.part_of(screen))
 
     def _is_there(self, screen: Pixels) -> bool:
-        """Return whether at least half of the sides are as they were; a field with nothing around it always is."""
+        """Return whether at least half of the sides are unchanged; a field without sides is always there."""
         return 2 * sum(side.is_on(screen) for side in self.sides) >= len(self.sides)
 
     def holds(self, other: Region) -> bool:

@@ -12,7 +12,7 @@ from pytest_vnc_use.types.secret_text import SecretText
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a typed text. `mark` is the placeholder of a secret, "" for text that is none."""
+    """A part of a typed text. `mark` is the placeholder of a secret, "" for other text."""
 
     text: str
     mark: str = ""
@@ -22,14 +22,14 @@ class Part:
 
     @property
     def is_code(self) -> bool:
-        """Return whether it is a one-time code, which is another each time."""
+        """Return whether it is a one-time code, which is always different."""
         return self.mark.startswith("<totp:")
 
 
 def parts_of(text: str, hide: Callable[[str], str]) -> list[Part]:
-    """Return the parts of a text, in order. `hide` puts the placeholder of each secret in the place of its value.
+    """Return the parts of a text, in order. `hide` replaces the value of each secret by its placeholder.
 
-    Where it is not clear which characters stand for a placeholder, the whole text is a secret.
+    If it is not clear which characters a placeholder replaced, the whole text is a secret.
     """
     shown = hide(text.shown if isinstance(text, SecretText) else text)
     marks = [found.group() for found in SECRET_MARK.finditer(shown)]

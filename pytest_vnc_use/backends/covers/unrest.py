@@ -1,4 +1,4 @@
-"""What moves on a screen by itself, seen before a secret is typed: a status that blinks, a spinner, a clock."""
+"""Watch what moves on a screen before a secret is typed: blinking text, a spinner, a clock."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_vnc_use.same_screen import CARET_PX
 from pytest_vnc_use.types import Region
 
 _MOST_LOOKS = 3
-"""The most looks of what blinks. With more it is a spinner or a clock, whose next look nobody knows."""
+"""The most looks of a blinking part. With more it is a spinner or a clock, whose next look is unknown."""
 _CHANGES = 3
-"""The fewest changes of what moves by itself: what was drawn late after a click changes once."""
+"""The fewest changes of a moving part: something that is drawn late after a click changes once."""
 _REACH_PX = 3
 
 
@@ -42,11 +42,11 @@ class _Mover:
 
     @property
     def is_endless(self) -> bool:
-        """Return whether it has no end of looks."""
+        """Return whether its looks never repeat."""
         return len(self.looks) > _MOST_LOOKS
 
     def is_known(self, span_s: float) -> bool:
-        """Return whether it was seen for long enough to know how it moves."""
+        """Return whether it was watched long enough to know how it moves."""
         if self.region.is_within(CARET_PX) or (self.comes_back and not self.is_endless):
             return True
         return self.changes >= _CHANGES and self.last_s - self.first_s >= span_s
@@ -79,15 +79,14 @@ class Unrest:
 
     @property
     def is_known(self) -> bool:
-        """Return whether each part that moves was seen for long enough, or is no larger than a caret."""
+        """Return whether each moving part was watched long enough, or is no larger than a caret."""
         return all(each.is_known(self._span_s) for each in self._movers)
 
     def left_out(self, screen: Pixels) -> Mask:
-        """Mark what shows nothing of a secret on a screen after it was typed.
+        """Mark the pixels that show nothing of the secret: parts that look as before, and parts that never repeat.
 
-        That is each part that looks as it did before, and what has no end of looks. A part of which less is known is
-        not marked: it may be a label that moved away to make room for the text. What was drawn once is not marked
-        either: it may be the frame of the field, around a caret that blinks.
+        Other moving parts are not marked: one may be a label that moved away to make room for the text. A part that was
+        drawn only once is not marked either: it may be the frame of the field, around a caret that blinks.
         """
         marked = np.zeros(screen.shape, np.bool_)
         for mover in self._movers:

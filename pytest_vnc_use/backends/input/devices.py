@@ -42,7 +42,7 @@ class Pointer:
         return self._pressed != 0
 
     def move(self, x: int, y: int) -> None:
-        """Move to a point. Raises ActionError where the point is off the screen."""
+        """Move to a point. Raises ActionError if the point is off the screen."""
         self.check(x, y)
         self._at = (x, y)
         self._send()
@@ -50,7 +50,7 @@ class Pointer:
             self._leave_the_picture()
 
     def _leave_the_picture(self) -> None:
-        """Wait until TigerVNC has taken the pointer out of the picture: that change answers no action.
+        """Wait until TigerVNC has taken the pointer out of the picture: that change is no answer to an action.
 
         TigerVNC draws the pointer until it is moved. It answers the first question before it has moved the pointer, and
         the second one after it. If no answer comes, the next look at the screen reports it.
@@ -65,8 +65,8 @@ class Pointer:
         width, height = self._connection.framebuffer.size
         if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
             raise ActionError(
-                f"the point {(x, y)!r} is not on the screen of {width} x {height} pixels; "
-                f"x goes from 0 to {width - 1} and y from 0 to {height - 1}"
+                f"the point {(x, y)!r} must be on the screen of {width} x {height} pixels: x from 0 to "
+                f"{width - 1}, y from 0 to {height - 1}"
             )
 
     def press(self, button: Button) -> None:

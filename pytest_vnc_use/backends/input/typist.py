@@ -1,4 +1,4 @@
-"""Text at the focus: it is typed or pasted, as far as the server takes it, and can replace other text."""
+"""Text at the focus: it is typed or pasted, as the server supports it, and can replace other text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_vnc_use.keyboard.text_plan import Pasted, Piece, Typed, plan_text
 
 _FETCH_S = 2.0
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
-"""The wait between a click or a shortcut and the keys after it, which would overtake it."""
+"""The wait between a click or a shortcut and the next keys, because keys could overtake it."""
 _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 
@@ -32,11 +32,11 @@ class Writer:
         self._typable = quirks.text
 
     def plan(self, text: str) -> tuple[Piece, ...]:
-        """Return the pieces to `write`. Raises ActionError where the server cannot take a character."""
+        """Return the pieces to `write`. Raises ActionError if the server cannot take a character."""
         return plan_text(text, self._typable)
 
     def write(self, pieces: Iterable[Piece]) -> None:
-        """Type or paste the pieces in order. Raises ActionError where no program takes a pasted piece."""
+        """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
         for piece in pieces:
             match piece:
                 case Typed(text):

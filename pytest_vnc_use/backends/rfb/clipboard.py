@@ -44,9 +44,9 @@ def provide_message(text: str) -> bytes:
 
 
 def flags_of(message: bytes) -> Flag:
-    """Return the flags of a message from the server. Raises ValueError where it is too short."""
+    """Return the flags of a message from the server. Raises ValueError if it is too short."""
     if len(message) < 4:
-        raise ValueError(f"an extended clipboard message has at least 4 bytes, got {message!r}")
+        raise ValueError(f"an extended clipboard message must have at least 4 bytes, got {message!r}")
     return Flag(int.from_bytes(message[:4], "big"))
 
 

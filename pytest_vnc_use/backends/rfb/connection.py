@@ -1,4 +1,4 @@
-"""One VNC connection for the caller's thread: connect within a time, send events, find out how it ends."""
+"""One VNC connection for the caller's thread: connect within a time, send events, report how it ended."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Connection:
 
     @property
     def protection(self) -> str:
-        """Return what keeps others from reading along, in words; "" where nothing does."""
+        """Return what keeps others from reading along, in words; "" if nothing does."""
         return self.protocol.protection
 
     @property
@@ -118,7 +118,7 @@ class Connection:
         )
 
     def send(self, method: Callable[..., object], *arguments: object) -> None:
-        """Call a method of the protocol on the reactor's thread. Raises DesktopError where the connection ended."""
+        """Call a method of the protocol on the reactor's thread. Raises DesktopError if the connection ended."""
         reactor.callFromThread(self._carry_out, self.protocol.pulse, method, arguments)
 
     def _carry_out(self, pulse: Pulse, method: Callable[..., object], arguments: tuple[object, ...]) -> None:
@@ -127,7 +127,7 @@ class Connection:
         pulse.go_on()
 
     def flush(self) -> None:
-        """Wait until all messages are on their way. Raises ConnectionLost where they are not in time.
+        """Wait until all messages are on their way. Raises ConnectionLost if they are not in time.
 
         Twisted writes new data after its next poll, and after it has read what that poll brought: two rounds later.
         """
@@ -138,18 +138,18 @@ class Connection:
         done = threading.Event()
         reactor.callFromThread(call, done.set)
         if not done.wait(_TAKEN_WITHIN_S):
-            self._give_up(f"the input for {self.server!r} has not been sent yet")
+            self._give_up(f"not all input for {self.server!r} has been sent yet")
 
     def round_trip(self, timeout_s: float) -> None:
         """Wait until the server `answers`. Without an answer, drop the connection and raise ConnectionLost."""
         if not self.answers(timeout_s):
-            self._give_up(f"{self.server!r} has not answered for {timeout_s} s")
+            self._give_up(f"{self.server!r} did not answer within {timeout_s} s")
 
     def answers(self, timeout_s: float) -> bool:
         """Return whether the server has answered a question that was sent after all other messages.
 
-        The first call after an action also accepts the answer to a recent question, asked while the action's effect was
-        awaited. So nobody waits twice. Raises DesktopError where the connection ended.
+        The first call after an action also accepts the answer to a recent question, which was sent to wait for the
+        action's effect. So nobody waits twice. Raises DesktopError if the connection ended.
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
@@ -181,21 +181,21 @@ class Connection:
     def close(self) -> None:
         """End the connection once all messages are on their way; a second call does nothing.
 
-        Wait for an answer first where none came since the last message. Else that one could be lost: websockify 0.10
-        drops what it got together with the end, and a socket that is closed while a server still writes resets it.
+        First wait for an answer to the last message. Without that the message can be lost: websockify 0.10 drops data
+        that arrives together with the end, and a socket that is closed while a server still writes resets it.
         """
         try:
             with suppress(DesktopError):
                 self._wait_for(lambda done: done())
                 if self._sent_s < math.inf:
                     self.answers(_LAST_ANSWER_S)
-        finally:  # a KeyboardInterrupt ends it too
+        finally:  # also on a KeyboardInterrupt
             self._end()
             if self._factory.opened is not None:
                 reactor.callFromThread(self._factory.opened.hang_up)
 
     def drop(self) -> None:
-        """End the connection at once, or the attempt to get one."""
+        """End the connection, or the attempt to connect, at once."""
         self._end()
         reactor.callFromThread(self._drop)
 
@@ -223,16 +223,16 @@ class Connection:
             )
 
     def _give_up(self, problem: str) -> NoReturn:
-        error = DesktopSilent(f"{problem}; the connection is dropped")
+        error = DesktopSilent(f"{problem}; the connection is closed")
         self.framebuffer.fail(error)
         self.drop()
         raise error
 
 
 def _not_whole(server: str, timeout_s: float) -> str:
-    return f"{server!r} has not sent its whole screen within {timeout_s} s"
+    return f"{server!r} did not send its whole screen within {timeout_s} s"
 
 
 def _check_password(password: str | None, wire: Wire) -> None:
     if password is not None and not password.isascii() and not wire.user:
-        raise SettingsError("a VNC password must hold ASCII characters only, and this one holds others")
+        raise SettingsError("the VNC password must contain only ASCII characters")

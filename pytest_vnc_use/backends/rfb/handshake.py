@@ -1,4 +1,4 @@
-"""The beginning of a VNC connection: security types, TLS, the password; and what to say where it ends there."""
+"""The beginning of a VNC connection: security types, TLS, the password; and the error if it fails."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ACCEPTED = b"\1"
 
 
 class ConnectionFactory(VNCDoToolFactory):
-    """The factory of one protocol; it knows where its pixels and errors go, and the rules of the way there."""
+    """The factory of one protocol. It knows the receivers of pixels and errors, and the rules of the connection."""
 
     noisy = False
 
@@ -40,7 +40,7 @@ class ConnectionFactory(VNCDoToolFactory):
         self.password = password
         self.wire = Wire()
         self.host = ""
-        """The name for which a certificate must be."""
+        """The name that the certificate must have."""
         self.tunnel: Tunnel | None = None
         self.is_websocket = False
         self.tls: ClientTls | None = None
@@ -48,16 +48,18 @@ class ConnectionFactory(VNCDoToolFactory):
         """The lowest transport, once there is one."""
         self.opened: SecuredClient | None = None
         self.takes_plain = False
-        """The server's TLS is of no use, as it has no certificate, and a connection without TLS is allowed."""
+        """True if the server has TLS without a certificate and a plain connection is allowed."""
         self.is_over = False
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
         """Report that there is no connection, as DesktopRefused."""
         problem = message_of(reason)
-        if isinstance(reason.value, ValueError):  # Twisted's for a host that is no name in DNS, nor an IP address
+        if isinstance(
+            reason.value, ValueError
+        ):  # Twisted's error for a host that is neither a DNS name nor an IP address
             problem = (
-                f"{self.host!r} is no host name: its parts have 1 to 63 letters, digits and '-' each, '-' neither "
-                "first nor last. Give such a name, or the IP address"
+                f"the host {self.host!r} must be an IP address or a host name. Each part of a name has 1 to 63 "
+                "letters, digits and '-', and does not begin or end with '-'"
             )
         self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {problem}"))
 
@@ -71,13 +73,13 @@ class ConnectionFactory(VNCDoToolFactory):
             self.fail(DesktopRefused(f"the certificate of {self.server!r} is not accepted: {self.tls.problem}"))
         elif self.opened is None or not self.opened.handshaken:
             self.fail(DesktopRefused(self._early_end(tunnel_problem, reason)))
-        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} is gone: {message_of(reason)}"))
+        self.fail(ConnectionLost(f"the VNC connection to {self.server!r} was lost: {message_of(reason)}"))
 
     def _early_end(self, tunnel_problem: str, reason: Failure) -> str:
         if self.tunnel and tunnel_problem:
             return f"no tunnel to {self.server!r} by `{self.tunnel}`: {tunnel_problem}"
         if self.tls and reason.type.__module__.startswith("OpenSSL"):
-            return f"{self.server!r} and this client agree on no TLS: {message_of(reason)}"
+            return f"{self.server!r} and this client found no common kind of TLS: {message_of(reason)}"
         return f"{self.server!r} closed the connection before it showed a screen"
 
     def fail(self, error: DesktopError) -> None:
@@ -110,11 +112,11 @@ class SecuredClient(VNCDoToolClient):
 
     @property
     def protection(self) -> str:
-        """Return what keeps others from reading along; "" where nothing does."""
+        """Return what keeps others from reading along; "" if nothing does."""
         if "X509" in self.security_used:
             return "TLS, with a certificate that was checked"
         if "TLS" in self.security_used:
-            return "TLS without a certificate, which somebody between can read and change"
+            return "TLS without a certificate, so someone on the network can read and change it"
         if self.factory.tls:
             return "wss, with a certificate that was checked"
         if self.factory.tunnel:
@@ -128,7 +130,7 @@ class SecuredClient(VNCDoToolClient):
         return security.Situation(is_private, has_tls, can_start_tls=not self.factory.is_websocket)
 
     def _choice(self, offered: bytes) -> int:
-        """Return the type to use. Without the library for TLS, TLS is used only where it must. Raises Unfit."""
+        """Return the type to use. Without the library for TLS, TLS is used only if it is required. Raises Unfit."""
         situation, wire = self._situation, self.factory.wire
         types = security.choose(offered, wire, situation)
         if types == security.VENCRYPT and not is_installed():
@@ -168,18 +170,18 @@ class SecuredClient(VNCDoToolClient):
 
     def _handle_vencrypt_version(self, block: bytes) -> None:
         if block < _VENCRYPT_VERSION:
-            raise ValueError(f"VeNCrypt of the version {block[0]}.{block[1]}, and 0.2 is spoken here")
+            raise ValueError(f"the server's VeNCrypt version must be 0.2, got {block[0]}.{block[1]}")
         self.transport.write(_VENCRYPT_VERSION)
         self.expect(self._handle_vencrypt_answer, 1)
 
     def _handle_vencrypt_answer(self, block: bytes) -> None:
         if block != b"\0":
-            raise ValueError("VeNCrypt 0.2 is refused")
+            raise ValueError("the server refused VeNCrypt 0.2")
         self.expect(self._handle_subtype_count, 1)
 
     def _handle_subtype_count(self, block: bytes) -> None:
         if not block[0]:
-            raise ValueError("VeNCrypt without a sub-type")
+            raise ValueError("the server offered no VeNCrypt sub-type")
         self.expect(self._handle_subtypes, 4 * block[0])
 
     def _handle_subtypes(self, block: bytes) -> None:
@@ -202,25 +204,25 @@ class SecuredClient(VNCDoToolClient):
         """Do nothing; for a subclass that takes notes."""
 
     def _has_credentials(self) -> bool:
-        """Return whether what the sub-type asks for is there; refuse the connection where it is not."""
+        """Return whether the sub-type's credentials are set; refuse the connection if not."""
         name = security.NAMES[self._subtype]
         if name.endswith("Plain") and not self.factory.wire.user:
-            self._refuse(f"wants a user name ({name}), and none was given: set vnc_username")
+            self._refuse(f"wants a user name ({name}), but none is set: set vnc_username")
         elif not name.endswith("None") and self.factory.password is None:
-            self._refuse("wants a password, and none was given")
+            self._refuse("wants a password, but none is set")
         return not self._ended
 
     def _start_tls(self, block: bytes) -> None:
         if block != _ACCEPTED:
-            raise ValueError(f"{self.security_used} is offered, and then refused")
-        if self._packet:  # somebody between could have put it there
-            raise ValueError("bytes before TLS that belong behind it")
+            raise ValueError(f"the server offered {self.security_used}, then refused it")
+        if self._packet:  # someone on the network could have sent it
+            raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
         self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
 
     def handshakeCompleted(self) -> None:
-        """Check the certificate, then go on within TLS; an error breaks off the connection."""
+        """Check the certificate, then continue within TLS; an error ends the connection."""
         tls = self.factory.tls
         assert tls
         if problem := tls.check(self.transport.getHandle()):
@@ -239,11 +241,11 @@ class SecuredClient(VNCDoToolClient):
     # --- the password ---
 
     def vncRequestPassword(self) -> None:
-        """Answer the server's challenge; fail where no password was given."""
+        """Answer the server's challenge; fail if no password is set."""
         if self.factory.password is None:
-            self._refuse("wants a password, and none was given")
+            self._refuse("wants a password, but none is set")
         else:
-            # vncdotool's own way warns that its DES has moved
+            # vncdotool's own code warns that its DES has moved
             self.transport.write(answer_challenge(self._challenge, self.factory.password))
 
     def vncAuthFailed(self, reason: Any) -> None:
@@ -254,7 +256,7 @@ class SecuredClient(VNCDoToolClient):
     # --- the end ---
 
     def vncProtocolError(self, reason: str) -> None:
-        """Break off the connection."""
+        """End the connection with this error."""
         self._break_off(cut(plain(reason), _MOST_SHOWN))
 
     def _handleConnFailed(self, block: bytes) -> None:
@@ -274,7 +276,9 @@ class SecuredClient(VNCDoToolClient):
 
     def _break_off(self, reason: str) -> None:
         if self.handshaken:
-            self._end(ConnectionLost(f"{self.factory.server!r} sent what VNC does not allow: {reason}; it is left"))
+            self._end(
+                ConnectionLost(f"{self.factory.server!r} broke the VNC protocol: {reason}. The connection is closed")
+            )
         else:
             self._end(DesktopRefused(f"{self.factory.server!r} does not speak VNC as expected: {reason}"))
 
@@ -287,11 +291,11 @@ class SecuredClient(VNCDoToolClient):
 def check_text(length: bytes) -> None:
     """Raise ValueError if the announced text is too long to wait for."""
     if int.from_bytes(length, "big") > _MOST_TEXT_BYTES:
-        raise ValueError(f"a text of {int.from_bytes(length, 'big')!r} bytes")
+        raise ValueError(f"a text must have at most {_MOST_TEXT_BYTES} bytes, got {int.from_bytes(length, 'big')!r}")
 
 
 def message_of(reason: Failure) -> str:
-    """Return what a failure says."""
+    """Return the text of a failure."""
     return str(reason.value) or type(reason.value).__name__
 
 

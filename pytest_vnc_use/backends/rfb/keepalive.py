@@ -1,4 +1,4 @@
-"""Signs of life: requests for one pixel, each sent after all other messages; an answer shows that they have arrived."""
+"""Keep-alive: one-pixel requests. An answer shows that the server received all earlier messages."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _GOES_ON_S = 10.0
 class Pulse:
     """A pulse that asks one question at a time. It lives on the reactor's thread; any thread may read its fields.
 
-    An answer is an update that holds the requested pixel. An update that was on its way anyway, and covers the pixel,
-    counts as an answer too. While the effect of an action is awaited, the pulse beats by itself. So a caller that asks
-    afterwards waits for no round trip.
+    An answer is an update that holds the requested pixel. An earlier update that covers the pixel counts as an answer
+    too. While a caller waits for the effect of an action, the pulse beats by itself. So a caller that asks afterwards
+    waits for no round trip.
     """
 
     def __init__(self, ask: Callable[[], object]) -> None:
         self.heard_s = -math.inf
-        """The server has received all messages sent up to this moment, on the monotonic clock, and answered since."""
+        """The server has received all messages that were sent up to this moment, on the monotonic clock."""
         self.round_trip_s = 0.0
         """The time that the last answer took."""
         self._ask = ask

@@ -1,4 +1,4 @@
-"""What a connection sends, told in plain fields to whoever keeps it."""
+"""Report each message before it is sent. A text with a secret is reported by the secret's name."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ _BUTTONS = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "
 
 
 class Outgoing:
-    """The messages of one connection. Each is told before it is sent; a text with a secret in it by its name alone."""
+    """The messages of one connection. Each is reported before it is sent."""
 
     def __init__(self, tap: MessageTap | None = None) -> None:
         self._tap = tap
         self._is_quiet = False
 
     def keys(self, events: Sequence[KeyEvent]) -> None:
-        """Tell of keys that are pressed and released."""
+        """Report keys that are pressed and released."""
         if self._tap and not self._is_quiet:
             self._tap.note({"kind": "key", "key": key_of(keysym), "down": down} for keysym, down in events)
 
     def pointer(self, x: int, y: int, mask: int) -> None:
-        """Tell where the pointer is sent, and which buttons are down."""
+        """Report the pointer's place, and the buttons that are down."""
         if self._tap:
             buttons = [name for bit, name in enumerate(_BUTTONS) if mask >> bit & 1]
             self._tap.note([{"kind": "pointer", "x": x, "y": y, "buttons": buttons}])
 
     def clipboard(self, text: str) -> None:
-        """Tell of a text that the clipboard offers."""
+        """Report a text that the clipboard offers."""
         if self._tap and not self._is_quiet:
             self._tap.note([{"kind": "clipboard", "text": text}])
 
     def encodings(self, names: Sequence[str]) -> None:
-        """Tell in which encodings the server may send the screen."""
+        """Report the encodings in which the server may send the screen."""
         if self._tap:
             self._tap.note([{"kind": "encodings", "names": list(names)}])
 
     def update_request(self, x: int, y: int, width: int, height: int, incremental: bool) -> None:
-        """Tell which part of the screen the server is asked for, and whether only once it has changed."""
+        """Report the requested part of the screen, and whether it is sent only after a change."""
         if self._tap:
             area = {"x": x, "y": y, "width": width, "height": height}
             self._tap.note([{"kind": "update request", **area, "incremental": incremental}])
 
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
-        """Type a text meanwhile. If it holds a secret, tell of it as a whole, and not of its keys."""
+        """Type a text meanwhile. If it holds a secret, report it as a whole, without its keys."""
         shown = self._tap.hide(getattr(text, "shown", text)) if self._tap else text
         if not self._tap or shown == str(text):
             yield

@@ -20,7 +20,7 @@ from pytest_vnc_use.types.wire import Wire
 
 _WEBSOCKETS = ("ws://", "wss://")
 _TUNNELLED = re.compile(r"[A-Za-z0-9_][\w.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", re.ASCII)
-"""The hosts that ssh is asked for: nothing that it could take for an option, a variable or a token of its own."""
+"""The hosts that may be given to ssh: nothing that it could read as an option, a variable or a token."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Place:
     def of(server: str, wire: Wire) -> Place:
         """Return the place at `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…` or a socket's path.
 
-        Raises SettingsError where it makes no sense, or the rules cannot hold there; DesktopRefused for no socket.
+        Raises SettingsError if the address is invalid or contradicts the rules; DesktopRefused if there is no socket.
         """
         place = Place._read(server, wire)
         if wire.tunnel and not _TUNNELLED.fullmatch(place.host):
@@ -93,18 +93,18 @@ def _websocket(server: str, wire: Wire) -> Place:
 
     url = parse_url(server)
     if wire.requires_tls and not url.secure:
-        raise SettingsError(f"{wire.demand} requires TLS, and ws:// has none: give wss://, got {server!r}")
+        raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {server!r}")
     if url.secure and wire.tls in ("anonymous", "off"):
         raise SettingsError(
-            f"wss:// checks a certificate, and vnc_tls={wire.tls} wants none: leave it out, and name the certificate "
-            "by vnc_tls_fingerprint where nobody vouches for it"
+            f"wss:// always checks the certificate, but vnc_tls={wire.tls} switches the check off. Remove "
+            "vnc_tls. For a self-signed certificate set vnc_tls_fingerprint"
         )
     return Place(host=url.host, port=url.port, url=url)
 
 
 def _socket(path: str, wire: Wire) -> Place:
     if wire.tunnel:
-        raise SettingsError(f"--vnc-tunnel leads to host::port or host:display, not to a socket, got {path!r}")
+        raise SettingsError(f"--vnc-tunnel needs host::port or host:display, got the socket {path!r}")
     if not os.path.exists(path):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
         raise DesktopRefused(f"there is no unix socket {path!r}")
     return Place(path=path)

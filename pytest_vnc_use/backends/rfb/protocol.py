@@ -1,4 +1,4 @@
-"""vncdotool's RFB protocol, made live: an update request is always outstanding, and errors reach waiting callers."""
+"""vncdotool's RFB protocol for a live screen: it always waits for an update, and errors reach waiting callers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pytest_vnc_use.types import EncodingChoice
 BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
 _RECEIVE_BYTES = 1 << 20
 _MOST_SCREEN_PIXELS = 1 << 24
-"""Two screens of 4K beside each other have fewer; the memory of a larger one is a server's to claim."""
+"""Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
 _MOST_CURSOR_PIXELS = 1 << 20
 _MOST_SCREENS_AN_UPDATE = 4
 _MOST_TEXT_BYTES = 1 << 20
 _MOST_RESIZES_AN_UPDATE = 4
 _HANG_UP_S = 10.0
-"""The time in which a server may still read what it was sent, once the connection is closed."""
+"""The time in which a server may still read its last messages, once the connection is closed."""
 
 
 class DesktopFactory(ConnectionFactory):
@@ -78,37 +78,37 @@ class DesktopProtocol(SecuredClient):
         self._trial: Trial | None = None
         self._abort: DelayedCall | None = None
         self.transport.bufferSize = _RECEIVE_BYTES
-        # a server that asks, and does not read the answers, is not heard until it does: they would pile up here
+        # do not read from a server that asks and does not read the answers: they would fill the memory
         self.transport.registerProducer(self, True)
         if ITCPTransport.providedBy(self.transport):
             self.transport.setTcpNoDelay(True)
 
     def pauseProducing(self) -> None:
-        """Stop reading, as the server does not take what is written."""
+        """Stop reading, because the server does not read what is written."""
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        """Read on."""
+        """Read again."""
         self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
         """Do nothing: the connection has ended."""
 
     def hang_up(self) -> None:
-        """End the connection once all messages are on their way, and at last although the server does not read them."""
+        """End the connection once all messages are on their way, or after a time if the server does not read them."""
         self.transport.unregisterProducer()
         self.transport.loseConnection()
         if self.factory.lowest is not None:
             self._abort = reactor.callLater(_HANG_UP_S, self.factory.lowest.abortConnection)
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """Let go of what would end the connection later: it would keep the screen so long."""
+        """Cancel the timer that ends the connection, because it would keep the screen in memory."""
         super().connectionLost(reason)
         if self._abort and self._abort.active():
             self._abort.cancel()
 
     def dataReceived(self, data: bytes) -> None:
-        """Handle bytes from the server; an error breaks off the connection."""
+        """Handle bytes from the server; an error ends the connection."""
         if self._trial:
             self._trial.received(len(data))
         try:
@@ -127,7 +127,7 @@ class DesktopProtocol(SecuredClient):
 
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update."""
-        self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it, whatever it is asked for
+        self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it in any case
         self._resize(self.width, self.height)
         self.setEncodings(offered(self.factory.encoding))
         self.handshaken = True
@@ -139,7 +139,7 @@ class DesktopProtocol(SecuredClient):
         self.framebufferUpdateRequest(height=min(self.height, rows))
 
     def setEncodings(self, list_of_encodings: Collection[Encoding]) -> None:
-        """Say which encodings are read here, in order of preference."""
+        """Send the encodings that this client reads, in order of preference."""
         self.factory.outgoing.encodings([encoding.name for encoding in list_of_encodings])
         super().setEncodings(list_of_encodings)
 
@@ -173,7 +173,7 @@ class DesktopProtocol(SecuredClient):
                 self.takes_scancodes = True
                 self._doConnection()
             case _:
-                raise ValueError(f"a rectangle in the unknown encoding {encoding!r}")
+                raise ValueError(f"unknown encoding {encoding!r}")
 
     def _read_on(self, block: bytes | None, reading: Reading, area: Area) -> None:
         try:
@@ -195,33 +195,33 @@ class DesktopProtocol(SecuredClient):
         self._doConnection()
 
     def _check(self, area: Area) -> None:
-        """Raise ValueError if an area leaves the screen, or an update holds more than any server has to send."""
+        """Raise ValueError if an area leaves the screen, or an update is larger than any server needs."""
         if not area.is_within(self.width, self.height):
-            raise ValueError(f"{area!r} on a screen of {self.width} x {self.height} pixels")
+            raise ValueError(f"the rectangle {area!r} must lie on the screen of {self.width} x {self.height} pixels")
         self._pixels_of_update += area.size
         if self._pixels_of_update > _MOST_SCREENS_AN_UPDATE * self.width * self.height + Trial.PIXELS:
-            raise ValueError(f"an update of more than {_MOST_SCREENS_AN_UPDATE} whole screens")
+            raise ValueError(f"an update must have at most {_MOST_SCREENS_AN_UPDATE} times the pixels of the screen")
 
     def _expect_cursor(self, area: Area) -> None:
         if area.size > _MOST_CURSOR_PIXELS:
-            raise ValueError(f"a pointer of {area.width} x {area.height} pixels")
+            raise ValueError(
+                f"the pointer must have at most {_MOST_CURSOR_PIXELS} pixels, got {area.width} x {area.height}"
+            )
         length = area.size * self.bypp + (area.width + 7) // 8 * area.height
         self.expect(self._handleDecodePsuedoCursor, length, area.x, area.y, area.width, area.height)
 
     def updateDesktopSize(self, width: int, height: int) -> None:
-        """Start anew with another size of the screen."""
+        """Start again with another size of the screen."""
         self._resizes += 1
         if self._resizes > _MOST_RESIZES_AN_UPDATE:
-            raise ValueError(f"an update with more than {_MOST_RESIZES_AN_UPDATE} sizes of the screen")
+            raise ValueError(f"an update must change the screen's size at most {_MOST_RESIZES_AN_UPDATE} times")
         self._rectangles.clear()
         self._resized = True
         self._resize(width, height)
 
     def _resize(self, width: int, height: int) -> None:
         if not 1 <= width * height <= _MOST_SCREEN_PIXELS:
-            raise ValueError(
-                f"a screen of {width} x {height} pixels, between 1 and {_MOST_SCREEN_PIXELS} in all are right"
-            )
+            raise ValueError(f"the screen must have 1 to {_MOST_SCREEN_PIXELS} pixels in all, got {width} x {height}")
         self.width, self.height = width, height
         self.factory.framebuffer.resize(width, height)
 
@@ -261,7 +261,7 @@ class DesktopProtocol(SecuredClient):
     # --- keys and the clipboard ---
 
     def offer_text(self, text: str) -> None:
-        """Say that the clipboard holds `text`; it is sent when a program fetches it."""
+        """Offer `text` as the clipboard; it is sent when a program fetches it."""
         self._offered = text
         self.transport.write(notify_message())
 
@@ -292,4 +292,4 @@ class DesktopProtocol(SecuredClient):
         self.expect(self._handleConnection, 1)
 
     def bell(self) -> None:
-        """Ring no bell."""
+        """Do nothing for the server's bell."""

@@ -21,7 +21,7 @@ _started_in: list[int] = []
 
 
 def start_reactor() -> None:
-    """Make sure that the reactor runs in this process. Raises InfraError after a fork, which leaves it behind."""
+    """Start the reactor in this process if it does not run. Raises InfraError after a fork, which leaves it behind."""
     with _lock:
         if _started_in and _started_in != [os.getpid()]:
             raise InfraError(

@@ -35,7 +35,7 @@ US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym,
 def key_event(keysym: int, down: bool, scancode: int = 0) -> bytes:
     """Return the message that a key went down or up.
 
-    A scan code is for a server that has confirmed that it takes them.
+    Send a scan code only to a server that has confirmed scan codes.
     """
     if scancode:
         return struct.pack(">BBHII", _QEMU, _EXTENDED_KEY_EVENT, down, keysym, scancode)

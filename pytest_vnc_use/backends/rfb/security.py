@@ -1,4 +1,4 @@
-"""The choice of a security type: what a server offers, what the rules allow, and what to say where nothing fits.
+"""The choice of a security type: from the server's offer and the rules, with an error if nothing fits.
 
 Numbers: RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt".
 """
@@ -40,20 +40,20 @@ _ANONYMOUS, _CERTIFIED = ("TLSNone", "TLSVnc", "TLSPlain"), ("X509None", "X509Vn
 _NUMBERS = {name: number for number, name in NAMES.items()}
 
 
-class Unfit(Exception):  # becomes an error of the package where the server's name is known
-    """No offered type fits the rules; the message says what was offered, and what would be right."""
+class Unfit(Exception):  # handshake.py adds the server's name and makes it an error of the package
+    """The error that no offered type fits the rules; the message says what was offered, and what would be right."""
 
 
 class OnlyAnonymous(Unfit):
-    """The server has TLS without a certificate only, and the rules do not allow that."""
+    """The error that the server has TLS without a certificate only, and the rules do not allow that."""
 
 
 @dataclass(frozen=True)
 class Situation:
     """The facts that count for the choice, beside the rules.
 
-    `is_private` says that nobody reads along: a unix socket, loopback, a tunnel, wss. `has_tls` says that TLS is there
-    already, below. `can_start_tls` says that TLS can be started within the connection.
+    `is_private` says that nobody can read along: a unix socket, loopback, a tunnel, wss. `has_tls` says that a lower
+    layer has TLS already. `can_start_tls` says that TLS can be started within the connection.
     """
 
     is_private: bool
@@ -78,18 +78,20 @@ def choose(offered: bytes, wire: Wire, situation: Situation) -> int:
         return found
     if order == (VENCRYPT,):
         raise Unfit(
-            f"offers {names(offered)}, and {wire.demand} requires TLS, so nothing was sent. Somebody between may have "
-            "taken TLS out; else let the server offer VeNCrypt with X509Vnc or X509Plain"
+            f"offers {names(offered)}, but {wire.demand} requires TLS. Nothing was sent. Someone on the network "
+            "may have removed the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
         )
     raise Unfit(f"offers {names(offered)}: {_remedy(offered, wire, situation)}")
 
 
 def _remedy(offered: bytes, wire: Wire, situation: Situation) -> str:
     if VENCRYPT in offered and not situation.can_start_tls:
-        return "VeNCrypt is not spoken through a WebSocket: let it offer VncAuth or None, and use wss:// for TLS"
+        return (
+            "VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use wss:// for TLS"
+        )
     if VENCRYPT in offered and wire.tls == "off":
-        return "set vnc_tls=auto, as vnc_tls=off allows no TLS; or let it offer VncAuth or None"
-    return "let it offer VncAuth, None or VeNCrypt, which are spoken here"
+        return "vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
+    return "make the server offer VncAuth, None or VeNCrypt"
 
 
 def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) -> int:
@@ -103,14 +105,17 @@ def choose_subtype(offered: Sequence[int], wire: Wire, *, has_password: bool) ->
     told = f"offers VeNCrypt with {names(offered)}"
     if any(_NUMBERS[name] in offered for name in _ANONYMOUS):
         raise OnlyAnonymous(
-            f"{told}: TLS without a certificate, which somebody between can read and change. Let it offer X509Vnc or "
-            "X509Plain, or accept that by vnc_tls=anonymous"
+            f"{told}, all without a certificate. Someone on the network can read and change such a connection. "
+            "Make the server offer X509Vnc or X509Plain, or set vnc_tls=anonymous to accept it"
         )
-    raise Unfit(f"{told}: let it offer X509Vnc, X509Plain or X509None")
+    raise Unfit(f"{told}: make the server offer X509Vnc, X509Plain or X509None")
 
 
 def _by_credentials(kinds: tuple[str, str, str], user: str, has_password: bool) -> tuple[str, ...]:
-    """Return the sub-types without, with a password, and with a name too, the one that fits what was given first."""
+    """Return one of three kinds: without a password, with one, or with a user name too.
+
+    The kind that fits the given credentials comes first.
+    """
     none, password, name_too = kinds
     if user:
         return name_too, password, none

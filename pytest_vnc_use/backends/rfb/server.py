@@ -1,7 +1,7 @@
-"""A VNC server for one viewer, who sees a desktop; the viewer's input is reported, not carried out.
+"""A VNC server for one viewer of a desktop; the viewer's input is reported, not carried out.
 
-It speaks RFB 3.3 to 3.8 (RFC 6143). It sends raw pixels, because it is meant for a viewer nearby. The clipboard stays
-on either side: a recording could not paste again what somebody pastes from elsewhere.
+It speaks RFB 3.3 to 3.8 (RFC 6143). It sends raw pixels, because it is meant for a viewer nearby. The clipboard is not
+shared: a recording could not repeat a paste from elsewhere.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 _LOOK_AGAIN_S = 1 / 30
 _MOST_TEXT_BYTES = 1 << 20
 _VERSION = b"RFB 003.008\n"
-_IN_USE = "another viewer has this desktop already, and only one is served"
+_IN_USE = "this desktop already has a viewer, and only one is allowed"
 _BUTTONS: Sequence[Button] = ("left", "middle", "right")
 _WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
 _ARROW = ("X       ", "XX      ", "XXX     ", "XXXX    ", "XXXXX   ", "XXXXXX  ", "XXXXXXX ", "XXXX    ", "X  XX   ")
@@ -75,7 +75,7 @@ class ViewerServer:
         try:
             listening = blockingCallFromThread(reactor, endpoint(reactor, port, interface=host).listen, factory)
         except (CannotListenError, OSError) as exc:
-            raise SettingsError(f"--listen={listen!r} is not free, or no address of this machine: {exc}") from exc
+            raise SettingsError(f"--listen={listen!r} is not a free address of this machine: {exc}") from exc
         self._listening: Any = listening
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}::{listening.getHost().port}"
@@ -94,7 +94,7 @@ class ViewerServer:
         self._connected.add(viewer)
 
     def closed(self, viewer: _Viewer) -> None:
-        """Forget a viewer that is gone, and tell the listener if it was the one that sees the desktop."""
+        """Forget a viewer that is gone. If it was the one that sees the desktop, call the listener."""
         self._connected.discard(viewer)
         if viewer is self.viewer:
             self.on_motion(None, time.monotonic())
@@ -107,8 +107,8 @@ def _address(listen: str, password: str | None) -> tuple[str, int]:
         raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}") from exc
     if password is None and not _is_here(host):
         raise SettingsError(
-            f"--listen={listen!r} would let anybody in: give a password (--password-env), or listen at localhost, and "
-            "come from elsewhere through `ssh -L`"
+            f"--listen={listen!r} would let anybody in without a password. Give a password (--password-env), or "
+            "listen at localhost and connect from elsewhere through `ssh -L`"
         )
     return host, port
 
@@ -151,7 +151,7 @@ class _Viewer(Protocol):
         self._server.closed(self)
 
     def dataReceived(self, data: bytes) -> None:
-        """Go on with the conversation; end it where the viewer sends nonsense."""
+        """Continue the conversation; end it if the viewer sends invalid bytes."""
         self._received += data
         while len(self._received) >= self._needed and not self.transport.disconnecting:
             block = bytes(self._received[: self._needed])
@@ -169,8 +169,8 @@ class _Viewer(Protocol):
         version = yield 12
         if not (yield from self._is_let_in(version[:11])):
             return
-        yield 1  # the flag that others may watch: nobody else does
-        if self._server.viewer is not None:  # another was let in at the same time and got here first
+        yield 1  # the flag that others may watch; there is only one viewer
+        if self._server.viewer is not None:  # another viewer came at the same time and was quicker
             return
         width, height = self._size
         name = self._server.name.encode()
@@ -215,14 +215,14 @@ class _Viewer(Protocol):
                 self._requested(*struct.unpack("!?HHHH", (yield 9)))
             case MsgC2S.KEY_EVENT:
                 down, keysym = struct.unpack("!?xxI", (yield 7))
-                key = key_of(keysym) or hex(keysym)  # no key has such a name: it is refused when it is to be pressed
+                key = key_of(keysym) or hex(keysym)  # no key has such a name: a press of it is refused
                 self._tell(KeyDown(key) if down else KeyUp(key))
             case MsgC2S.POINTER_EVENT:
                 self._pointed(*struct.unpack("!BHH", (yield 5)))
             case MsgC2S.CLIENT_CUT_TEXT:
                 yield from self._passed_over(*struct.unpack("!xxxI", (yield 7)))
             case _:
-                raise ValueError(f"a message of the unknown kind {kind!r}")
+                raise ValueError(f"the viewer sent a message of the unknown kind {kind!r}")
 
     def _passed_over(self, length: int) -> Talk:
         while length:
@@ -235,7 +235,7 @@ class _Viewer(Protocol):
     def _set_format(self, block: bytes) -> None:
         self._format = PixelFormat.from_bytes(block)
         if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
-            raise ValueError(f"pixels of the form {self._format!r}")
+            raise ValueError(f"the viewer asked for the unknown pixel format {self._format!r}")
 
     def _requested(self, incremental: bool, x: int, y: int, width: int, height: int) -> None:
         if not incremental:
@@ -322,6 +322,6 @@ _SAME = (16, 8, 0, 255, 255, 255)
 
 
 def _arrow() -> PointerShape:
-    """Return the pointer for a server that does not send the shape of its own."""
+    """Return the pointer for a server that does not send its own shape."""
     covers = np.array([[mark == "X" for mark in row] for row in _ARROW])
     return PointerShape(np.zeros(covers.shape, np.uint32), covers, 0, 0)

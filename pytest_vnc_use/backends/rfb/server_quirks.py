@@ -1,4 +1,4 @@
-"""The input that a VNC server is known to take, judged by what it offers; measured, so that no wrong character arrives.
+"""The input that each VNC server supports. The server is recognised by what it offers; the facts were measured.
 
 On each of these servers a text goes out at once, and the server takes it at its own pace; QEMU is the exception:
 
@@ -46,7 +46,7 @@ _QT_KEYS = frozenset(
             0xFFE4,
             0xFFE9,
             0xFFEA,
-        ),  # shift, control, alt; meta would modify nothing
+        ),  # shift, control, alt; meta would have no effect
     ]
 )
 
@@ -72,12 +72,9 @@ class ServerQuirks(Means):
     doubles_only_near: bool = False
 
     def pasting(self) -> ServerQuirks:
-        """Return these quirks with all text pasted. Raises SettingsError where the server has no clipboard for that."""
+        """Return these quirks with all text pasted. Raises SettingsError if the server has no clipboard for that."""
         if self.text != "clipboard":
-            raise SettingsError(
-                "text can be typed by the clipboard only where the VNC server offers the extended clipboard, as "
-                "TigerVNC does, and this one does not: let it be typed by keys"
-            )
+            raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
         return replace(self, text="clipboard only")
 
     def __str__(self) -> str:
@@ -88,7 +85,7 @@ class ServerQuirks(Means):
 def quirks_of(
     desktop_name: str, security_types: bytes, *, announces_clipboard: bool, takes_scancodes: bool
 ) -> ServerQuirks:
-    """Return the quirks of a server, judged by its desktop's name, its security types and its confirmations."""
+    """Return the quirks of a server, recognised by its desktop's name, its security types and its confirmations."""
     if desktop_name == _QT_DESKTOP:
         return ServerQuirks("latin-1", wheel=False, only_keysyms=_QT_KEYS, doubles_only_near=True)
     if desktop_name.startswith(_QEMU):

@@ -16,10 +16,10 @@ MISSING = "TLS needs a library that is not installed: pip install 'pytest-vnc-us
 _PROBLEMS = {
     9: "it is not valid yet",
     10: "it has expired",
-    18: "it has signed itself, and nobody known vouches for it",
-    19: "an authority that is not known here has signed it",
-    20: "an authority that is not known here has signed it",
-    21: "an authority that is not known here has signed it",
+    18: "it is self-signed, and no known authority vouches for it",
+    19: "its authority is not known on this machine",
+    20: "its authority is not known on this machine",
+    21: "its authority is not known on this machine",
     23: "it was revoked",
     24: "its authority may not sign certificates",
     26: "it is for another purpose",
@@ -38,17 +38,17 @@ def is_installed() -> bool:
 
 
 def check_rules(wire: Wire) -> None:
-    """Raise SettingsError where the library is missing, or the file of the authorities cannot be read."""
+    """Raise SettingsError if the library is missing, or the file of the authorities cannot be read."""
     if wire.tls_ca or not is_installed():
         ClientTls("localhost", wire)
 
 
 class ClientTls:
-    """The TLS of one connection to `host`, to be given to Twisted's `startTLS`.
+    """The TLS of one connection to `host`, for Twisted's `startTLS`.
 
-    With `anonymous` there is no certificate. Else the chain is checked during the handshake, and `problem` says after
-    a failed one why. After the handshake `check` must be called before anything is sent. Raises SettingsError where
-    the library is missing, or the file of the authorities cannot be read.
+    With `anonymous` there is no certificate. Else the chain is checked during the handshake; after a failed one
+    `problem` says why. After the handshake `check` must be called before anything is sent. Raises SettingsError if the
+    library is missing, or the file of the authorities cannot be read.
     """
 
     def __init__(self, host: str, wire: Wire, *, anonymous: bool = False) -> None:
@@ -76,7 +76,7 @@ class ClientTls:
         return Creator()
 
     def check(self, connection: Any) -> str:
-        """Return why the certificate of an open connection is not accepted; "" where it is."""
+        """Return why the certificate of an open connection is not accepted; "" if it is."""
         if self._is_anonymous:
             return ""
         certificate = connection.get_peer_certificate(as_cryptography=True)
@@ -121,7 +121,7 @@ class ClientTls:
         return context
 
     def _verified(self, connection: object, certificate: Any, error: int, depth: int, accepted: int) -> bool:
-        """Note what OpenSSL found, and leave the verdict to it."""
+        """Note the result of OpenSSL's check, and keep it."""
         if not accepted:
             self.problem = self.problem or _PROBLEMS.get(error, f"OpenSSL's verification ended with {error}")
         return bool(accepted)

@@ -1,7 +1,7 @@
 """A connection through `ssh -W`: the input and output of the system's ssh are the connection.
 
-So nothing listens anywhere. ssh ends by itself once its input ends: with the connection, and with this process, however
-it dies. It checks the host's key, and finds keys and jump hosts, as it does for its user; it asks nothing.
+So no port is opened. ssh ends by itself once its input ends: with the connection, and with this process, however it
+dies. ssh uses the user's own configuration: host keys, keys, jump hosts. It never asks a question.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import line
 
 _GRACE_S = 3.0
-"""The time in which ssh may still send what it was given, once the connection is closed."""
+"""The time in which ssh may still send the rest, once the connection is closed."""
 _SHOWN_CHARACTERS = 500
 _OPTIONS = {
     "BatchMode": "yes",
     "ExitOnForwardFailure": "yes",
-    "ControlMaster": "no",  # a shared connection of the user's would outlive this one
+    "ControlMaster": "no",  # a shared connection of the user would outlive this one
     "ControlPath": "none",
     "PermitLocalCommand": "no",
     "RequestTTY": "no",
@@ -67,13 +67,13 @@ class Tunnel:
             reactor.adoptStreamConnection(ours.fileno(), socket.AF_UNIX, factory)
 
     def end(self) -> None:
-        """End ssh, which has some time to send the rest. For the reactor's thread, after the connection's end."""
+        """End ssh after some time to send the rest. For the reactor's thread, after the connection's end."""
         if self._process is not None:
             reactor.callLater(_GRACE_S, self._process.kill)
 
     @property
     def problem(self) -> str:
-        """What ssh has said; "" for nothing."""
+        """Return the last error text of ssh; "" if there is none."""
         with self._reading:
             return self._said if self._output.closed else self._read()
 

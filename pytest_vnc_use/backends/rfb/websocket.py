@@ -1,4 +1,4 @@
-"""VNC through a WebSocket, as websockify and noVNC have it: each binary frame is a piece of the stream."""
+"""VNC through a WebSocket, as with websockify and noVNC: each binary frame is a piece of the stream."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def parse_url(url: str) -> WebSocketURI:
     try:
         parts = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
-        shown = re.sub(r"//.*@", "//…@", url)  # a name and a password may stand there
-        raise SettingsError(f"a VNC server behind a WebSocket is ws://HOST:PORT/PATH or wss://…, got {shown!r}") from (
+        shown = re.sub(r"//.*@", "//…@", url)  # it may contain a name and a password
+        raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {shown!r}") from (
             None if shown != url else exc
         )
     if parts.user_info:
-        raise SettingsError("an address with a user name and a password would stand in reports: leave them out")
+        raise SettingsError("the address must not contain a user name or a password, because reports show it")
     return parts
 
 
@@ -88,14 +88,14 @@ class WebSocket(Protocol):
         self._flush()
 
     def dataReceived(self, data: bytes) -> None:
-        """Hand on what binary frames hold; end at anything else."""
+        """Pass on the content of binary frames; end the connection at anything else."""
         self._talk.receive_data(data)
         for event in self._talk.events_received():
             self._handle(event)
         if self._talk.handshake_exc:
             self._refuse(_in_words(self._talk.handshake_exc))
         elif self._talk.parser_exc:
-            self._refuse(f"sent what a WebSocket does not allow: {line(self._talk.parser_exc)}")
+            self._refuse(f"broke the WebSocket protocol: {line(self._talk.parser_exc)}")
         else:
             self._flush()
 
@@ -105,7 +105,7 @@ class WebSocket(Protocol):
                 self._is_open = True
                 self._inner.makeConnection(self)
             case Frame(Opcode.TEXT):
-                self._refuse("sends text through the WebSocket, and VNC is binary: is this a VNC server's address?")
+                self._refuse("sends text through the WebSocket, but VNC is binary: is this a VNC server's address?")
             case Frame(Opcode.BINARY | Opcode.CONT, data) if self._is_open and not self._factory.is_over:
                 self._inner.dataReceived(bytes(data))
 
@@ -115,7 +115,7 @@ class WebSocket(Protocol):
         self.abortConnection()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """Tell the protocol, or, before it began, the factory."""
+        """Report the end to the protocol, or, before that began, to the factory."""
         if self._is_open:
             self._inner.connectionLost(reason)
         else:
@@ -138,7 +138,7 @@ class WebSocket(Protocol):
         return self.transport.getHost()
 
     def registerProducer(self, producer: object, streaming: bool) -> None:
-        """Have the VNC protocol stop reading while the server does not take what is written."""
+        """Make the VNC protocol stop reading while the server does not read what is written."""
         self.transport.registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:
@@ -176,5 +176,8 @@ def _in_words(error: Exception) -> str:
     response = error.response
     place = line(response.headers.get("Location", ""))
     if 300 <= response.status_code < 400 and place:
-        return f"leads to {place!r} (HTTP {response.status_code}), which is not followed: give that address yourself"
+        return (
+            f"redirects to {place!r} (HTTP {response.status_code}). Redirects are not followed: give that address "
+            "yourself"
+        )
     return f"opens no WebSocket: HTTP {response.status_code}; is the path right, such as /websockify?"

@@ -12,13 +12,13 @@ Tiles = npt.NDArray[np.bool_]
 
 TILE_PX = 32
 REST_S = 1.5
-"""A tile that has not changed for so long is at rest; a clock that ticks each second is not."""
+"""A tile without a change for this time is at rest; a clock that ticks each second is not."""
 _BUTTON_PX = (160, 32)
 """The distance from the clicked pixel, across and down, within which a button shows that it was clicked."""
 _LINE_TILES = 3
 """The most rows of tiles that a line of text touches, with the caret or a prompt below it."""
 _UNLIKE = 4
-"""A change of more than so many times the pixels of earlier ones is of another kind: text beside a caret."""
+"""A change of more than this many times the pixels of earlier ones is of another kind: text beside a caret."""
 _SIZE_HALVES_S = 3.0
 
 
@@ -63,7 +63,7 @@ class Activity:
         self._known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
-        """Count the tiles under the pixels `changed`, an array of shape (height, width) whose corner is at (x, y)."""
+        """Count the tiles under the pixels `changed`, an array of shape (height, width) with its corner at (x, y)."""
         sizes = _sums(_sums(changed.view(np.uint8), y, axis=0), x, axis=1)
         top, left = y // TILE_PX, x // TILE_PX
         window = np.s_[top : top + sizes.shape[0], left : left + sizes.shape[1]]
@@ -90,7 +90,7 @@ class Activity:
         return moving
 
     def around(self, point: tuple[int, int] | None) -> Tiles:
-        """Return the tiles that a button under a pixel may cover; none where there is no pixel."""
+        """Return the tiles that a button under a pixel may cover; none if there is no pixel."""
         tiles = np.zeros_like(self._known)
         if point is not None:
             (x, y), (across, down) = point, _BUTTON_PX
@@ -114,7 +114,7 @@ class Activity:
         return is_in
 
     def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
-        """Return when a tile outside `except_tiles` last changed; minus infinity where none ever did."""
+        """Return when a tile outside `except_tiles` last changed; minus infinity if none ever did."""
         return float(np.max(self.last_s, where=~except_tiles, initial=-np.inf))
 
 

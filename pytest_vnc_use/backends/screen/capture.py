@@ -26,7 +26,7 @@ class Capture:
     pointer: ShownPointer | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
-        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it where it is known."""
+        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
         shown = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
         png = encode_png(shown)
         height, width = self.pixels.shape

@@ -127,12 +127,12 @@ class Framebuffer:
             return self._activity.last_change_s()
 
     def capture(self, timeout_s: float) -> Capture | None:
-        """Return a copy of the pixels; None where some are still missing after `timeout_s`. Raises DesktopError."""
+        """Return a copy of the pixels; None if some are still missing after `timeout_s`. Raises DesktopError."""
         with self._condition:
             return self.last_capture() if self.wait_complete(timeout_s) else None
 
     def last_capture(self) -> Capture:
-        """Return a copy of the pixels as they were last seen, even where the connection ended."""
+        """Return a copy of the pixels as they were last seen, even if the connection ended."""
         with self._condition:
             changed = self._activity.last_s >= self._looked_s
             seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
@@ -160,7 +160,7 @@ class Framebuffer:
 
     @property
     def pointer_shape(self) -> PointerShape | None:
-        """The shape of the pointer; None where the server has not sent it."""
+        """The shape of the pointer; None if the server has not sent it."""
         return self._pointer_shape
 
     def _pointer(self) -> ShownPointer | None:
@@ -216,7 +216,7 @@ class Framebuffer:
             self._mark = ActionWindow(now_s, now_s)
 
     def mark_began(self) -> None:
-        """Note that an action, or a part of one, begins now: changes from here on may be its answer."""
+        """Note that an action, or a part of one, begins now: later changes may be its answer."""
         with self._condition:
             now_s = time.monotonic()
             if not self._acting:
@@ -225,14 +225,14 @@ class Framebuffer:
             self._acting = True
 
     def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
-        """Note that the action is carried out, with the facts of an ActionWindow; look for animation from here on."""
+        """Note that the action is carried out, with the facts of an ActionWindow; look for animation from now on."""
         with self._condition:
             self._mark = ActionWindow(self._mark.began_s, time.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 
     def mark_waited(self) -> None:
-        """Note that the action was only a wait: tiles that moved meanwhile did so by themselves."""
+        """Note that the action was only a wait: tiles that moved meanwhile move by themselves."""
         with self._condition:
             now_s = time.monotonic()
             self._mark = ActionWindow(self._mark.began_s, now_s)
@@ -257,7 +257,7 @@ class Framebuffer:
                 remaining_s = ends_s - time.monotonic()
                 if remaining_s <= 0:
                     return False
-                self._condition.wait(min(remaining_s, REST_S))  # no event says that something came to rest
+                self._condition.wait(min(remaining_s, REST_S))  # there is no event when something comes to rest
             return True
 
     def wait_settled(self, rules: SettleRules) -> Settled:

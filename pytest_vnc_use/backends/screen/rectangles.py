@@ -15,7 +15,7 @@ COLOUR_BITS = np.uint32(0xFFFFFF)
 
 @dataclass(frozen=True)
 class Area:
-    """A part of the screen, in pixels; it is empty where its width or height is 0."""
+    """A part of the screen, in pixels; it is empty if its width or height is 0."""
 
     x: int
     y: int

@@ -15,8 +15,8 @@ class SettleRules:
     """The waiting times for a screen, in seconds.
 
     A first change is awaited until `first_change_s` after the action began. Then the screen must rest for `quiet_s`;
-    moving tiles do not count. A button that only shows that it was pressed has not answered yet. Nor has a line that
-    only shows the entered text. With `any_change` both are enough. `limit_s` bounds the whole wait.
+    moving tiles do not count. A button that only shows its press has not answered yet. Nor has a line that only shows
+    the typed text. With `any_change` both are enough. `limit_s` limits the whole wait.
     """
 
     first_change_s: float = 0.5
@@ -25,7 +25,7 @@ class SettleRules:
     any_change: bool = False
 
     def shortened(self) -> SettleRules:
-        """Return shorter rules for a screen that is watched further.
+        """Return shorter rules for a screen that the caller continues to watch.
 
         Of 150 frames these rules missed the end of 39; the watch missed none.
         """
@@ -36,7 +36,7 @@ class SettleRules:
 class ActionWindow:
     """The moments when the last action began and ended, on the monotonic clock.
 
-    `clicked` is the pixel that it clicked. `entered` is set where its last key is Enter, which sends a line of text or
+    `clicked` is the pixel that it clicked. `entered` is set if its last key is Enter, which sends a line of text or
     presses a default button.
     """
 
@@ -69,7 +69,7 @@ def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: fl
 
 
 def _shows(activity: Activity, mark: ActionWindow, moving: Tiles) -> Tiles:
-    """Return the tiles in which a screen shows the action itself, and no answer to it yet."""
+    """Return the tiles that only show the action itself, such as a pressed button or typed text."""
     if mark.entered:
         return activity.line_since(mark.began_s, except_tiles=moving)
     return activity.around(mark.clicked)

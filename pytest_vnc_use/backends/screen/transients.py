@@ -1,8 +1,8 @@
 """Transient frames: screens that showed for a while between two looks, such as a toast, a splash, "loading …".
 
-A screen is kept if one of its tiles has shown the same for `SHOWN_S` and is about to be drawn over. So spinners, videos
-and transitions are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts
-only `MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
+A screen is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and
+transitions are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
+`MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class _Moment:
-    """The screen at a moment: `base` with `part` at `place`; `part` is empty where no look came before."""
+    """The screen at a moment: `base` with `part` at `place`; `part` is empty if no look came before."""
 
     base: Pixels
     place: tuple[slice, slice]
@@ -52,7 +52,7 @@ class _Moment:
 
 
 class TransientFrames:
-    """The newest transient frames, bounded in number and bytes. For one thread at a time."""
+    """The newest transient frames, limited in number and bytes. For one thread at a time."""
 
     def __init__(self) -> None:
         self._base: Pixels | None = None
@@ -61,7 +61,7 @@ class TransientFrames:
         self._kept: list[_Moment] = []
 
     def look(self, seen: Capture) -> None:
-        """Note a look at the screen; changes from there on may be transient."""
+        """Note a look at the screen; later changes may be transient."""
         self._base = seen.pixels
         self._base_s = self._known_s = seen.taken_s
         self._ended = np.zeros(seen.changed.shape, np.int64)
@@ -72,7 +72,10 @@ class TransientFrames:
         self._ended = np.zeros(tiles.shape, np.int64)
 
     def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
-        """Keep `pixels` if something in them is transient, now that the tiles `drawn` are drawn over."""
+        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the same for `SHOWN_S`.
+
+        These tiles are now drawn over.
+        """
         passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
         passing &= self._ended < MOST_A_TILE
         if passing.any():
@@ -93,7 +96,7 @@ class TransientFrames:
             self._base, self._base_s = pixels.copy(), now_s
         changed = last_s >= self._base_s
         rows, columns = np.nonzero(changed)
-        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty where none is
+        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty if there are none
         self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
         while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
             del self._kept[0]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Write a first test into the project in this folder: its settings, the test, a policy, what git ignores, and a CI file.
-Nothing is overwritten: what is there already is kept, and named. What is not given is asked for. Without a terminal,
+Nothing is overwritten: existing files are kept and named. Missing answers are asked for. Without a terminal,
 PROGRAM and --task must be given; --record is then hand, and --ci none.
 """
 EXIT_CODES = """\
@@ -29,7 +29,7 @@ PROGRAM is one of
     "container:IMAGE COMMAND"   an image with a VNC server, and a command in it
     winbox::5900                the address of a VNC server, host::port or host:display
 
-exit code: 0 where all is written and works, 1 where a line says FAIL, 2 for wrong usage, 130 for Ctrl-C; after 2
+exit code: 0 if all is written and works, 1 if a line says FAIL, 2 for wrong usage, 130 for Ctrl-C; after 2
 nothing was written
 """
 FAILED, CTRL_C = 1, 130

@@ -20,11 +20,11 @@ _COLLECTS_S = 120.0
 _NOTHING_COLLECTED = 5
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby)[\d.]*|(ba|da|k|z)?sh|node|deno|bun")
 _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
-"""Options after which no file follows: the program is a text, a module, or read from stdin."""
+"""Options that no file follows: the program is a text, a module, or read from stdin."""
 
 
 def program_found(target: Target, folder: Path) -> Iterator[Finding]:
-    """Check that the program under test is there, and its script, where it is started on this machine."""
+    """Check that the program under test is there, and its script, if it is started on this machine."""
     if target.kind not in ("xvnc", "qt", "page"):
         return
     program, *words = shlex.split(target.app)
@@ -38,7 +38,7 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
 
 
 def _script(interpreter: str, words: Sequence[str]) -> str:
-    """Return the file that an interpreter is to run; empty where none is, or it is not clear which word it is."""
+    """Return the file that an interpreter will run; empty if there is none, or it is unclear which word it is."""
     if not _INTERPRETER.fullmatch(interpreter):
         return ""
     for number, word in enumerate(words):
@@ -50,7 +50,7 @@ def _script(interpreter: str, words: Sequence[str]) -> str:
 
 
 def collected(test: str, folder: Path, chosen_by: str) -> Finding:
-    """Check that a plain run of pytest collects the test, and all else, with the project's own configuration."""
+    """Check that a plain run of pytest collects the test, and all others, with the project's own configuration."""
     try:
         done = _collection(folder)
     except subprocess.TimeoutExpired:

@@ -55,7 +55,7 @@ def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str
 
 
 def _requirements(target: Target, folder: Path) -> list[str]:
-    """Return what pip installs: this plugin, and the project as it says itself what it needs."""
+    """Return what pip installs: this plugin, and the project with its own requirements."""
     own = ["-r requirements.txt"] if (folder / "requirements.txt").is_file() else []
     pyproject = tomllib.loads(read_text(folder / "pyproject.toml") or "")
     if "project" in pyproject or (folder / "setup.py").is_file():
@@ -65,7 +65,7 @@ def _requirements(target: Target, folder: Path) -> list[str]:
 
 
 def _packages_of(target: Target) -> list[str]:
-    """Return the Debian packages of the commands that a command line names, as far as this machine knows them."""
+    """Return the Debian packages of the commands in a command line, as far as this machine knows them."""
     if target.kind not in ("xvnc", "qt") or not shutil.which("dpkg"):
         return []
     names = (Path(found).name for found in map(shutil.which, shlex.split(target.app)) if found)

@@ -15,7 +15,7 @@ from pytest_vnc_use.errors import SettingsError
 
 @dataclass(frozen=True)
 class PlannedFile:
-    """A file of the project, and what becomes of it: `text` is its new content, None where it stays as it is."""
+    """A file of the project, and its new text; None keeps it."""
 
     path: Path
     did: str
@@ -26,9 +26,9 @@ class PlannedFile:
 
 
 def read_text(path: Path) -> str | None:
-    """Return a file's text with its line ends as they are, None where there is no file. Raises SettingsError."""
+    """Return a file's text with its line ends as they are, None if there is no file. Raises SettingsError."""
     try:
-        if not (path.is_file() or path.is_dir()) and path.exists():  # to read a FIFO would wait for who writes into it
+        if not (path.is_file() or path.is_dir()) and path.exists():  # reading a FIFO would wait for a writer
             raise SettingsError(f"nothing is written: {str(path)!r} must be a regular file, it is a FIFO or a device")
         return path.read_bytes().decode()
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def read_text(path: Path) -> str | None:
 
 
 def write_all(files: Sequence[PlannedFile], folder: Path) -> None:
-    """Write the files, relative to the folder; where one cannot be written, all is as it was.
+    """Write the files, relative to the folder. If one file cannot be written, restore all.
 
     Raises SettingsError for a file that lies outside the folder, or cannot be written.
     """
@@ -110,7 +110,7 @@ def _undo(
             path.unlink(missing_ok=True)
     for pair in staged.values():
         for left in filter(None, pair):
-            with suppress(OSError):  # where it could not be made either, as on a disk that is read only
+            with suppress(OSError):  # it could not be made either, as on a read-only disk
                 left.unlink()
     for folder in reversed(made):
         if folder.is_dir() and not any(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""The file in which a project configures pytest: found as pytest finds it, and added to without losing anything."""
+"""The file with pytest's configuration in a project: pytest finds the same one; options are added to it."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ _PLACES: tuple[tuple[str, Dialect, bool], ...] = (
     ("tox.ini", _PYTEST_INI, False),
     ("setup.cfg", _ini("tool:pytest"), False),
 )
-"""The places where pytest looks, in its order; and whether the file counts without the table too."""
+"""The places where pytest looks, in its order; and whether pytest uses the file without that table."""
 
 
 @dataclass(frozen=True)
 class IniFile:
-    """The file with pytest's options: its name, its text (None where it is not there yet) and the options in it."""
+    """The file with pytest's options: its name, its text (None if it is not there yet) and the options in it."""
 
     name: str
     dialect: Dialect
@@ -113,9 +113,9 @@ class IniFile:
             ) from exc
 
     def with_options(self, wanted: Mapping[str, tuple[str, str]]) -> str:
-        """Return the text with these options, each a value and a comment, added to the table. None is there yet.
+        """Return the text with these options, each a value and a comment, added to the table. The options must be new.
 
-        Raises SettingsError where the table is written so that lines cannot be added.
+        Raises SettingsError if the table is written so that lines cannot be added.
         """
         text = self.text or ""
         end = "\r\n" if "\r\n" in text else "\n"
@@ -147,7 +147,7 @@ class IniFile:
 
 
 def _read(name: str, dialect: Dialect, text: str, *, fresh: bool = False) -> Mapping[str, Any] | None:
-    """Return pytest's options in the text; None where it has no table of them."""
+    """Return pytest's options in the text; None if it has no table of them."""
     try:
         found = dialect.options(text)
     except (tomllib.TOMLDecodeError, ParseError) as exc:

@@ -1,4 +1,4 @@
-"""The plan of what `cua-vnc init` writes into a project; nothing is written here."""
+"""The plan of what `cua-vnc init` writes into a project; this module writes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_vnc_use.cli.other_plugins import ABOUT_LANGSMITH, LANGSMITH, LEAVE_O
 _GIT_S = 10.0
 _CHOOSE = ("testpaths", "python_files", "python_functions", "norecursedirs", "addopts")
 _NOT_SEARCHED = ("build", "dist", "node_modules", "venv")
-"""Folders in which pytest looks for no tests either, nor in those that begin with a dot."""
+"""Folders that pytest does not search, besides hidden ones."""
 POLICY = "vnc-policy.toml"
 _STARTED_HERE = (
     "the program under test; it starts in an empty folder, so files of this project are written with a slash"
@@ -51,14 +51,14 @@ class Project:
 
     @classmethod
     def read(cls, folder: Path) -> Project:
-        """Read a project. Raises SettingsError where its configuration of pytest is broken."""
+        """Read a project. Raises SettingsError if its configuration of pytest is broken."""
         return cls(folder, IniFile.find(folder))
 
     @property
     def tests(self) -> Path:
         """Return the folder of tests: the first that `testpaths` leads to, or `tests`."""
         named = self.ini.words("testpaths")
-        # they may be absolute, which pathlib's glob does not take
+        # they may be absolute, which pathlib's glob does not accept
         found = (name for each in named for name in sorted(glob.glob(each, root_dir=self.folder, recursive=True)))  # noqa: PTH207
         folders = (name for name in found if (self.folder / name).is_dir())
         plain = [name for name in named if not glob.has_magic(name)]
@@ -100,13 +100,13 @@ class Plan:
 
 
 def _name_for(pattern: str) -> str:
-    """Return the name of a first test that a pattern of `python_files` matches; empty where it is not that simple."""
+    """Return the name of a first test that a pattern of `python_files` matches; "" for any other pattern."""
     name = "test_first.py" if fnmatch("test_first.py", pattern) else pattern.replace("*", "first")
     return name if fnmatch(name, pattern) and re.fullmatch(r"\w*first\w*\.py", name) else ""
 
 
 def plan(answers: Answers, project: Project) -> Plan:
-    """Return what is to be written. Raises SettingsError where something is in the way."""
+    """Return the files to write. Raises SettingsError if something is in the way."""
     test = project.test
     config, hints = _config(_settings(answers.target), project)
     files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
@@ -176,13 +176,13 @@ def _test(answers: Answers) -> str:
 
 
 def _whole(project: Project, path: Path, text: str) -> PlannedFile:
-    """Plan a file of ours; one that is there is kept, whatever is in it."""
+    """Plan a file of ours; an existing one is kept as it is."""
     there = read_text(project.folder / path)
     return PlannedFile(path, "write", text) if there is None else PlannedFile(path, "keep")
 
 
 def _lines(project: Project, name: str, comment: str, wanted: tuple[str, ...]) -> PlannedFile:
-    """Plan a file with these lines at its end, as far as they are not in it."""
+    """Plan a file with these lines at its end, except those that it has already."""
     text = read_text(project.folder / name)
     there = {line.strip().strip("/") for line in (text or "").splitlines()}
     missing = [line for line in wanted if line.strip("/") not in there]

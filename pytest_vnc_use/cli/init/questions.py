@@ -63,9 +63,9 @@ def given(
 def asked(
     program: str | None, where: str, task: str | None, record: str | None, ci: str | None, folder: Path
 ) -> Answers:
-    """Return the answers; ask for those that no option gives, again where one makes no sense.
+    """Return the answers; ask for those that no option gives, again if one is invalid.
 
-    Raises SettingsError for an option that makes no sense, EOFError and KeyboardInterrupt where the person leaves.
+    Raises SettingsError for an invalid option, EOFError and KeyboardInterrupt if the person leaves.
     """
     default = likely_ci(folder)
     read_record, read_ci = partial(_one_of, "--record", RECORDS), partial(_one_of, "--ci", CIS)

@@ -1,4 +1,4 @@
-"""The program that a project tests, and the desktop that shows it, as one answer says it."""
+"""The program that a project tests, and the desktop that shows it, read from one answer."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SHOWS_PAGE = (
     "--disable-background-networking --disable-component-update --disable-extensions --password-store=basic "
     "--force-device-scale-factor=1 --user-data-dir=profile --remote-debugging-port=0"
 )
-"""Without a profile of yours, questions, updates and a scale of the machine's own: the same pixels each time."""
+"""Options for the same pixels each time: no profile of yours, no questions, no updates, no scale of the machine."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A program and its desktop, as settings: `server`, and `app` where a program is started there."""
+    """A program and its desktop, as settings: `server`, and `app` if a program is started there."""
 
     kind: Kind
     server: str
@@ -45,9 +45,9 @@ class Target:
 
 
 def read_target(program: str, where: str, folder: Path) -> Target:
-    """Read the answer to the first question; `where` is the desktop if one was named apart, else empty.
+    """Read the answer to the first question; `where` is the desktop if it was named separately, else empty.
 
-    Raises SettingsError where it is not clear what is meant.
+    Raises SettingsError if the answer is unclear.
     """
     program, where = program.strip(), where.strip()
     if not program.isprintable() or not where.isprintable():
@@ -106,7 +106,7 @@ def _is_socket(path: Path) -> bool:
 
 
 def _found_from_elsewhere(command: str, folder: Path) -> str:
-    """Return the command with files of this folder written as `./FILE`: it is started in a folder of its own."""
+    """Return the command with files of this folder written as `./FILE`, because it starts in another folder."""
     words = _words(command)
     if not any("/" not in word and _is_file(folder / word) and not shutil.which(word) for word in words):
         return command

@@ -28,19 +28,19 @@ _SHOWN_LINES = 20
 
 
 class ContainerDesktop(RemoteDesktop):
-    """A desktop in a container of `image`; once it is ready, it launches `command`, if one is given.
+    """A desktop in a container of `image`; once it is ready, it launches `command`, if there is one.
 
-    Ready means: the VNC server at `port` in the container greets, and its screen is no longer of one single colour. The
-    container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random where none is
-    given. Its VNC server should have that size and want that password, as examples/desktop does. `environment` holds
-    NAME=VALUE, or NAME to hand on from here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on
-    loopback only. The local files of the desktop are in a private folder in `place`, the temporary folder by default.
+    Ready means: the VNC server at `port` in the container greets, and its screen no longer has one single colour. The
+    container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its
+    VNC server should have that size and want that password, as examples/desktop does. `environment` holds NAME=VALUE,
+    or NAME for the value it has here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on loopback
+    only. The local files of the desktop are in a private folder in `place`, the temporary folder by default.
 
-    Files and commands are those of the image's own user, in its own working folder. An image that is not here is
-    pulled. Everything ends with `stop()`, and with this process, however it dies. Linux only.
+    Files and commands are those of the image's own user, in its own working folder. A missing image is pulled.
+    Everything ends with `stop()`, and with this process, however it dies. Linux only.
 
-    Raises SettingsError for arguments that make no sense; DesktopError where no engine (`docker`, `podman`) answers,
-    the image cannot be had or its container ends first; DesktopRefused where it is not ready within `start_timeout_s`.
+    Raises SettingsError for invalid arguments. Raises DesktopError if no engine (`docker`, `podman`) answers, the image
+    cannot be pulled, or its container ends first. Raises DesktopRefused if it is not ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ContainerDesktop(RemoteDesktop):
         connect: Connect,
         place: Path | None = None,
     ) -> None:
-        check_linux("container", "whose /proc tells which processes a desktop has here")
+        check_linux("container", "because /proc there lists the processes of a desktop")
         check_size(size)
         if not image or image.startswith("-") or image != "".join(image.split()):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
@@ -88,7 +88,7 @@ class ContainerDesktop(RemoteDesktop):
 
     @property
     def alive(self) -> bool:
-        """Return whether the container still runs. Raises DesktopError where the engine does not answer."""
+        """Return whether the container still runs. Raises DesktopError if the engine does not answer."""
         return self._kept_logs is None and not self._engine.end(self.container)
 
     @property
@@ -102,7 +102,7 @@ class ContainerDesktop(RemoteDesktop):
             return self._kept_fault
         try:
             end = self._engine.end(self.container)
-        except DesktopError as exc:  # somebody removed it, or the engine is gone
+        except DesktopError as exc:  # somebody removed it, or the engine ended
             return str(exc)
         return self._message(end) if end else ""
 
@@ -113,7 +113,7 @@ class ContainerDesktop(RemoteDesktop):
     def reset(self) -> None:
         """Replace the container by a new one, and wait until that is ready.
 
-        Raises DesktopError where that fails; then the desktop is stopped.
+        Raises DesktopError if that fails; then the desktop is stopped.
         """
         self._remote_exec("reset the desktop")
         self._end_program()
@@ -151,7 +151,7 @@ class ContainerDesktop(RemoteDesktop):
         folder = self._session.folder
         for command in self._engine.removal(self.container):
             cleanup.note_command(folder, command)
-        file = folder / "environment"  # everybody here could read a command line
+        file = folder / "environment"  # every user of this machine could read a command line
         file.touch(mode=0o600)
         file.write_text("".join(f"{name}={value}\n" for name, value in self._environment.items()), encoding="utf-8")
         self._engine.run(Run(self._image, self._port, self._volumes, file, folder))
@@ -185,12 +185,14 @@ class ContainerDesktop(RemoteDesktop):
     def _printed(self) -> str:
         try:
             return self._engine.logs(self.container)
-        except DesktopError as exc:  # it was removed, or the engine is gone: other faults matter more
+        except DesktopError as exc:  # it was removed, or the engine ended: other faults say more
             return str(exc)
 
     def _remote_exec(self, wish: str) -> RemoteExec:
         if self._kept_logs is not None:
-            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its container gone; do it before that")
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its container is removed; do it before stop()"
+            )
         return self._remote
 
 
@@ -202,12 +204,14 @@ def _environment(entries: Sequence[str]) -> dict[str, str]:
 def _variable(entry: str) -> tuple[str, str]:
     name, equals, value = entry.partition("=")
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise SettingsError(f"a container's variable must be NAME=VALUE, or NAME to hand it on, got {entry!r}")
+        raise SettingsError(
+            f"a container's variable must be NAME=VALUE, or NAME for the value it has here, got {entry!r}"
+        )
     if not equals and name not in os.environ:
-        raise SettingsError(f"a container's variable that is handed on must be set here, got {entry!r}; or NAME=VALUE")
+        raise SettingsError(f"the variable {entry!r} is not set on this machine: set it, or write NAME=VALUE")
     value = value if equals else os.environ[name]
     if "\n" in value:
-        raise SettingsError(f"a container's variable must be one line, got {name!r} with several")
+        raise SettingsError(f"the variable {name!r} must be one line, got several")
     return name, value
 
 
@@ -215,8 +219,10 @@ def _volume(text: str) -> tuple[str, str, str]:
     """Return (here, there, "ro" or "rw"), with `here` absolute."""
     parts = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
     if parts is None:
-        raise SettingsError(f"a volume must be HERE:THERE or HERE:THERE:ro, THERE from the root on, got {text!r}")
+        raise SettingsError(
+            f"a volume must be HERE:THERE or HERE:THERE:ro with an absolute path in the container, got {text!r}"
+        )
     here = Path(parts[1]).expanduser().absolute()
     if not here.exists():
-        raise SettingsError(f"a volume must be a folder or file that is here, got {text!r}: there is no {str(here)!r}")
+        raise SettingsError(f"a volume must be an existing folder or file, got {text!r}: there is no {str(here)!r}")
     return str(here), parts[2], parts[3] or "rw"

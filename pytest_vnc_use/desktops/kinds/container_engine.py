@@ -1,6 +1,6 @@
 """The engines that run containers, Docker or Podman, through python-on-whales; no other module uses that library.
 
-The library drives the engine's own command, which is always the one found on PATH: it is given, never downloaded.
+The library drives the engine's own command, which is always the one found on PATH: the library never downloads it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Run:
 
 
 class Engine:
-    """An engine, known by the name of its command. Every call is bounded in time, and raises DesktopError."""
+    """An engine, known by the name of its command. Every call has a time limit, and raises DesktopError."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
@@ -52,7 +52,7 @@ class Engine:
         self._client = _client(path)
 
     def pull_missing(self, image: str) -> None:
-        """Pull the image if it is not here. Raises DesktopError where it cannot be fetched."""
+        """Pull the image if it is not here. Raises DesktopError if it cannot be fetched."""
         if not self._ask(f"look for the image {image!r}", lambda: self._client.image.exists(image)):
             wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
             self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
@@ -76,24 +76,23 @@ class Engine:
 
     def published_port(self, name: str, port: int) -> int:
         """Return the port of 127.0.0.1 that leads to `port` of a running container."""
-        ports = self._ask("tell the container's port", lambda: self._inspect(name).network_settings.ports or {})
+        ports = self._ask("find the container's port", lambda: self._inspect(name).network_settings.ports or {})
         published = ports.get(f"{port}/tcp")
         if not published:
-            raise DesktopError(f"{self.name} has not published port {port!r} of the container {name!r}")
+            raise DesktopError(f"{self.name} did not publish port {port!r} of the container {name!r}")
         return int(published[0]["HostPort"])
 
     def end(self, name: str) -> str:
         """Return how a container ended, such as `exited with 3`; empty while it runs."""
-        state = self._ask("tell the container's state", lambda: self._inspect(name).state)
+        state = self._ask("read the container's state", lambda: self._inspect(name).state)
         return "" if state.running else f"exited with {state.exit_code}"
 
     def logs(self, name: str) -> str:
         """Return the end of a container's output, a million characters at most.
 
-        The engine is asked for all of it: where a line was printed in pieces, Podman 4.3 reverses it if only the last
-        lines are asked for.
+        The engine is asked for all output, because Podman 4.3 reverses partial lines if asked for the last ones only.
         """
-        printed = self._ask("tell what the container printed", lambda: self._client.container.logs(name))
+        printed = self._ask("read what the container printed", lambda: self._client.container.logs(name))
         return str(printed)[-_LOG_CHARACTERS:]
 
     def removal(self, name: str) -> list[list[str]]:
@@ -111,7 +110,7 @@ class Engine:
             lambda: client.container.list(all=True, filters=[("label", f"{_MACHINE}={machine}")]),
         )
         for container in containers:
-            self._ask("remove what was left behind", partial(_remove_unless_owned, container))
+            self._ask("remove containers of earlier sessions", partial(_remove_unless_owned, container))
 
     def _inspect(self, name: str) -> Container:
         return self._client.container.inspect(name)
@@ -124,13 +123,13 @@ class Engine:
         except DockerException as exc:
             raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {_said(exc)}", advice]))) from exc
         except DeadlineExceeded as exc:
-            raise DesktopRefused(f"{self.name} cannot {wish}: it has not answered within {limit_s:g} s") from exc
+            raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
 
 
 def find_engine(wanted: str = "") -> Engine:
-    """Return the engine of that name, or else the first that answers; remove containers left behind there.
+    """Return the engine of that name, or else the first that answers; remove containers of earlier sessions there.
 
-    Raises SettingsError for an unknown engine, DesktopError where none answers.
+    Raises SettingsError for an unknown engine, DesktopError if none answers.
     """
     if wanted and wanted not in ENGINES:
         raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {wanted!r}")
@@ -174,9 +173,9 @@ def _remove_unless_owned(container: Container) -> None:
 
 
 def _machine() -> str:
-    """Return a name for the machine whose folders are meant.
+    """Return a name for this machine, because one engine may serve several.
 
-    An engine may serve several machines, and containers too, each with folders of its own.
+    An engine may also serve containers that have folders of their own.
     """
     return f"{socket.gethostname()}:{Path('/proc/self/ns/mnt').stat().st_ino}"
 

@@ -1,4 +1,4 @@
-"""A desktop that somebody else started, known by its address, and perhaps by a command that leads to it."""
+"""A desktop that somebody else started, known by its address, and perhaps by a command that runs others there."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from pytest_vnc_use.types.protocols import Connect
 
 _RESET_S = 5.0
 _POINTER_HOME = Move(0, 0)
-"""The place of the pointer for both pictures: it is in neither, and hovers over the same thing."""
+"""The pointer's place in both pictures: it is not visible there, and hovers over the same thing."""
 
 
 class AddressDesktop(RemoteDesktop):
     """The desktop whose VNC server listens at `server`; it is never stopped.
 
-    Files and programs are out of reach without a `remote_exec`. With `remote_exec` and `connect`, `reset` comes back to
-    the screen as it is now; raises DesktopError where the desktop does not answer. The working folder, which may be
-    somebody's home, is never emptied.
+    Files and programs need a `remote_exec`. With `remote_exec` and `connect`, `reset` restores the screen as it is now;
+    raises DesktopError if the desktop does not answer. The working folder, which may be somebody's home, is never
+    emptied.
     """
 
     outlives_program = True
-    """Its VNC server is not the program: where the connection is lost and the program ends, the desktop is to blame."""
+    """The server is not the program: if the connection is lost and the program ends, the desktop is at fault."""
 
     def __init__(self, server: str, remote_exec: RemoteExec | None = None, connect: Connect | None = None) -> None:
         super().__init__(connect)
@@ -49,7 +49,7 @@ class AddressDesktop(RemoteDesktop):
         return None
 
     def fault(self) -> str:
-        """Return why its server cannot be reached, as it was when the program's end was noticed; "" while that runs."""
+        """Return why the server could not be reached when the program ended; "" while the program runs."""
         program = self._program
         if program and program.fault and self._last_end[0] is not program:
             self._last_end = program, self._end_now()
@@ -66,11 +66,11 @@ class AddressDesktop(RemoteDesktop):
             if not await_screen(screen, partial(same_screen, self._start), Deadline(_RESET_S)):
                 problem = f"the screen of {self._server!r} is not as it was when it was leased"
                 raise DesktopError(
-                    f"{problem}, {_RESET_S:g} s after what the test started was ended; reset it yourself"
+                    f"{problem}, although all programs of the test ended {_RESET_S:g} s ago. Reset the desktop by hand"
                 )
 
     def stop(self) -> None:
-        """End everything that was launched and run; the desktop goes on, because this test did not start it."""
+        """End everything that was launched and run; the desktop stays, because this test did not start it."""
         self._end_program()
         if self._remote and self._was_used:
             self._was_used = False
@@ -86,9 +86,9 @@ class AddressDesktop(RemoteDesktop):
         try:
             self._connect(self._server, None).close()
         except AuthenticationFailed:
-            return ""  # somebody answers
+            return ""  # the server answers
         except DesktopError as exc:
-            return f"the server at {self._server!r} is gone, and the program ended: {exc}"
+            return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
         return ""
 
     def _look(self) -> bytes:
@@ -100,8 +100,8 @@ class AddressDesktop(RemoteDesktop):
     def _remote_exec(self, wish: str) -> RemoteExec:
         if self._remote is None:
             raise DesktopError(
-                f"cannot {wish}: the desktop at {self._server!r} is reached through VNC only; say how to run a command "
-                "there (--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
+                f"cannot {wish}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
+                "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
                 "(--vnc-server=xvnc, qt or container:IMAGE)"
             )
         self._was_used = True

@@ -1,4 +1,4 @@
-"""The common part of all desktops that are started here, whatever serves their screen."""
+"""The common part of all desktops that are started here, independent of their screen's server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class StartedDesktop:
     def exit_code(self) -> int | None:
         """Return the exit code of the program under test.
 
-        It is None while the program runs, or where none was started; -n where signal n ended it.
+        It is None while the program runs, or if none was started; -n if signal n ended it.
         """
         return self._program.exit_code if self._program else None
 
@@ -66,7 +66,7 @@ class StartedDesktop:
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
         """Run a command in the program's working folder and environment, until it ends.
 
-        Raises DesktopError; its subclass CommandMissing where the command's program cannot be found or run.
+        Raises DesktopError; its subclass CommandMissing if the command's program cannot be found or run.
         """
         check_words(command)
         self._check_not_stopped(f"run {shlex.join(command)!r}")
@@ -74,7 +74,7 @@ class StartedDesktop:
             return self._session.run(command, timeout_s)
 
     def program_fault(self) -> str:
-        """Return how the program under test ended and its last output; "" while it runs, or where none was started.
+        """Return how the program under test ended and its last output; "" while it runs, or if none was started.
 
         After `stop()` the answer stays as it was before.
         """
@@ -85,7 +85,7 @@ class StartedDesktop:
         return self._program.message(self._program.end)
 
     def program_hangs(self) -> bool:
-        """Return whether the program under test runs but does not answer; False where that is not known."""
+        """Return whether the program under test runs but does not answer; False if that is not known."""
         return False
 
     def fault(self) -> str:
@@ -136,15 +136,17 @@ class StartedDesktop:
 
     def _check_not_stopped(self, wish: str) -> None:
         if self._last_fault is not None:
-            raise DesktopError(f"cannot {wish}: the desktop is stopped, and its working folder gone; do it before that")
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its working folder is removed; do it before stop()"
+            )
 
 
 def check_linux(means: str, reason: str) -> None:
     """Raise DesktopError if this is not Linux."""
     if sys.platform != "linux":
         raise DesktopError(
-            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}; "
-            "give the address of a VNC server, such as --vnc-server=host::5901"
+            f"a desktop started by {means!r} needs Linux, {reason}, got {sys.platform!r}. Give the address of a "
+            "VNC server instead, such as --vnc-server=host::5901"
         )
 
 

@@ -21,7 +21,7 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 _POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
-_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # else Qt's messages may go to the system's journal
+_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # otherwise Qt's messages may go to the system's journal
 
 
 class QtDesktop(StartedDesktop):
@@ -32,17 +32,17 @@ class QtDesktop(StartedDesktop):
     `size` is in pixels. `environment` is added to `inherited`, this process's own by default. The desktop's private
     folder is made in `place`, the temporary folder by default. The program ends with `stop()`, and with this process,
     however it dies. `run` starts a command beside the program, on the machine's network. There is no display to share:
-    what a Qt program shows that is started that way is seen nowhere.
+    another Qt program that is started that way is not visible anywhere.
 
     Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
-    program has a network of its own, with loopback only, and the server is reached at a unix socket that only this user
-    can open. With `is_open` the program has the machine's network, and everybody on it reaches the server; so it is too
-    in a container that allows no network of its own. The server ignores wheel buttons and takes Latin-1 characters
-    only. Linux only: the wheels of PySide6 for macOS and Windows lack the `vnc` platform.
+    program has its own network, with loopback only, and the server is reached at a unix socket that only this user can
+    open. With `is_open` the program has the machine's network, and everybody on it can reach the server. It is the same
+    in a container that allows no network namespace. The server ignores wheel buttons and takes Latin-1 characters only.
+    Linux only: the wheels of PySide6 for macOS and Windows lack the `vnc` platform.
 
-    Raises ProgramCrashed where the program fails first, ProgramMissing where it cannot be run, DesktopError where it
-    ends first without a fault, DesktopRefused where it does not greet within `start_timeout_s`, SettingsError for a
-    size that makes no sense, and where the program cannot have a network of its own and is not to be open.
+    Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be run, DesktopError if it ends first
+    without a fault, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
+    size, and if the program must have its own network but cannot.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class QtDesktop(StartedDesktop):
         inherited: Mapping[str, str] | None = None,
         is_open: bool = False,
     ) -> None:
-        check_linux("qt", "where PySide6 brings Qt's VNC platform")
+        check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and _check_closable()
         super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, place, inherited)
@@ -95,7 +95,9 @@ class QtDesktop(StartedDesktop):
         Raises DesktopError before a program is launched.
         """
         if not self._server:
-            raise DesktopError("there is no screen: no program was launched, and with Qt the program is the desktop")
+            raise DesktopError(
+                "the desktop has no screen yet: launch a program first. With --vnc-server=qt the program is the desktop"
+            )
         return self._server
 
     @property
@@ -124,9 +126,9 @@ def _check_closable() -> bool:
     if not reason or is_in_container():
         return not reason
     raise SettingsError(
-        "Qt's VNC server listens on all interfaces without a password, and this machine allows no network namespace to "
-        f"close it in ({reason}): allow unprivileged user namespaces, or run the tests in a container, or take "
-        "--vnc-server=xvnc; with a firewall before it, -o vnc_qt_open=true starts it as it is"
+        "Qt's VNC server has no password and listens on all interfaces. This machine allows no network namespace "
+        f"to protect it ({reason}). Allow unprivileged user namespaces, run in a container, or use "
+        "--vnc-server=xvnc. Behind a firewall, -o vnc_qt_open=true starts it unprotected"
     )
 
 

@@ -30,30 +30,29 @@ They lead to the private folder, so that every desktop begins alike.
 DEPTHS = (16, 24)
 _LONGEST_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
 _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
-"""All clients of a unix socket count as one host: some wrong passwords would lock the right one out."""
+"""All clients of a unix socket count as one host: some wrong passwords would lock out the right one."""
 _NOTICE_S = 0.05
-"""The delay before the end of a process is noticed, while something else is awaited."""
+"""The delay before the end of a process is noticed, during another wait."""
 _RESTORE_S = 2.0
 """The time for the window manager to tidy up once the programs have ended; its longest popup stays for 0.9 s."""
 
 
 class XvncDesktop(StartedDesktop):
-    """A desktop of TigerVNC, openbox if it is installed, and `command`, if one is given; it is made when all are ready.
+    """A desktop of TigerVNC, openbox if it is installed, and `command`, if there is one; it is made when all are ready.
 
     Ready means: the VNC server greets, the window manager says that it runs, and a window of the program shows. `size`
     is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to `inherited`, this process's own by
     default. The desktop's private folder is made in `place`, the temporary folder by default. With
     `window_manager=False` none is started.
 
-    The VNC server listens on a unix socket in a private folder only. So there is no port that another program could
-    take first, and nothing that another machine or user could reach. It still asks for a random `password`. The X
-    server chooses a free display itself, and lets in clients that know its cookie. Everything ends with `stop()`, and
-    with this process, however it dies. The output of each process is in the working folder, under `logs`. Linux only.
+    The VNC server listens only on a unix socket in a private folder. So no other program can take its port first, and
+    no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free display
+    itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process, however it
+    dies. The output of each process is in the working folder, under `logs`. Linux only.
 
-    Raises SettingsError for a size or depth that makes no sense; DesktopError where the X server is not installed, or
-    it or the window manager ends first; ProgramMissing where the program cannot be run, ProgramCrashed where it fails
-    first, DesktopError where it ends first without a fault; DesktopRefused where not all are ready within
-    `start_timeout_s`.
+    Raises SettingsError for an invalid size or depth. Raises DesktopError if the X server is not installed, or if it or
+    the window manager ends first. Raises ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
+    DesktopError if it ends first without a fault. Raises DesktopRefused if not all are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class XvncDesktop(StartedDesktop):
         window_manager: bool = True,
         inherited: Mapping[str, str] | None = None,
     ) -> None:
-        check_linux("xvnc", "for which TigerVNC's X server is made")
+        check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
@@ -108,7 +107,7 @@ class XvncDesktop(StartedDesktop):
     def program_hangs(self) -> bool:
         """Return whether a window of a program leaves pings unanswered.
 
-        Return False where no window takes pings, or X does not answer.
+        Return False if no window takes pings, or X does not answer.
         """
         if not self.alive or self.program_fault():
             return False
@@ -121,9 +120,9 @@ class XvncDesktop(StartedDesktop):
     def reset(self) -> None:
         """End everything that was launched and run, empty the working folder, and undo a test's changes to the screen.
 
-        That is proven: the framebuffer, to the last pixel, and all settings that the X server reports are as they were
-        before the first program. Raises DesktopError where they are not, or where the X server or the window manager
-        has ended. Files that programs wrote elsewhere, such as in the home folder, stay.
+        It proves that: the framebuffer, to the last pixel, and all settings that the X server reports are as they were
+        before the first program. Raises DesktopError if they are not, or if the X server or the window manager has
+        ended. Files that programs wrote elsewhere, such as in the home folder, stay.
         """
         super().reset()
         with self._open_display() as display:
@@ -173,7 +172,7 @@ class XvncDesktop(StartedDesktop):
     def _display_number(self, server: Process, descriptor: int) -> int:
         """Return the number that the server writes once it takes connections.
 
-        The server writes nothing where it ends first.
+        The server writes nothing if it ends first.
         """
         line = b""
         while not line.endswith(b"\n"):
@@ -198,7 +197,7 @@ class XvncDesktop(StartedDesktop):
             raise DesktopRefused(server.message("does not greet over VNC"))
 
     def _start_window_manager(self) -> Process | None:
-        """Start the window manager; return None where none is installed, or wanted."""
+        """Start the window manager; return None if none is installed, or wanted."""
         if not (self._wants_manager and shutil.which(WINDOW_MANAGER[0])):
             return None
         private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.folder))
@@ -230,5 +229,5 @@ def _installed_server() -> str:
 
 def _check_socket_path(path: str) -> None:
     if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
-        problem = f"a unix socket's path has at most {_LONGEST_SOCKET_PATH} bytes, got {path!r}"
+        problem = f"a unix socket's path must have at most {_LONGEST_SOCKET_PATH} bytes, got {path!r}"
         raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")

@@ -1,4 +1,4 @@
-"""A program with its sitter (see sitter.py), for the code that started it: much like a `subprocess.Popen`."""
+"""A program with its sitter (see sitter.py), for the code that started it: similar to a `subprocess.Popen`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_vnc_use.desktops.processes import cleanup, sitter
 
 _STARTS_WITHIN_S = 60.0
 _ANSWERS_WITHIN_S = 6.0
-"""How long a sitter may take; it gives up after 5 s itself. One that takes longer is stopped."""
+"""The longest wait for a sitter's answer. A sitter gives up after 5 s."""
 
 
 class Attended:
     """A program that its sitter has started; `pid` is the id of the program and of its session.
 
-    With `closed_at` it has a network of its own, and its VNC server is reached at that unix socket. Raises OSError
-    where it cannot be started.
+    With `closed_at` it has its own network, and its VNC server is reached at that unix socket. Raises OSError if it
+    cannot be started.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Attended:
     def kill(self) -> None:
         """Kill the program and everything that it started, and wait until it has ended.
 
-        If the sitter itself does not answer, as it was stopped, kill it and the program's session.
+        If the sitter itself does not answer, because it was stopped, kill it and the program's session.
         """
         self._sitter.send_signal(signal.SIGUSR1)
         if self._exit_code(_ANSWERS_WITHIN_S) is None:
@@ -102,9 +102,7 @@ class Attended:
         self._sitter.kill()  # if it has not answered; else it ends by itself
         self._sitter.wait()
         self._close()
-        raise OSError(
-            int(number), os.strerror(int(number)) if int(number) else "its sitter has ended, or does not answer"
-        )
+        raise OSError(int(number), os.strerror(int(number)) if int(number) else "its sitter ended, or does not answer")
 
     def _exit_code(self, timeout_s: float | None) -> int | None:
         if self._code is None and (line := self._line(b"exited ", timeout_s=timeout_s)) is not None:
@@ -113,7 +111,7 @@ class Attended:
         return self._code
 
     def _line(self, *beginnings: bytes, timeout_s: float | None) -> str | None:
-        """Return the sitter's line that starts so; "" where the sitter ended without it; None if none comes in time."""
+        """Return the sitter's line that starts so; "" if the sitter ended without it; None if none comes in time."""
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             for line in self._told.split(b"\n")[:-1]:

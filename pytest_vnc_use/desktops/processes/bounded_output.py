@@ -1,4 +1,4 @@
-"""A way to run a command that keeps its output bounded in memory, however long it is."""
+"""A way to run a command with a limit of memory for its output, however long it is."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _READ_WITHIN_S = 5.0
 
 
 def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-    """Run a command until it ends and nobody holds its output any more; keep the beginning and end of a long output.
+    """Run a command until it and all users of its output have ended; keep the beginning and end of a long output.
 
-    The command has a session of its own, in which `ssh` finds no terminal on which to ask for a password, and fails
-    instead. Raises OSError; raises subprocess.TimeoutExpired, once the command is killed.
+    The command has its own session, in which `ssh` finds no terminal on which to ask for a password, and fails instead.
+    Raises OSError; raises subprocess.TimeoutExpired, once the command is killed.
     """
     process = subprocess.Popen(
         words,
@@ -45,7 +45,7 @@ def bounded_run(words: Sequence[str], given: bytes, timeout_s: float) -> subproc
         if any(output.thread.is_alive() for output in outputs):
             raise subprocess.TimeoutExpired(words, timeout_s)
         code = process.wait(deadline.remaining_s + _READ_WITHIN_S)
-    except BaseException:  # on any error, and on Ctrl-C: it does not go on
+    except BaseException:  # on any error, and on Ctrl-C: the command ends
         process.kill()
         process.wait()
         raise

@@ -4,13 +4,14 @@ It also runs as a script:
 
     python cleanup.py FOLDER SESSION… -SESSION…
 
-A session that is named again with a minus sign is no longer the desktop's; its number may be another one's by now.
+A session that is named again with a minus sign is no longer the desktop's, because the system may have reused its
+number.
 
-Every process of a desktop carries FOLDER in its environment, under the name MARK, and hands it on to its children. A
+Every process of a desktop carries FOLDER in its environment, under the name MARK, and its children inherit it. A
 program that overwrote its environment is found by the ids of the sessions that were started. A program that leaves both
 behind, such as `env -i setsid …`, is ended by the sitter of the program that started it, see sitter.py. Two kinds of
-programs are not found: another user's program in a session of its own, and one that leaves both behind after its sitter
-was killed. Formats of the files: proc(5). Linux only.
+programs are not found: another user's program in its own session, and one that leaves both behind after its sitter was
+killed. Formats of the files: proc(5). Linux only.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from pathlib import Path
 MARK = "VNC_DESKTOP_FOLDER"
 GRACE_S = 3.0
 _COMMAND_S = 30.0
-"""The time that a noted command may take; then it is killed, and the next one has its turn."""
+"""The time that a noted command may take; then it is killed, and the next one runs."""
 _SITTER = b"vnc-use sitter\n"
-"""The name of processes that end what they started by themselves; they must not be killed before they did."""
+"""The name of processes that end what they started by themselves; they must not be killed before that."""
 _KILLS = 5
 """The number of kills: a program that forks at the moment of one leaves a child for the next one."""
 
@@ -95,7 +96,7 @@ def _signal_and_wait(pids: Iterable[int], number: signal.Signals, *, spare_sitte
 def _signal(pid: int, number: signal.Signals) -> bool:
     """Send a signal; return False for another user's process.
 
-    Such a process may end with the others all the same, as programs do with their X server.
+    Such a process may still end with the others, as programs do with their X server.
     """
     try:
         os.kill(pid, number)
@@ -132,7 +133,7 @@ def _belongs(pid: int, mark: bytes, sessions: Collection[int]) -> bool:
 
 
 def _session_of(pid: int) -> int | None:
-    """Return the session of a process; None where it has ended, and only its parent does not know yet."""
+    """Return the session of a process; None if it has ended and its parent has not noticed yet."""
     state, _, _, session = _content(pid, "stat").rpartition(b")")[2].split()[:4]
     return None if state in (b"Z", b"X") else int(session)
 
@@ -180,7 +181,7 @@ def note_command(folder: Path, command: Sequence[str]) -> None:
 
 
 def run_noted_commands(folder: Path) -> None:
-    """Run the noted commands in order; one that fails had nothing to end, or cannot."""
+    """Run the noted commands in order. A command that fails had nothing to end, or cannot end it."""
     with suppress(FileNotFoundError):
         for line in (folder / "commands").read_text(encoding="utf-8").splitlines():
             with suppress(OSError, subprocess.TimeoutExpired, ValueError):  # ValueError: it was being written

@@ -1,7 +1,7 @@
-"""A network of its own for a program whose VNC server would listen on all interfaces. Standard library only; Linux.
+"""A network for one program whose VNC server would listen on all interfaces. Standard library only; Linux.
 
-sitter.py runs this file. In the network, which has loopback only, the server listens on `PORT`; a relay beside it hands
-on what comes to a unix socket, which only this user can open. As a script, it tells whether this machine allows that:
+sitter.py runs this file. In the network, which has loopback only, the server listens on `PORT`; a relay beside it
+connects a unix socket to it, which only this user can open. As a script, it prints whether this machine allows that:
 the exit code is 0, or 1 with the reason on standard output. See network_namespaces(7), user_namespaces(7) and
 netdevice(7).
 """
@@ -28,8 +28,8 @@ _CHUNK = 1 << 16
 def enter() -> None:
     """Move this process, and those that it starts from now on, into a network of their own. Raises OSError.
 
-    Root needs no user namespace for that, in which root may do less. Others are the same user as before in theirs, but
-    programs that run as somebody else, such as sudo, do not work there.
+    Root needs no user namespace for that; in one root may do less. Others keep their user in theirs, but programs that
+    run as another user, such as sudo, do not work there.
     """
     try:
         _unshare(_CLONE_NEWNET)
@@ -71,7 +71,7 @@ def listen(path: str) -> socket.socket:
 
 
 def start_relay(listener: socket.socket, program: int) -> None:
-    """Fork a process that hands on what comes to the listener until the program ends; close the listener here."""
+    """Fork a process that relays the listener's connections until the program ends; close the listener here."""
     watched = os.pidfd_open(program)
     if os.fork() == 0:
         try:
@@ -116,7 +116,7 @@ def _serve(client: socket.socket) -> None:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    with suppress(OSError):  # one end is gone: then the other goes too
+    with suppress(OSError):  # one end has closed: then close the other too
         while data := source.recv(_CHUNK):
             target.sendall(data)
     for end in (source, target):

@@ -9,15 +9,15 @@ _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LMSTUDIO_API_KEY"),
 }
-"""Variables that would lead a program to the screen of the person who runs the tests, or give it the tests' secrets."""
+"""Variables that would lead a program to the tester's own screen, or give it the tests' secrets."""
 
 
 def withhold(*names: str) -> None:
-    """Keep these variables of this process from all that it starts for a desktop from now on."""
+    """Remove these variables from the environment of every process that is started for a desktop from now on."""
     _WITHHELD.update(names)
 
 
 def inheritable(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what a desktop may inherit of an environment, this process's own by default."""
+    """Return the part of an environment that a desktop may inherit, of this process's own by default."""
     given = os.environ if environment is None else environment
     return {name: value for name, value in given.items() if name not in _WITHHELD}

@@ -1,7 +1,7 @@
 """The TCP ports on which the processes of one session listen, and the check for a VNC server there. Linux only.
 
-A server chooses its port itself, and the port is found afterwards. So there is nothing to race for, and the answer is
-sure to come from this program, not from another one that was quicker. Format of the files: proc(5), proc_pid_stat(5).
+A server chooses its port itself, and the port is found afterwards. So there is no race, and the answer surely comes
+from this program, not from a quicker one. Format of the files: proc(5), proc_pid_stat(5).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def vnc_port(session: int, *, timeout_s: float) -> int | None:
 def listening_ports(session: int) -> list[int]:
     """Return the ports, in order, on which a process of the session listens."""
     inodes = {inode for pid in _processes(session) for inode in _socket_inodes(pid)}
-    if not inodes:  # the program still loads; on a busy machine the tables are long
+    if not inodes:  # the program is still loading; do not read the long tables of a busy machine
         return []
     return sorted({port for port, inode in _listening_sockets() if inode in inodes})
 

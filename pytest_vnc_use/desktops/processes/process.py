@@ -37,13 +37,13 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code: None while it runs, -n where signal n ended it."""
+        """Return the exit code: None while it runs, -n if signal n ended it."""
         code = self.popen.poll()
         return exit_code_elsewhere(code) if code is not None and self._elsewhere else code
 
     @property
     def output(self) -> str:
-        """Return its standard output and error, a megabyte of it; empty once the file of it is gone."""
+        """Return its standard output and error, a megabyte of it; empty once its file is removed."""
         try:
             with open(self.log, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as log:
                 return text_of(log)
@@ -65,7 +65,7 @@ class Process:
 
 
 def exit_code_elsewhere(code: int) -> int:
-    """Return -n for the 128 + n with which a client such as `docker exec` reports that signal n ended a command."""
+    """Return -n for the exit code 128 + n, by which a client such as `docker exec` reports signal n."""
     return 128 - code if code - 128 in signal.valid_signals() else code
 
 

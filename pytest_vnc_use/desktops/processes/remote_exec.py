@@ -1,7 +1,7 @@
-"""Commands and files on a desktop that some other command leads to, such as `docker exec -i NAME` or `ssh HOST`.
+"""Commands and files on a desktop that a command such as `docker exec -i NAME` or `ssh HOST` reaches.
 
-Everything that runs there carries a mark in its environment. By the mark it is found and killed, with everything that
-it has started. The desktop must have `sh`, and for the killing Linux's /proc; proc(5).
+Everything that runs there has a mark in its environment. The mark finds it and all its children, to kill them. The
+desktop must have `sh`, and for the killing Linux's /proc; proc(5).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END_S = 20.0
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _HERE = b"here\n"
-"""The first line of every script's output: the way led there, and the rest is the command's own output."""
+"""The first line of every script's output: the command ran there, and the rest is its own output."""
 _MISSING = b"missing\n"
 _NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
 
@@ -57,10 +57,11 @@ done
 
 
 class RemoteExec:
-    """The way to a desktop: `command` with a command appended runs it there, in the desktop's working folder.
+    """The remote execution of commands: `command` with another command appended runs that on the desktop.
 
-    For `ssh` the appended words are quoted, because the shell there reads them once more. Files are read and written as
-    UTF-8. Everything that is started has a `part`, by which it can be ended apart from the rest.
+    It runs in the desktop's working folder. For `ssh` the appended words are quoted, because the shell there reads them
+    once more. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be ended
+    separately.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -69,25 +70,25 @@ class RemoteExec:
         self._is_ssh = PurePath(command[0]).stem == "ssh"
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
-        """Run a command there until it ends. Its exit code is -n where signal n ended it, or where it is 128 + n.
+        """Run a command there until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
 
-        Raises DesktopError where nothing leads there, the command cannot be started, or it has not ended within
-        `timeout_s`; then it is killed there, with everything that it started.
+        Raises DesktopError if the desktop cannot be reached, or the command cannot be started, or it did not end within
+        `timeout_s`. Then it is killed there, with everything that it started.
         """
         part = secrets.token_hex(4)
         try:
             done = self._call(self.words(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
         except subprocess.TimeoutExpired as exc:
             self.end(part)
-            problem = f"the command {shlex.join(command)!r} has not ended within {timeout_s:g} s"
-            advice = "give it a longer timeout_s; what it leaves in the background must not hold its output"
+            problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
+            advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
             raise DesktopError(f"{problem}; {advice}") from exc
         self._check_started(command[0], done)
         stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
         return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
 
     def has(self, program: str) -> bool:
-        """Return whether `program` is there. Raises DesktopError where nothing leads there."""
+        """Return whether `program` is there. Raises DesktopError if the desktop cannot be reached."""
         done = self._script(_CHECK, program)
         if done.stdout != _MISSING:
             self._check_led_there(done)
@@ -96,8 +97,8 @@ class RemoteExec:
     def read(self, name: str) -> str:
         """Return the text of a file in the working folder there.
 
-        Raises FileNotFoundError; FileUnreadable where it is not UTF-8 text, or is no regular file or too large a one;
-        DesktopError.
+        Raises FileNotFoundError. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
+        Raises DesktopError.
         """
         done = self._file(_READ, name)
         output = done.stdout[len(_HERE) :]
@@ -125,18 +126,18 @@ class RemoteExec:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
         if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
             problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
-            raise DesktopError(f"{problem}; {self!s} must hand on its input, as 'docker exec -i' does")
+            raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
 
     def words(self, command: Sequence[str], part: str) -> list[str]:
-        """Return the command here that runs `command` there, as that part of what is started."""
+        """Return the command here that runs `command` there, as that part of the started programs."""
         return self._words(command, f"{self._mark}:{part};")
 
     def end(self, part: str = "") -> None:
-        """Kill that part of what was started there; all of it where no part is given. Raises DesktopError."""
+        """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
         try:
             self._check_led_there(self._call(self.ending(part), _END_S))
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} has not ended what runs there within {_END_S:g} s") from exc
+            raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
 
     def ending(self, part: str = "") -> list[str]:
         """Return the command here that does what `end` does, for the cleanup after this process."""
@@ -160,10 +161,10 @@ class RemoteExec:
         try:
             return self._call(words, _FILE_S, given)
         except subprocess.TimeoutExpired as exc:
-            raise DesktopError(f"{self!s} has not answered within {_FILE_S:g} s") from exc
+            raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
     def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a command here, in a session of its own.
+        """Run a command here, in its own session.
 
         There `ssh` finds no terminal on which to ask for a password, and fails instead.
         """
@@ -185,9 +186,9 @@ class RemoteExec:
 
 
 def remote_exec_of(command_line: str, server: str) -> RemoteExec:
-    """Return the remote execution that `--vnc-exec` names, with {host} and {port} filled in from the desktop's address.
+    """Return the remote execution that `--vnc-exec` names, with {host} and {port} from the desktop's address.
 
-    Raises SettingsError where the command line makes no sense.
+    Raises SettingsError if the command line is invalid.
     """
     known = _address(server)
     try:
@@ -203,7 +204,7 @@ def _filled(word: str, known: dict[str, str], server: str) -> str:
     def value(name: re.Match[str]) -> str:
         if name[1] not in known:
             has = " and ".join(known) or "neither host nor port"
-            raise SettingsError(f"--vnc-exec has no value for {name[0]!r}: the desktop at {server!r} has {has}")
+            raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
         return known[name[1]]
 
     return re.sub(r"\{(\w+)\}", value, word)
@@ -222,7 +223,7 @@ def _check_regular(
     done: subprocess.CompletedProcess[bytes], wish: str, kind: type[DesktopError] = DesktopError
 ) -> None:
     if done.returncode == _NOT_REGULAR:
-        problem = "it is no regular file, but a directory, a pipe, a device or a link to itself"
+        problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
         raise kind(f"cannot {wish} in the program's working folder: {problem}")
 
 
@@ -237,4 +238,4 @@ def _inside(name: str) -> str:
 
 
 def _last_line(text: bytes) -> str:
-    return (text.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+    return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]

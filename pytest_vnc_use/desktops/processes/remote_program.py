@@ -1,4 +1,4 @@
-"""The common part of desktops to which a command leads: their files, commands, and the program under test."""
+"""The common part of desktops with remote execution: their files, commands, and the program under test."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PART = "program"
 
 
 class Program:
-    """A program that was started over there, and has changed the screen; its client lives in a session here.
+    """A program that was started on the desktop, and has changed the screen; its client lives in a session here.
 
-    Raises ProgramMissing where it cannot be run there, ProgramCrashed where it fails first, DesktopError where nothing
-    leads there or it ends first without a fault, DesktopRefused where nothing shows in `timeout_s`.
+    Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first, DesktopError if the desktop
+    cannot be reached or the program ends first without a fault, DesktopRefused if nothing shows in `timeout_s`.
     """
 
     def __init__(self, command: Sequence[str], remote_exec: RemoteExec, screen: Controller, timeout_s: float) -> None:
@@ -94,11 +94,11 @@ class RemoteDesktop(ABC):
     @property
     @abstractmethod
     def password(self) -> str | None:
-        """Return the password of its VNC server; None where it asks for none, or only the user knows it."""
+        """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
 
     @abstractmethod
     def _remote_exec(self, wish: str) -> RemoteExec:
-        """Return the way there. Raises DesktopError that says why `wish` is not possible."""
+        """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
         """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
@@ -136,7 +136,7 @@ class RemoteDesktop(ABC):
         return False
 
     def program_fault(self) -> str:
-        """Return how the program under test ended and its last output; "" while it runs, or where none was launched."""
+        """Return how the program under test ended and its last output; "" while it runs, or if none was launched."""
         fault = self._program.fault if self._program else ""
         return "" if fault and self.fault() else fault
 
@@ -154,7 +154,9 @@ class RemoteDesktop(ABC):
 
     def _screen(self, wish: str) -> Controller:
         if self._connect is None:
-            raise DesktopError(f"cannot {wish}: this desktop cannot look at its screen; give `connect`")
+            raise DesktopError(
+                f"cannot {wish}: this desktop has no VNC connection to look at its screen; give `connect`"
+            )
         return self._connect(self.server, self.password)
 
     def _end_program(self) -> None:

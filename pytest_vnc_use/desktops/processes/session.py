@@ -87,11 +87,11 @@ class Session:
     ) -> Process:
         """Start a process that runs until the session stops; `role` names it in messages and names its log.
 
-        Words of the command that are relative paths with a slash, seen from here, are made absolute first, because the
-        process starts elsewhere. An `attended` process has a sitter, which bounds its log and ends everything that it
-        started; with `closed_at` it has a network of its own (see `Attended`). Where the command is only a client, such
-        as `docker exec`, `client_of` is the command that it runs elsewhere: the one that messages name. Raises
-        DesktopError where it cannot be started.
+        Words of the command that are relative paths with a slash, as seen from here, are made absolute first, because
+        the process starts in another folder. An `attended` process has a sitter, which limits its log and ends
+        everything that it started; with `closed_at` it has its own network (see `Attended`). If the command is only a
+        client, such as `docker exec`, `client_of` is the command that it runs elsewhere; messages name that one. Raises
+        DesktopError if it cannot be started.
         """
         log = self._logs / f"{role.replace(' ', '-')}.txt"
         with self._new_log(log) as output:
@@ -109,28 +109,28 @@ class Session:
         return process
 
     def end(self, process: Process) -> None:
-        """End one process, and what it started in its session. Raises DesktopError where that cannot be done."""
+        """End one process, and everything that it started in its session. Raises DesktopError if that fails."""
         _check_ended(cleanup.end_sessions(process.sessions))
         self._forget(process)
 
     def mark_start(self) -> None:
-        """Note that the processes that run now are there to stay: `reset()` leaves them alone."""
+        """Note that the processes that run now must stay: `reset()` does not end them."""
         self._staying = list(self._processes)
 
     @property
     def alive(self) -> bool:
-        """Return whether the folder is there, and all processes that are there to stay run."""
+        """Return whether the folder exists, and all processes that must stay run."""
         return self.folder.exists() and not any(process.end for process in self._staying)
 
     def fault(self) -> str:
-        """Return how a process that is there to stay has ended, and its last output; "" while all of them run."""
+        """Return how a process that must stay has ended, and its last output; "" while all of them run."""
         ended = next((process for process in self._staying if process.end), None)
         return ended.message(ended.end) if ended else ""
 
     def reset(self) -> None:
-        """End everything started since `mark_start()`, and empty the working folder, except the logs of what stays.
+        """End everything started since `mark_start()`, and empty the working folder, except the logs that are in use.
 
-        Raises DesktopError where that cannot be done, or a process that should stay has ended.
+        Raises DesktopError if that fails, or a process that must stay has ended.
         """
         passing = [process for process in self._processes if process not in self._staying]
         staying = [process.popen.pid for process in self._staying]
@@ -146,11 +146,11 @@ class Session:
         return {process.role: process.output for process in self._processes}
 
     def run(self, command: Sequence[str], timeout_s: float) -> Ran:
-        """Run a command until it ends. Raises DesktopError where it cannot start or does not end in time.
+        """Run a command until it ends. Raises DesktopError if it cannot start or does not end in time.
 
         Of an output that is longer than a megabyte the beginning and the end are kept. A command that takes longer is
-        killed, with everything that it has started. What a command leaves in the background stays until the next reset,
-        or the end.
+        killed, with everything that it has started. Background processes of a command stay until the next reset, or the
+        end.
         """
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             attended = self._attended(command, stdout, stderr)
@@ -158,7 +158,7 @@ class Session:
             try:
                 code = attended.wait(timeout_s)
             except subprocess.TimeoutExpired as exc:
-                problem = f"the command {_shown(command)!r} has not ended within {timeout_s:g} s"
+                problem = f"the command {_shown(command)!r} did not end within {timeout_s:g} s"
                 raise DesktopError(f"{problem}; give it a longer timeout_s, or end it with '&' in a shell") from exc
             finally:
                 if attended.poll() is None:
@@ -186,7 +186,7 @@ class Session:
     def leave_to_parent(self) -> None:
         """Give the session up in a forked child, where it then counts as stopped.
 
-        The child would keep the desktop alive by the descriptors that it inherits, and it may not end the desktop
+        The child would keep the desktop alive by the descriptors that it inherits, and it must not end the desktop
         either.
         """
         if not self._stopped:
@@ -266,7 +266,7 @@ class Session:
             )
 
     def _end_guard(self) -> None:
-        """Wait for the guard, which ends when its input ends; kill one that does not, as it was stopped."""
+        """Wait for the guard, which ends when its input ends; kill one that was stopped by a signal."""
         try:
             self._guard.communicate(timeout=cleanup.GRACE_S)
         except subprocess.TimeoutExpired:
@@ -302,7 +302,7 @@ def remove_leftovers() -> None:
     shared = glob(f"pytest-{PREFIX}*/*/{PREFIX}*", root_dir=temporary)  # noqa: PTH207  # Path.glob fails if one goes now
     for folder in (*temporary.glob(f"{PREFIX}*"), *(temporary / name for name in shared)):
         with suppress(OSError):  # it is in use, or another process is removing it
-            status = folder.lstat()  # a link may lead to a folder of this user's that is something else
+            status = folder.lstat()  # a link may lead to another folder of this user
             if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
                 _clean_unless_locked(folder)
 
@@ -336,7 +336,7 @@ def _check_ended(left: Mapping[int, str]) -> None:
     if left:
         named = ", ".join(f"{pid} ({name!r})" for pid, name in left.items())
         remedy = f"end it with: sudo kill -9 {' '.join(map(str, left))}"
-        raise DesktopError(f"cannot end process {named}, which is another user's, or hangs; {remedy}")
+        raise DesktopError(f"cannot end process {named}: it belongs to another user, or it hangs; {remedy}")
 
 
 def _remove(path: Path) -> None:
@@ -355,6 +355,6 @@ def _shown(command: Sequence[str]) -> str:
 
 
 def seen_from_here(word: str) -> str:
-    """Return a word of a command; a path to something, seen from this process's folder, becomes absolute."""
+    """Return a word of a command; a path, seen from this process's folder, becomes absolute."""
     path = Path(word)
     return str(path.absolute()) if "/" in word and path.exists() else word

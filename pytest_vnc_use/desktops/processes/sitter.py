@@ -3,12 +3,12 @@
     python sitter.py STATUS OUT ERR CLOSED -- COMMAND…
 
 STATUS, OUT and ERR are file descriptors; OUT and ERR may be the same file. The output of the program, and of everything
-that it starts, goes through the sitter. The sitter keeps the beginning and the end of it in the files, so that no disk
-is filled. A process that leaves the program's session, and loses its parent, becomes a child of the sitter
+that it starts, goes through the sitter. The sitter keeps its beginning and end in the files, so that it never fills a
+disk. A process that leaves the program's session, and loses its parent, becomes a child of the sitter
 (PR_SET_CHILD_SUBREAPER, prctl(2)). So nothing escapes, whatever its environment and its session are. At SIGTERM all of
-them are ended, children of children too, and the sitter ends last; at SIGUSR1 they are killed at once. The sitter ends
-by itself once none of them is left. With CLOSED, the path of a unix socket, the program has a network of its own, whose
-VNC server is reached at that socket (closed_network.py); else CLOSED is empty.
+them are ended, also their children, and the sitter ends last; at SIGUSR1 they are killed at once. The sitter ends by
+itself once none of them is left. With CLOSED, the path of a unix socket, the program has its own network, whose VNC
+server is reached at that socket (closed_network.py); else CLOSED is empty.
 
 STATUS gets these lines: `started PID`, or `failed ERRNO` and nothing more; then `exited CODE`, -n for signal n, once
 all output of the program is written.
@@ -40,7 +40,7 @@ _PR_SET_NAME = 15
 NAME = b"vnc-use sitter"
 _CHUNK = 1 << 16
 _MOST_CHUNKS = 32
-"""Twice the most that a pipe holds, a mebibyte: so much is read once the program has ended."""
+"""The most chunks that are read after the program's end: a mebibyte, twice the most that a pipe holds."""
 
 
 class BoundedFile:
@@ -54,7 +54,7 @@ class BoundedFile:
 
     def write(self, data: bytes) -> None:
         """Append data; if the file becomes too long, cut out its middle."""
-        with suppress(OSError):  # the disk is full: the program goes on all the same
+        with suppress(OSError):  # the disk is full: the program continues
             self._size += os.pwrite(self._file, data, self._size)
             if self._size > 2 * (HEAD + TAIL):
                 self._cut()
@@ -115,7 +115,7 @@ class Sitter:
         self._tell(b"failed %d\n" % (error.errno or 0))
 
     def sit(self, wakeup: int) -> None:
-        """Stay until no process is left, or the rest cannot be ended."""
+        """Stay until no process is left, or until the remaining ones cannot be ended."""
         while self._reap() and self._ending_for_s < _GIVE_UP_S:
             if self._ending_for_s > GRACE_S:
                 _signal_all(signal.SIGKILL)

@@ -20,7 +20,7 @@ _CANNOT_BE_RUN = (
 _SHELL_SAYS_SO = (126, 127)
 """Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot be found."""
 _ENGINE_OR_WAY_FAILED = (125, 255)
-"""Exit codes of `docker exec` and `ssh` where they failed themselves."""
+"""Exit codes of `docker exec` and `ssh` for their own failure."""
 _NOT_FOUND = re.compile(
     r"can't open file .*\[Errno \d+\]"  # python nosuch.py
     r"|^\S*python\S*: No module named "  # python -m nosuch
@@ -33,18 +33,18 @@ _NO_SCREEN = re.compile(
     r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect to) (?:the )?(?:X )?display",
     re.IGNORECASE,
 )
-"""Output of a program that could not reach a screen, which is the fault of its surroundings."""
+"""Output of a program that could not reach a screen; its surroundings are at fault."""
 
 
 def check_words(command: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is one text or empty: a text would be taken for words of one letter."""
+    """Raise SettingsError for a command that is one text or empty: a text would count as words of one letter."""
     if isinstance(command, str) or not command:
         raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {command!r:.200}')
 
 
 @contextmanager
 def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
-    """Raise `missing` if the program cannot be found or run, in place of the DesktopError that says so."""
+    """Raise `missing` if the program cannot be found or run, in place of the session's DesktopError."""
     try:
         yield
     except DesktopError as exc:
@@ -59,8 +59,8 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
 def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
     """Return the error for a program that ended before it showed anything.
 
-    `told` is a sentence that says so, with the program's last output. With `elsewhere` the exit code is that of a
-    client, such as `ssh`, which may have failed itself.
+    `told` is the message, with the program's last output. With `elsewhere` the exit code is that of a client, such as
+    `ssh`, which may have failed itself.
     """
     if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
         return DesktopError(message)

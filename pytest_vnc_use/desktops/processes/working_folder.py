@@ -1,4 +1,4 @@
-"""The working folder of a program under test, with access to its files that never leads out of it."""
+"""The working folder of a program under test, with access only to files in it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_vnc_use.errors import DesktopError, FileUnreadable
 MOST_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _MOST_LISTED = 1000
-"""The most files that are looked at to list them."""
+"""The most files in a list of the folder's files."""
 _HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for opening a file: no pipe is waited for, and no link that was put there meanwhile leads out of the folder."""
+"""Flags for opening a file: do not wait for a pipe, and do not follow a new link out of the folder."""
 
 
 _OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
@@ -25,11 +25,11 @@ _OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
 def too_large(size: int) -> str:
     """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
-    return f"it has {size:,} bytes, more than the {MOST_BYTES:,} that are read; {advice}"
+    return f"it must have at most {MOST_BYTES:,} bytes, it has {size:,}; {advice}"
 
 
 class NotText(OSError):
-    """The thing under that name is no text file."""
+    """The error that something under that name is not a text file."""
 
 
 class WorkingFolder:
@@ -41,9 +41,9 @@ class WorkingFolder:
     def read(self, name: str) -> str:
         """Return the text of a file.
 
-        Raises FileNotFoundError where there is none: it is no fault of the desktop that a program did not write it.
-        Raises FileUnreadable where it is not UTF-8 text, or is no regular file or too large a one. Raises DesktopError
-        where it lies outside the folder, or cannot be read for another reason.
+        Raises FileNotFoundError if it is missing: the desktop is not at fault if a program did not write it. Raises
+        FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it lies outside
+        the folder, or cannot be read for another reason.
         """
         try:
             return self._content(self._inside(name)).decode().replace("\r\n", "\n").replace("\r", "\n")
@@ -93,7 +93,7 @@ class WorkingFolder:
 
 
 def _is_of_file(error: Exception) -> bool:
-    """Return whether the error is about what the program wrote, not about the desktop."""
+    """Return whether the error is about the program's file, not about the desktop."""
     if isinstance(error, OSError):
         return isinstance(error, NotText) or error.errno in _OF_FILE
     return True
@@ -102,7 +102,7 @@ def _is_of_file(error: Exception) -> bool:
 def opened_to_write(path: Path) -> int:
     """Return the descriptor of an emptied regular file, to write and to read.
 
-    Raises OSError where something else is there.
+    Raises OSError if something else is there.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o600)
     try:
@@ -118,5 +118,5 @@ def _check_regular(descriptor: int) -> int:
     """Return the size of a regular file. Raises OSError for anything else: a pipe's output may never end."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise NotText("it is no regular file, but a directory, a pipe or a device")
+        raise NotText("it must be a regular file, it is a directory, a pipe or a device")
     return status.st_size

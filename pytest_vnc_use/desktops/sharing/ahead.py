@@ -17,10 +17,10 @@ _LOOK_AGAIN_S = 0.05
 
 
 class StartedAhead:
-    """A desktop that `start` makes in a thread of its own, where `command`, if it has words, is launched.
+    """A desktop that `start` makes in a thread of its own, and in which `command` is launched if it has words.
 
-    Words that are paths lead from the folder where this process is now. `take` hands the desktop over and `drop` ends
-    it. It also ends with this process, however that dies.
+    Relative paths in the words start from the current folder of this process. `take` gives the desktop to the caller
+    and `drop` ends it. It also ends with this process, however that dies.
     """
 
     def __init__(self, start: Callable[[], QtDesktop | XvncDesktop], command: Sequence[str]) -> None:
@@ -41,10 +41,10 @@ class StartedAhead:
             self._error = error
 
     def take(self) -> QtDesktop | XvncDesktop:
-        """Return the desktop once its program shows; the caller then has to stop it.
+        """Return the desktop once its program shows; the caller then must stop it.
 
-        Raises the errors of starting and launching it. Raises DesktopError where it, or the program, has ended since;
-        then it still has to be dropped.
+        Raises the errors of starting and launching it. Raises DesktopError if it, or the program, has ended meanwhile;
+        then the caller must still drop it.
         """
         self._thread.join()
         if self._error:
@@ -55,7 +55,7 @@ class StartedAhead:
         return self._desktop
 
     def drop(self) -> None:
-        """End everything, whether it has come up or not. Raises DesktopError where that cannot be done."""
+        """End everything, whether it has come up or not. Raises DesktopError if that fails."""
         self._unwanted.set()
         while self._thread.is_alive():
             self._thread.join(_LOOK_AGAIN_S)

@@ -44,8 +44,8 @@ class LeasedDesktop(AddressDesktop):
     def stop(self) -> None:
         """End everything that was launched and run there, and give the desktop back; a second call does nothing.
 
-        Where a command leads there and the screen is not as it was at first, a warning says so: the next test finds it
-        so.
+        If the desktop has a remote execution and its screen differs from the first one, warn that the next test starts
+        on the changed screen.
         """
         if self._lease.held:
             try:
@@ -59,7 +59,7 @@ class LeasedDesktop(AddressDesktop):
             if self._remote:
                 self.reset()
         except DesktopError as exc:
-            warnings.warn(f"{exc}; the next test starts with it", stacklevel=3)
+            warnings.warn(f"{exc}; the next test will start on this changed screen", stacklevel=3)
         finally:
             self._program = program
             super().stop()
@@ -88,10 +88,10 @@ def lease(
 ) -> Lease:
     """Lease the first of `servers` that nobody uses, and wait for one up to `timeout_s`.
 
-    With a `tunnel` the addresses are as its other end sees them.
-    `holder` is the name that others read. The locks are files in `folder` (one for each user and machine by default).
-    The operating system holds them for as long as the process lives: a kill -9 frees them. Raises DesktopRefused that
-    says who holds what, DesktopError where `folder` is not this user's own.
+    With a `tunnel` the addresses are as its other end sees them. Others see `holder` as the name of the user. The locks
+    are files in `folder` (one for each user and machine by default). The operating system holds them while the process
+    lives: a kill -9 frees them. Raises DesktopRefused that names each holder, DesktopError if `folder` belongs to
+    another user.
     """
     folder = folder or folder_of_user()
     _make_own_folder(folder)
@@ -104,7 +104,7 @@ def lease(
                 return Lease(server, lock)
         if time.monotonic() >= deadline_s:
             held = "; ".join(f"{server!r} by {_holder(_path(canonical(server, tunnel), folder))}" for server in servers)
-            raise DesktopRefused(f"no desktop came free within {timeout_s:g} s; held: {held}")
+            raise DesktopRefused(f"all desktops were in use for {timeout_s:g} s. In use: {held}")
         time.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)
 
@@ -112,14 +112,14 @@ def lease(
 def folder_of_user() -> Path:
     """Return the folder for the locks of one user on one machine.
 
-    The user's number names it, because a user need not have a name.
+    Its name has the user's number, because a user need not have a name.
     """
     user = getpass.getuser() if sys.platform == "win32" else os.getuid()
     return Path(tempfile.gettempdir(), f"pytest-vnc-use-{user}")
 
 
 def _make_own_folder(folder: Path) -> None:
-    """Make the folder if it is missing. Raises DesktopError where something else has its name.
+    """Make the folder if it is missing. Raises DesktopError if something else has its name.
 
     The temporary folder is everybody's, so a folder of that name may be another user's.
     """
@@ -129,11 +129,11 @@ def _make_own_folder(folder: Path) -> None:
     except OSError as exc:
         raise DesktopError(f"cannot make the folder of locks {str(folder)!r}: {exc.strerror}; {_REMEDY}") from exc
     if not stat.S_ISDIR(found.st_mode) or (sys.platform != "win32" and found.st_uid != os.getuid()):
-        raise DesktopError(f"the folder of locks must be a folder of this user's, got {str(folder)!r}; {_REMEDY}")
+        raise DesktopError(f"the folder of locks must belong to this user, got {str(folder)!r}; {_REMEDY}")
 
 
 def _made(folder: Path) -> os.stat_result | None:
-    """Return the status of the folder; None where it went meanwhile, with the last lock of another process."""
+    """Return the status of the folder; None if another process removed it meanwhile, with its last lock."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     try:
@@ -150,14 +150,14 @@ def _try(path: Path, holder: str) -> FileLock | None:
 
 
 def _locked(path: Path) -> FileLock | None:
-    """Return the lock; None where somebody has it.
+    """Return the lock; None if somebody has it.
 
     A file that was removed just before it was locked counts as held: filelock notices that.
     """
     lock = FileLock(path, mode=0o600, timeout=0, thread_local=False)
     try:
         lock.acquire()
-    except (Timeout, FileNotFoundError, FileExistsError):  # the last two: the folder went with its last lock
+    except (Timeout, FileNotFoundError, FileExistsError):  # the last two: the folder was removed with its last lock
         return None
     return lock
 
@@ -180,16 +180,16 @@ def _remove_leftovers_once(folder: Path) -> None:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove the locks of processes that were killed, and the folder if no others are in it."""
-    with suppress(FileNotFoundError):  # the folder went meanwhile, with the last lock of another process
+    with suppress(FileNotFoundError):  # another process removed the folder meanwhile, with its last lock
         for path in folder.glob("*.lock"):
             if lock := _locked(path):
                 _remove(lock)
 
 
 def _write_note(path: Path, text: str) -> None:
-    """Write a note, and cut the file to its length at the end only.
+    """Write a note, and cut the file to its length only at the end.
 
-    To empty a file first takes as long as ten leases: ext4 then waits for the disk.
+    To empty the file first would take as long as ten leases, because ext4 then waits for the disk.
     """
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as note:
         note.write(text)
@@ -211,8 +211,8 @@ def _path(desktop: str, folder: Path) -> Path:
 def canonical(server: str, tunnel: str = "") -> str:
     """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`.
 
-    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host is taken for the same machine, whatever way
-    leads there: to wait for another machine of that name costs time, to share a desktop would cost the truth.
+    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host counts as the same machine for every tunnel.
+    If that is wrong, tests only wait longer; the opposite mistake would share a desktop.
     """
     if "://" in server:
         scheme, rest = server.split("://", 1)
@@ -227,7 +227,7 @@ def canonical(server: str, tunnel: str = "") -> str:
 
 
 def _machine(host: str, tunnel: str = "") -> str:
-    """Return one name of the machine that a host is, as the other end of the tunnel sees it."""
+    """Return one name for the machine that a host is, as the other end of the tunnel sees it."""
     name = host.lower()
     if name in _LOOPBACK and tunnel:
         way = urlsplit(tunnel)

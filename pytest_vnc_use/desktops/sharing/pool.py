@@ -33,7 +33,7 @@ class Startable(Desktop, Protocol):
         """Return whether all processes of the desktop itself still run."""
 
     def program_hangs(self) -> bool:
-        """Return whether the program under test runs but does not answer; False where that is not known."""
+        """Return whether the program under test runs but does not answer; False if that is not known."""
 
 
 Start = Callable[[Path], Startable]
@@ -43,16 +43,15 @@ Start = Callable[[Path], Startable]
 class ManagedDesktops:
     """A pool of at most `count` desktops that `start` makes, for all processes of this user with the same `folder`.
 
-    There are `count` slots, each a lock that dies with its process. The holder of a slot has a desktop of its own there
-    for as long as it likes. A desktop that is given back is reset and kept warm for the next test of the same process.
-    Another process that gets the slot ends that desktop and starts its own. So nobody waits for a desktop that is not
-    in use.
+    There are `count` slots, each a lock that dies with its process. The holder of a slot has its own desktop there as
+    long as it likes. A desktop that is given back is reset and kept warm for the next test of the same process. Another
+    process that gets the slot ends that desktop and starts its own. So nobody waits for an unused desktop.
 
-    Raises SettingsError for a count that makes no sense, DesktopError where this is not Linux.
+    Raises SettingsError for an invalid count, DesktopError if this is not Linux.
     """
 
     def __init__(self, count: int, start: Start, folder: Path | None = None) -> None:
-        check_linux("xvnc", "for which TigerVNC's X server is made")
+        check_linux("xvnc", "because TigerVNC's X server is made for it")
         _check_count(count)
         self._slots = [f"managed {number}" for number in range(1, count + 1)]
         self._start = start
@@ -62,8 +61,8 @@ class ManagedDesktops:
     def lease(self, holder: str, *, timeout_s: float) -> ManagedDesktop:
         """Lease a desktop that is as at its start, until its `stop()` or the death of this process.
 
-        `holder` is the name that others read. Raises DesktopRefused that says who holds what, where no slot comes free
-        within `timeout_s`; else raises as `start` does.
+        Others see `holder` as the name of the user. Raises DesktopRefused that names each holder if no slot becomes
+        free within `timeout_s`; else raises as `start` does.
         """
         slots = sorted(self._slots, key=self._reluctance)
         held = leases.lease(slots, holder, timeout_s=timeout_s, folder=self._folder)
@@ -100,7 +99,7 @@ class ManagedDesktops:
         return self._folder / slot.replace(" ", "-")
 
     def _desktop_in(self, slot: str) -> Startable:
-        """Return this process's own desktop, warm or new; end any other desktop in the slot, which nobody uses."""
+        """Return this process's own desktop, warm or new; end an unused desktop of another process in the slot."""
         warm = self._warm.pop(slot, None)
         if warm and warm.alive:
             return warm
@@ -116,7 +115,9 @@ class ManagedDesktops:
         try:
             desktop.reset()
             self._warm[held.server] = desktop
-        except DesktopError:  # it died, or the test left something that cannot be undone: the next test gets another
+        except (
+            DesktopError
+        ):  # it died, or the test left a change that cannot be undone: the next test gets another desktop
             desktop.stop()
         finally:
             held.release()
@@ -164,7 +165,7 @@ class ManagedDesktop:
         return self._last[0] if self._last else self._desktop.program_fault()
 
     def program_hangs(self) -> bool:
-        """Return whether the program under test runs but does not answer; False where that is not known."""
+        """Return whether the program under test runs but does not answer; False if that is not known."""
         return not self._last and self._desktop.program_hangs()
 
     def fault(self) -> str:
@@ -194,7 +195,9 @@ class ManagedDesktop:
     @property
     def _used(self) -> Startable:
         if self._last:
-            raise DesktopError("the desktop was given back, and may be another test's by now; use it before its stop()")
+            raise DesktopError(
+                "the desktop was already returned to the pool, and another test may use it. Use it before stop()"
+            )
         return self._desktop
 
 
@@ -207,7 +210,7 @@ def _check_count(count: int) -> None:
         raise SettingsError(f"the number of desktops must be at least 1, got {count!r}")
     for limit, what in _limits():
         if count > limit:
-            raise SettingsError(f"the number of desktops must be at most {limit}, for which {what}, got {count!r}")
+            raise SettingsError(f"the number of desktops must be at most {limit}, because {what}, got {count!r}")
 
 
 def _limits() -> list[tuple[int, str]]:
@@ -216,7 +219,7 @@ def _limits() -> list[tuple[int, str]]:
 
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    limits = [(memory_mb // _MEMORY_MB, f"this machine has the memory ({memory_mb} MB, {_MEMORY_MB} MB each)")]
+    limits = [(memory_mb // _MEMORY_MB, f"this machine has no memory for more ({memory_mb} MB, {_MEMORY_MB} MB each)")]
     if processes != resource.RLIM_INFINITY:
-        limits.append((processes // _PROCESSES, f"ulimit -u lets this user have the processes ({_PROCESSES} each)"))
+        limits.append((processes // _PROCESSES, f"ulimit -u allows this user no more processes ({_PROCESSES} each)"))
     return limits

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
 _ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
 _PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
-"""The key under which VNC servers hide the password file: d3des's fixed key (23, 82, 107, …), bits mirrored."""
+"""The key with which VNC servers hide the password file: d3des's fixed key (23, 82, 107, …), bits mirrored."""
 
 
 def new_password() -> str:
-    """Return eight random characters, 48 bits: VNC's password check looks at no more."""
+    """Return eight random characters, 48 bits: VNC's password check uses no more."""
     return secrets.token_urlsafe(6)
 
 

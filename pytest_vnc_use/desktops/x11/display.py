@@ -1,4 +1,4 @@
-"""A small X client: it sends requests, and hears when a window manager is up and when a window shows.
+"""A small X client: it sends requests, and notices when a window manager is up and when a window shows.
 
 Formats: X11 protocol, version 11, appendix B.
 """
@@ -20,7 +20,7 @@ _EVENT_MASK, _STRUCTURE_NOTIFY, _SUBSTRUCTURE_NOTIFY, _PROPERTY_CHANGE = 1 << 11
 _ERROR, _REPLY, _MAP_NOTIFY, _PROPERTY_NOTIFY = 0, 1, 19, 28
 _ACCEPTED = 1
 _MANAGED = b"_NET_CLIENT_LIST"
-"""A property of the root window that every manager that follows EWMH sets once it is about to take windows.
+"""A property of the root window that an EWMH window manager sets when it is ready for windows.
 
 The better known _NET_SUPPORTING_WM_CHECK comes too early: openbox sets it 35 ms before it answers, and a program that
 shows its window in between waits 5 s for that answer (measured with openbox 3.6.1 and xterm).
@@ -78,7 +78,7 @@ class XDisplay:
         return int(struct.unpack_from("<I", self.ask(_INTERN_ATOM, _counted(name)), 8)[0])
 
     def extension(self, name: bytes) -> int:
-        """Return the opcode of an extension; 0 where the server lacks it."""
+        """Return the opcode of an extension; 0 if the server lacks it."""
         present, opcode = struct.unpack_from("<BB", self.ask(_QUERY_EXTENSION, _counted(name)), 8)
         return int(opcode) if present else 0
 
@@ -87,7 +87,7 @@ class XDisplay:
         self._next_event(timeout_s)
 
     def event(self, timeout_s: float) -> bytes:
-        """Return the next event, 32 bytes as they came; zeros where none comes within `timeout_s`."""
+        """Return the next event, 32 bytes as they came; zeros if none comes within `timeout_s`."""
         return self._next_event(timeout_s)
 
     def manager_came_up(self, timeout_s: float) -> bool:
@@ -123,13 +123,13 @@ class XDisplay:
         body = self._receive(4 * length)
         if status != _ACCEPTED:
             reason = body.decode("latin-1").strip("\0\n ")
-            raise ConnectionLost(f"the X server refused this process, which started it: {reason}")
+            raise ConnectionLost(f"the X server refused a connection of the process that started it: {reason}")
         vendor_length, formats, first_keycode, last_keycode = struct.unpack_from("<16xHxxxBxxxxBB", body)
         screen = 32 + vendor_length + -vendor_length % 4 + 8 * formats
         return int(struct.unpack_from("<I", body, screen)[0]), range(first_keycode, last_keycode + 1)
 
     def _next_event(self, timeout_s: float) -> bytes:
-        """Return the next event, oldest first; 32 zero bytes where none comes in time."""
+        """Return the next event, oldest first; 32 zero bytes if none comes in time."""
         if self._events:
             return self._events.popleft()
         if not select.select([self._socket], [], [], timeout_s)[0]:
@@ -140,7 +140,7 @@ class XDisplay:
         try:
             self._socket.sendall(message)
         except OSError as exc:
-            raise ConnectionLost(f"the X server takes no requests any more: {exc}") from exc
+            raise ConnectionLost(f"the X server no longer takes requests: {exc}") from exc
 
     def _receive(self, count: int) -> bytes:
         received = bytearray(count)

@@ -1,4 +1,4 @@
-"""The check that programs on an X display still answer, as window managers do it before they offer to kill one.
+"""The check that programs on an X display still answer; window managers do the same before they offer to kill one.
 
 Formats: X11 protocol, appendix B; `_NET_WM_PING` of EWMH 1.5, which Qt, GTK and browsers answer, and xterm does not.
 """
@@ -31,7 +31,7 @@ def hangs(display: XDisplay, timeout_s: float) -> bool:
 
 
 def _numbers(display: XDisplay, window: int, atom: int) -> tuple[int, ...]:
-    """Return a window's property that is a list of windows or atoms; empty where it has none, or is gone."""
+    """Return a window's property that is a list of windows or atoms; empty if it has none, or no longer exists."""
     answer = display.ask(_GET_PROPERTY, struct.pack("<IIIII", window, atom, _ANY_TYPE, 0, _LONGEST_LIST))
     if len(answer) <= 32 or answer[1] != 32:
         return ()

@@ -39,7 +39,7 @@ _LOCKS = {1: 1 << 1, 4: 1 << 4}
 """Caps lock and num lock: the number of the modifier that stays on, and its bit in the pointer's answer."""
 _ESCAPE = struct.pack("<I", 0xFF1B)
 _NOTICE_S = 0.01
-"""The delay before a restored value is noticed that no event reports."""
+"""The delay before a restored value without an event is noticed."""
 
 _SIZE, _PICTURE, _POINTER, _HELD, _FOCUS = "size", "picture", "pointer", "held keys", "input focus"
 _KEYBOARD, _MODIFIERS, _CLIPBOARD, _SELECTION = "keyboard map", "modifier keys", "clipboard", "selection"
@@ -65,7 +65,9 @@ class StartState:
         """
         while changed := self._put_back(display):
             if not deadline.remaining_s:
-                raise DesktopError(f"the desktop is not as it was at its start: {', '.join(changed)} changed for good")
+                raise DesktopError(
+                    f"the desktop differs from its start: the test changed {', '.join(changed)} for good"
+                )
             display.wait(min(_NOTICE_S, deadline.remaining_s))
 
     def _put_back(self, display: XDisplay) -> list[str]:
@@ -152,7 +154,7 @@ def _wait_only(display: XDisplay, start: Answers, now: Answers) -> None:
 
 
 def _ask_manager(name: str) -> Undo:
-    """Return an undo that asks the window manager to set a number of its own, which a root property holds."""
+    """Return an undo that asks the window manager to set one of its numbers, which a root property holds."""
 
     def undo(display: XDisplay, start: Answers, now: Answers) -> None:
         head = struct.pack("<BBxxII", _CLIENT_MESSAGE, 32, display.root, _atom(display, name))
@@ -179,7 +181,7 @@ def _disown(selection: Callable[[XDisplay], int]) -> Undo:
 
 
 def _set_keyboard_map(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Set only changed keys: a key that is set anew loses what the core protocol leaves out, such as its type."""
+    """Set only changed keys: a new setting of a key loses what the core protocol leaves out, such as its type."""
     for keycode, then, since in zip(
         display.keycodes, _keysyms(start[_KEYBOARD]), _keysyms(now[_KEYBOARD]), strict=True
     ):
@@ -218,7 +220,7 @@ def _set_pointer(display: XDisplay, start: Answers, now: Answers) -> None:
 
 
 def _escape(display: XDisplay, start: Answers, now: Answers) -> None:
-    """Close menus and the like that the window manager has opened."""
+    """Close menus and similar windows that the window manager has opened."""
     _strike(display, display.keycodes[[keysyms[:4] for keysyms in _keysyms(start[_KEYBOARD])].index(_ESCAPE)])
 
 

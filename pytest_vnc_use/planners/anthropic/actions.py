@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
-    Heeded,
+    TrackedArguments,
     Unreadable,
     first_of,
     number_of,
@@ -69,7 +69,7 @@ class Call:
 class Input:
     """The input of one call, the picture of its coordinates, and the pointer's place at that time."""
 
-    values: Heeded
+    values: TrackedArguments
     sent: SentScreen
     pointer: tuple[int, int] | None
 
@@ -126,7 +126,7 @@ def read_calls(
     """
     read: list[tuple[Proposal, ...]] = []
     for call in calls:
-        actions = _read(call, Input(Heeded(call.args), sent, pointer), functions, excluded)
+        actions = _read(call, Input(TrackedArguments(call.args), sent, pointer), functions, excluded)
         pointer = pointer_after(actions, pointer)
         read.append(proposals_of(call.name, call.args, actions))
     return read

@@ -61,7 +61,7 @@ def rebuild_messages(
 
 
 def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
-    """Yield Claude's words and the results; or the turn in the user's words, if its own are missing or incomplete."""
+    """Yield Claude's words and the results; if they are missing or incomplete, a summary in a user message."""
     calls = steps_by_call(turn)
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]

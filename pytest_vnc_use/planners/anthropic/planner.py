@@ -117,7 +117,7 @@ class AnthropicComputer:
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the model's next turn. Raises PlannerError."""
-        sent = SentScreen.shown_by(observation.load_png(observation.frame), self._limit, observation.frame)
+        sent = SentScreen.of_picture(observation.load_png(observation.frame), self._limit, observation.frame)
         tools = [self._computer(sent), *map(_declared, self._declarations)]
         body = {**self._fixed, "tools": tools, "messages": self._rebuild_messages(observation)}
 

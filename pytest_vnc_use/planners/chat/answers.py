@@ -27,7 +27,7 @@ NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
 """Fields beside a call that do not say what it does."""
 INDEXED = ("click_element",)
-"""Calls whose `index` says what they do, where it stands beside their name."""
+"""Calls in which an `index` beside the name is an argument."""
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from pytest_vnc_use.planners.chat.answers import NotJson, call_of, read_value
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import Heeded, Unreadable, seconds_to_wait, split_keys
+from pytest_vnc_use.planners.common.arguments import TrackedArguments, Unreadable, seconds_to_wait, split_keys
 from pytest_vnc_use.planners.common.calls import GIVE_UP, FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.common.vocabulary import (
-    Arguments,
-    Ended,
+    EndOfRun,
     Reading,
+    ScreenArguments,
     Spell,
     check_excluded,
     notches,
@@ -57,7 +57,7 @@ class Command:
     """One command: its description for the model, and the function that reads its arguments."""
 
     description: str
-    read: Callable[[Arguments], Action]
+    read: Callable[[ScreenArguments], Action]
     required: JsonObject
     optional: JsonObject
 
@@ -69,7 +69,10 @@ class Command:
 
 
 def _command(
-    description: str, read: Callable[[Arguments], Action], required: JsonObject | None = None, **optional: JsonObject
+    description: str,
+    read: Callable[[ScreenArguments], Action],
+    required: JsonObject | None = None,
+    **optional: JsonObject,
 ) -> Command:
     return Command(description, read, required or {}, optional)
 
@@ -77,44 +80,44 @@ def _command(
 # --- reading arguments -----------------------------------------------------------------------------------------------
 
 
-def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click(args: ScreenArguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*args.target(), button=button, count=count)
 
 
-def _any_click(args: Arguments) -> Action:
+def _any_click(args: ScreenArguments) -> Action:
     name = str(args.values.get("button") or "left").strip().lower()
     if name not in BUTTONS:
         raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {name!r:.100}")
     return _click(args, button=BUTTONS[name])
 
 
-def _drag(args: Arguments) -> Action:
+def _drag(args: ScreenArguments) -> Action:
     start = args.place("from_", "start_", "source_")
     return Drag(*start, *args.place("to_", "end_", "target_", "destination_"))
 
 
-def _scroll(args: Arguments) -> Action:
+def _scroll(args: ScreenArguments) -> Action:
     """Return the scroll. A negative number of clicks turns the wheel the other way."""
-    said = args.first("direction")
-    direction = DIRECTIONS.get(str(said).strip().lower())
+    word = args.first("direction")
+    direction = DIRECTIONS.get(str(word).strip().lower())
     if direction is None:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {said!r}")
+        raise Unreadable(f"'direction' must be up, down, left or right, got {word!r}")
     clicks = args.number("clicks", "amount", "notches", default=3)
     x, y = args.target() if args.has_point() else args.middle()
     return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=notches(clicks))
 
 
-def _type_text(args: Arguments) -> Action:
+def _type_text(args: ScreenArguments) -> Action:
     x, y = args.target() if args.has_point() else (None, None)
     return TypeText(args.text("text", "content"), x, y, press_enter=args.flag("press_enter", default=False))
 
 
-def _press_key(args: Arguments) -> Action:
+def _press_key(args: ScreenArguments) -> Action:
     keys = args.first("key", "keys")
     return KeyCombo(split_keys(str(keys) if isinstance(keys, int) else keys))
 
 
-def _wait(args: Arguments) -> Action:
+def _wait(args: ScreenArguments) -> Action:
     return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=1.0)))
 
 
@@ -225,9 +228,9 @@ class Commands:
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
         if call.name == COMPLETE.name:
-            return Ended("finished", str(call.args.get("summary") or ""))
+            return EndOfRun("finished", str(call.args.get("summary") or ""))
         if call.name == GIVE_UP.name:
-            return Ended("gave_up", str(call.args.get("reason") or ""))
+            return EndOfRun("gave_up", str(call.args.get("reason") or ""))
         if call.name == self._batch_name and call.name not in self._excluded:
             return self._read_batch(call, spell)
         return (self._read_single(call, spell),)
@@ -246,7 +249,7 @@ class Commands:
                 call.name, f"there is no command {call.name!r:.100}; there are {', '.join(self._names)}"
             )
         try:
-            args = Heeded(call.args)
+            args = TrackedArguments(call.args)
             action = command.read(spell(args))
             args.check(call.name, self._names, (*command.required, *command.optional))
             return action
@@ -254,7 +257,7 @@ class Commands:
             return InvalidAction(call.name, str(problem))
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
-        args = Heeded(call.args)
+        args = TrackedArguments(call.args)
         actions = _listed(args.get("actions"))
         try:
             args.check(call.name, self._names)

@@ -1,4 +1,4 @@
-"""The messages of a chat completion, rebuilt from an observation. Their size is bounded, however long the run is.
+"""The messages of a chat completion, rebuilt from an observation. Their size has a limit, however long the run is.
 
 A tool answers in text only, because most servers refuse pictures there; the screen follows in a user message. The
 newest turns are in the model's own words. The turns before them are summarised in one line a step, and the oldest of
@@ -54,7 +54,7 @@ def rebuild_messages(
 def _messages_of(
     turn: Turn, png: bytes | None, result_of: Callable[[Step], str], *, with_thoughts: bool
 ) -> Iterator[Message]:
-    """Yield the model's words, a result for each of its calls, and the screen; or the turn in the user's words."""
+    """Yield the model's words, a result for each of its calls, and the screen; or a summary in a user message."""
     details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
     screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
     if not details["actions"] or sum(details["actions"]) != len(turn.steps):
@@ -92,8 +92,8 @@ def user_message(text: str, png: bytes | None = None) -> Message:
 def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonObject:
     """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
-    Its thoughts are kept beside. The arguments are written anew, because servers fail on a history with arguments that
-    are not JSON. `number` is the turn's.
+    Its thoughts are kept apart. The arguments are written as JSON again, because servers fail on a history with other
+    arguments. `number` is the turn's.
     """
     ids = [call.call.id for call in answer.calls]
     if not all(ids) or len(set(ids)) < len(ids):
@@ -110,7 +110,7 @@ def _sent_back(call: ToolCall, call_id: str) -> JsonObject:
 
 
 def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
-    """Return an answer of which nothing is carried out, and the line that says why."""
+    """Return an answer that is not carried out, and the line that says why."""
     calls = ", ".join(call.call.name for call in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
     return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]

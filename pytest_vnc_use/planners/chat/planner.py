@@ -27,9 +27,9 @@ from pytest_vnc_use.planners.common.http_json import post_json
 from pytest_vnc_use.planners.common.pixels import png_size
 from pytest_vnc_use.planners.common.retry import Attempt, Backoff, Failure, ask, request_size
 from pytest_vnc_use.planners.common.vocabulary import (
-    Arguments,
-    Ended,
+    EndOfRun,
     Reading,
+    ScreenArguments,
     Vocabulary,
     check_at_least_one,
     left_at,
@@ -45,17 +45,17 @@ VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {
 }
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
-"""The repeated requests in one turn, at most: after words without a call, and after too many calls."""
+"""The most repeated requests in one turn: after words without a call, and after too many calls."""
 
 MOST_CALLS = 40
-"""The calls of an answer, at most, of which the first are carried out and the others refused one by one."""
+"""The most calls of an answer that is carried out in part; with more calls it is refused as a whole."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """An answer of which nothing is carried out: the message to the model, and how often it may be sent in one turn."""
+    """An answer that is not carried out: the message to the model, and how often it may be sent in one turn."""
 
     line: str
     again: int
@@ -79,9 +79,8 @@ class OpenAICompatible:
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     vocabulary. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
-    `error_format` is `text` or `json`, an object with the kind of the error. With `extra_calls` of `refuse`, an answer
-    with more than one turn may hold is refused whole; with `first`, the first calls are done and the others refused.
-    Raises SettingsError.
+    `error_format` is `text` or `json`, an object with the kind of the error. `extra_calls` is for an answer with too
+    many calls: `refuse` refuses all of them, `first` carries out the first ones. Raises SettingsError.
     """
 
     def __init__(
@@ -204,7 +203,7 @@ class OpenAICompatible:
         """Return the meaning of each call, for the newest screen and the pointer's last place."""
         pointer = left_at(observation.turns)
         spell = partial(
-            Arguments,
+            ScreenArguments,
             screen=observation.frame,
             counted=self._counted(observation),
             pointer=pointer,
@@ -218,7 +217,7 @@ class OpenAICompatible:
 def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int) -> list[Reading]:
     """Return the first readings, of at most `most` actions, and a refusal of each call after them."""
     sums = accumulate(map(_actions_in, readings))
-    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call came after"
+    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not carried out"
     return [
         reading if total <= most else (refused(call.call, f"{call.call.name}: {problem}; call it again if need be"),)
         for call, reading, total in zip(calls, readings, sums, strict=True)
@@ -226,15 +225,15 @@ def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int)
 
 
 def _actions_in(reading: Reading) -> int:
-    return 1 if isinstance(reading, Ended) else len(reading)
+    return 1 if isinstance(reading, EndOfRun) else len(reading)
 
 
-def _ending(readings: Sequence[Reading]) -> Ended | None:
+def _ending(readings: Sequence[Reading]) -> EndOfRun | None:
     """Return the end of the run, if there is one.
 
     Giving up ends the run whatever other calls there are. Success must be visible first, so it ends the run only alone.
     """
-    endings = [reading for reading in readings if isinstance(reading, Ended)]
+    endings = [reading for reading in readings if isinstance(reading, EndOfRun)]
     valid = [ended for ended in endings if ended.kind == "gave_up" or len(readings) == 1]
     return valid[0] if valid else None
 
@@ -242,7 +241,7 @@ def _ending(readings: Sequence[Reading]) -> Ended | None:
 def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
     """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
-        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, Ended) else reading
+        (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
         for call, reading in zip(answer.calls, readings, strict=True)
     ]
     return Decision(

@@ -10,15 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import PIXELS_A_NOTCH, Heeded, Unreadable, seconds_to_wait, split_keys
+from pytest_vnc_use.planners.common.arguments import (
+    PIXELS_A_NOTCH,
+    TrackedArguments,
+    Unreadable,
+    seconds_to_wait,
+    split_keys,
+)
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.common.vocabulary import (
-    Arguments,
-    Ended,
     EndKind,
+    EndOfRun,
     Point,
     Reading,
+    ScreenArguments,
     Spell,
     check_excluded,
     notches,
@@ -45,21 +51,21 @@ ENDINGS = ("terminate", "answer")
 STATUSES: Mapping[str, EndKind] = {"success": "finished", "failure": "gave_up"}
 
 
-def _target(args: Arguments) -> Point:
+def _target(args: ScreenArguments) -> Point:
     """Return the point of the call, or else the pointer's last place."""
     return args.pointer if args.pointer and not args.has_point() else args.target()
 
 
-def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click(args: ScreenArguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*_target(args), button=button, count=count)
 
 
-def _drag(args: Arguments) -> Action:
+def _drag(args: ScreenArguments) -> Action:
     start = args.pointer if args.pointer and not args.has_point("start_") else args.place("start_")
     return Drag(*start, *args.target())
 
 
-def _scroll(args: Arguments, *, ahead: Direction = "up", back: Direction = "down") -> Action:
+def _scroll(args: ScreenArguments, *, ahead: Direction = "up", back: Direction = "down") -> Action:
     pixels = args.number("pixels", default=0.0)
     if not pixels:
         raise Unreadable(f"'pixels' must be a number above 0 for {ahead}, below 0 for {back}, got 0")
@@ -67,19 +73,19 @@ def _scroll(args: Arguments, *, ahead: Direction = "up", back: Direction = "down
     return Scroll(x, y, ahead if pixels > 0 else back, clicks=notches(pixels / PIXELS_A_NOTCH))
 
 
-def _type(args: Arguments) -> Action:
+def _type(args: ScreenArguments) -> Action:
     return TypeText(args.text("text"))
 
 
-def _keys(args: Arguments) -> Action:
+def _keys(args: ScreenArguments) -> Action:
     return KeyCombo(split_keys(args.first("keys", "key", "text")))
 
 
-def _wait(args: Arguments) -> Action:
+def _wait(args: ScreenArguments) -> Action:
     return Wait(seconds_to_wait(args.number("time", "duration", default=1.0)))
 
 
-ACTIONS: Mapping[str, Callable[[Arguments], Action]] = {
+ACTIONS: Mapping[str, Callable[[ScreenArguments], Action]] = {
     "key": _keys,
     "type": _type,
     "mouse_move": lambda args: Move(*_target(args)),
@@ -141,15 +147,15 @@ class ComputerUse:
         if call.name in self._functions:
             return (proposal(call, CallFunction(call.name, dict(call.args))),)
         name = str(call.args.get("action") or "") if call.name == NAME else call.name
-        heeded = Heeded({key: value for key, value in call.args.items() if key != "action"})
+        heeded = TrackedArguments({key: value for key, value in call.args.items() if key != "action"})
         args = spell(heeded)
         if name == "answer" and args.has("text"):
-            return Ended("finished", str(args.first("text")))
+            return EndOfRun("finished", str(args.first("text")))
         if name == "terminate" and args.has("status") and str(args.first("status")) in STATUSES:
-            return Ended(STATUSES[str(args.first("status"))], str(args.values.get("text") or ""))
+            return EndOfRun(STATUSES[str(args.first("status"))], str(args.values.get("text") or ""))
         return (proposal(call, self._action(name, args, heeded)),)
 
-    def _action(self, name: str, args: Arguments, heeded: Heeded) -> Action:
+    def _action(self, name: str, args: ScreenArguments, heeded: TrackedArguments) -> Action:
         if name in self._excluded:
             return InvalidAction(name, f"{name!r} is excluded in this run; use another action")
         if name == "terminate":

@@ -1,4 +1,4 @@
-"""The tools of an agent that is driven by a tool prompt: `vnc_command`, `action_queue`, `observe_screen` and others.
+"""The tools of an agent with a tool prompt: `vnc_command`, `action_queue`, `observe_screen` and others.
 
 Points may be in other units than the planner's, and elements are clicked by their numbers in the newest list.
 """
@@ -23,7 +23,7 @@ from pytest_vnc_use.planners.common.arguments import Unreadable, seconds_to_wait
 from pytest_vnc_use.planners.common.boxes import GRID, pixel_of
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.functions import CONFIGURE, GET_TIMING, Declaration, Offered
-from pytest_vnc_use.planners.common.vocabulary import Arguments, Point, Reading, Spell, notches, refused
+from pytest_vnc_use.planners.common.vocabulary import Point, Reading, ScreenArguments, Spell, notches, refused
 from pytest_vnc_use.types import (
     PIXELS_A_NOTCH,
     Action,
@@ -45,7 +45,7 @@ UNITS = ("normalized", "percent", "pixels")
 UNIT: JsonObject = {"type": "string", "enum": list(UNITS)}
 
 
-def _in_units(args: Arguments) -> Arguments:
+def _in_units(args: ScreenArguments) -> ScreenArguments:
     """Return the arguments with the screen's size in the unit that they name. Raises Unreadable."""
     units = str(args.values.get("units") or "").strip().lower()
     sizes = {"": args.counted, "normalized": (GRID, GRID), "percent": (100, 100), "pixels": args.sent}
@@ -54,34 +54,34 @@ def _in_units(args: Arguments) -> Arguments:
     return replace(args, counted=sizes[units])
 
 
-def _button(args: Arguments) -> Button:
+def _button(args: ScreenArguments) -> Button:
     name = str(args.values.get("button") or "left").strip().lower()
     if name not in BUTTONS:
         raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {name!r:.100}")
     return BUTTONS[name]
 
 
-def _count(args: Arguments) -> int:
+def _count(args: ScreenArguments) -> int:
     count = args.number("count", "clicks", default=1)
     if count not in (1, 2, 3):
         raise Unreadable(f"'count' must be 1, 2 or 3, got {count:g}")
     return int(count)
 
 
-def _mouse_click(args: Arguments) -> Action:
+def _mouse_click(args: ScreenArguments) -> Action:
     return Click(*_in_units(args).target(), _button(args), _count(args))
 
 
-def _mouse_drag(args: Arguments) -> Action:
+def _mouse_drag(args: ScreenArguments) -> Action:
     args = _in_units(args)
     return Drag(*args.place("from_", "start_"), *args.place("to_", "end_"))
 
 
-def _click_element(args: Arguments) -> Action:
+def _click_element(args: ScreenArguments) -> Action:
     return Click(*_listed(args), _button(args), _count(args))
 
 
-def _listed(args: Arguments) -> Point:
+def _listed(args: ScreenArguments) -> Point:
     """Return the pixel of the element with this number in the newest list. Raises Unreadable."""
     index = args.number("index", "element", "id", default=0)
     point = args.listed.get(int(index)) if index == int(index) else None
@@ -91,34 +91,37 @@ def _listed(args: Arguments) -> Point:
     return pixel_of(point, args.screen, args.counted)
 
 
-def _scroll(args: Arguments) -> Action:
-    said = str(args.first("direction")).strip().lower()
-    if said not in DIRECTIONS:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {said!r:.100}")
+def _scroll(args: ScreenArguments) -> Action:
+    word = str(args.first("direction")).strip().lower()
+    if word not in DIRECTIONS:
+        raise Unreadable(f"'direction' must be up, down, left or right, got {word!r:.100}")
     pixels = args.number("pixels", "magnitude", default=0)
     clicks = pixels / PIXELS_A_NOTCH if pixels else args.number("clicks", "amount", default=3)
-    direction = OPPOSITE[DIRECTIONS[said]] if clicks < 0 else DIRECTIONS[said]
+    direction = OPPOSITE[DIRECTIONS[word]] if clicks < 0 else DIRECTIONS[word]
     point = _in_units(args).target() if args.has_point() else args.middle()
     return Scroll(*point, direction, clicks=notches(clicks))
 
 
-def _key_tap(args: Arguments) -> Action:
+def _key_tap(args: ScreenArguments) -> Action:
     keys = split_keys(args.text("key"))
     if len(keys) != 1:
         raise Unreadable(f"'key' must be one key, got {keys!r}; there is key_combo")
     return KeyCombo(keys)
 
 
-def _type_text(args: Arguments) -> Action:
+def _type_text(args: ScreenArguments) -> Action:
     return TypeText(args.text("text"), press_enter=args.flag("press_enter", default=False))
 
 
-def _wait(args: Arguments) -> Action:
+def _wait(args: ScreenArguments) -> Action:
     return Wait(seconds_to_wait(args.number("ms", default=1000.0) / 1000))
 
 
 def _command(
-    description: str, read: Callable[[Arguments], Action], required: JsonObject | None = None, **optional: JsonObject
+    description: str,
+    read: Callable[[ScreenArguments], Action],
+    required: JsonObject | None = None,
+    **optional: JsonObject,
 ) -> Command:
     return Command(description, read, required or {}, optional)
 
@@ -159,7 +162,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 def _single(commands: Sequence[Declaration]) -> Declaration:
-    """Return the tool for one command; its properties are those of all."""
+    """Return the tool for one command; its properties are those of all commands."""
     known = {name: each for command in commands for name, each in command.parameters["properties"].items()}
     words = " ".join(f"{each.name}({', '.join(each.parameters['required'])}): {each.description}" for each in commands)
     names: JsonObject = {"type": "string", "enum": [each.name for each in commands]}

@@ -21,7 +21,7 @@ class Unreadable(Exception):
     """An argument of a call is missing, unknown, or has no meaning. The text is for the model."""
 
 
-class Heeded(Mapping[str, Any]):
+class TrackedArguments(Mapping[str, Any]):
     """The arguments of one call. `asked` are the names that its reader has looked up."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:

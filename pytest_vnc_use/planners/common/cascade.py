@@ -1,4 +1,4 @@
-"""A planner of several planners, cheap ones first: the next goes on where one gives up, circles or ends too early."""
+"""A planner that tries several planners in order, cheap ones first."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from pytest_vnc_use.types.protocols import EndsRun, Planner
 
 _LONGEST_REASON = 1000
 _AGAIN = STALLED.partition("{")[0]
-_TOLD = "Another model tried this before you, and {reason}. The screen shows what it left."
+_HANDOVER = "Another model tried this before you, and {reason}. The screen shows what it left."
 
 
 @dataclass(frozen=True)
 class Cascade:
-    """A Planner that asks the first of `planners`, until that one gives up, circles, or ends though a claim fails.
+    """A Planner that tries several planners in order.
 
-    Then the next one goes on, from the screen as it is; the last one's word stands. A change is a turn of its own: it
-    looks at the screen, and its words say why. Who is asked is read from the turns, so a run can go on in another
-    process. `failed_claim` returns what is wrong with a task that a planner takes for done, and "" where nothing is.
+    The next one continues if the current one gives up, repeats itself, or says done while a claim fails. The last one
+    is not checked. A change is a turn of its own: it looks at the screen, and its words give the reason. The turns show
+    which planner is current, so another process can continue the run. `failed_claim` returns the claim that fails, ""
+    if none does.
     """
 
     planners: tuple[Planner, ...]
@@ -42,7 +43,7 @@ class Cascade:
         return ", then ".join(planner.name for planner in self.planners)
 
     def checked_by(self, failed_claim: Callable[[Observation], str]) -> Cascade:
-        """Return the cascade with that check of a planner's end."""
+        """Return the cascade with this check for `done`."""
         return replace(self, failed_claim=failed_claim)
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
@@ -85,20 +86,20 @@ def is_change(turn: Turn) -> bool:
 
 
 def _circles(turns: Sequence[Turn]) -> bool:
-    """Return whether the newest of the turns repeated what the turns before it did, as often as the limits allow."""
+    """Return whether the newest turn repeated earlier turns as often as the limits allow."""
     return bool(turns) and any(step.note.startswith(_AGAIN) for step in turns[-1].steps)
 
 
 def _seen(observation: Observation, changes: Sequence[int]) -> Observation:
-    """Return what the planner sees that goes on after the last of the changes: what was before is told in words."""
+    """Return the observation for the current planner; turns of earlier planners are summarised in the task."""
     if not changes:
         return observation
     change = observation.turns[changes[-1]]
-    told = _TOLD.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
+    handover = _HANDOVER.format(reason=cut(change.decision.provider_details[HANDED_OVER], _LONGEST_REASON))
     before = [turn for turn in observation.turns[: changes[-1]] if not is_change(turn)]
     return replace(
         observation,
-        task="\n\n".join(filter(None, [observation.task, told, earlier_in_words(before)])),
+        task="\n\n".join(filter(None, [observation.task, handover, earlier_in_words(before)])),
         first_frame=change.steps[-1].frame_after if change.steps else observation.frame,
         turns=observation.turns[changes[-1] + 1 :],
     )

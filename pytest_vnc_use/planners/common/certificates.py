@@ -1,4 +1,4 @@
-"""The error of a certificate that does not fit, in our words, whichever library met it."""
+"""One error text for an invalid certificate, for both HTTP libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def certificate_failure(error: BaseException) -> Failure | None:
     if cause is None:
         return None
     why = cause.verify_message
-    told = (
+    message = (
         f"the certificate of the model's service does not fit: {why}; if you trust its issuer, name it in SSL_CERT_FILE"
     )
-    return Failure(ModelUnavailable(told), unbilled=True)
+    return Failure(ModelUnavailable(message), unbilled=True)

@@ -1,4 +1,4 @@
-"""The endpoint of a model's service: its address, its key, and how patiently it is asked."""
+"""The endpoint of a model's service: its address, its key, its retries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> 
     if not key:
         raise KeyMissing(f"no API key is set; set {variables[0]}, or pass api_key")
     if not (key.isascii() and key.isprintable()):
-        raise KeyRejected("the API key must be of printable ASCII characters, and has others")
+        raise KeyRejected("the API key must contain only printable ASCII characters")
     return key
 
 
@@ -61,38 +61,38 @@ def _is_http(url: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
-def bounded(response: Any) -> Any:
-    """Return the stream of a response of the SDK's HTTP library; it raises NotJson where it is no answer's size.
+def limit_stream(response: Any) -> Any:
+    """Return the stream of a response of the SDK's HTTP library; it raises NotJson if it is too large for an answer.
 
-    The SDK reads a response as a whole, and parses an error's. What a proxy has compressed is unpacked here, within the
-    same limits: few bytes can become a thousand times as many.
+    The SDK reads a whole response, and parses an error's. If a proxy compressed it, it is unpacked here within the same
+    limits, because few bytes can become a thousand times as many.
     """
     stream, packing = response.stream, response.headers.pop("content-encoding", "identity").lower()
     if packing not in ("identity", "gzip"):
-        raise NotJson(f"the model's service sent its answer as {packing!r:.100}, and identity was asked for")
+        raise NotJson(f"the model's service must send its answer without compression or as gzip, got {packing!r:.100}")
     (base,) = (kind for kind in type(stream).__mro__ if kind.__name__ == "SyncByteStream")
 
-    class Bounded(base):  # type: ignore[misc, valid-type]
+    class LimitedStream(base):  # type: ignore[misc, valid-type]
         def __iter__(self) -> Iterator[bytes]:
             return _within_limits(_unpacked(stream) if packing == "gzip" else stream)
 
         def close(self) -> None:
             stream.close()
 
-    return Bounded()
+    return LimitedStream()
 
 
 def _unpacked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield what gzip has packed, and of a bomb no more than shows that it is one. Raises NotJson."""
+    """Yield the unpacked data; of a decompression bomb only enough to exceed the limit. Raises NotJson."""
     packed = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         yield from (packed.decompress(chunk, MOST_BYTES + 1) for chunk in chunks)
     except zlib.error as exc:
-        raise NotJson(f"the model's service sent something that is not gzip: {exc}") from exc
+        raise NotJson(f"the model's service announced gzip, but sent other data: {exc}") from exc
 
 
 def _within_limits(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks of an answer. Raises NotJson where it has more bytes, or more values, than any answer."""
+    """Yield the chunks of an answer. Raises NotJson if it has more bytes or values than any real answer."""
     size = values = 0
     for chunk in chunks:
         size, values = size + len(chunk), values + values_in(chunk)

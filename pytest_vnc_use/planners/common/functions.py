@@ -61,7 +61,9 @@ def declare(function: Callable[..., Any]) -> Declaration:
     if not name.isidentifier() or not description:
         raise SettingsError(f"a function for the model needs a name and a docstring, got {function!r}")
     if any(ends_later(function) for ends_later in _ENDS_LATER):
-        raise SettingsError(f"a function for the model must return its result, not await or yield it, got {name!r}")
+        raise SettingsError(
+            f"a function for the model must be a normal function, got the coroutine or generator {name!r}"
+        )
     try:
         hints = get_type_hints(function)
     except Exception as exc:  # a hint in quotes is code, and may raise anything
@@ -82,7 +84,7 @@ def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[
     for function in functions:
         declaration = function if isinstance(function, Declaration) else declare(function)
         if declaration.name in reserved or declaration.name in declarations:
-            raise SettingsError(f"the name of a function for the model is taken, got {declaration.name!r}; rename it")
+            raise SettingsError(f"another function already has the name {declaration.name!r}; rename one of them")
         declarations[declaration.name] = declaration
     return tuple(declarations.values())
 
@@ -90,7 +92,7 @@ def declare_all(functions: Iterable[Offered], *, taken: Iterable[str]) -> tuple[
 def _schema_of(parameter: inspect.Parameter, hints: dict[str, Any], function: str) -> JsonObject:
     where = f"parameter {parameter.name!r} of {function!r}"
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-        raise SettingsError(f"{where} must be one that is given by name, got {str(parameter)!r}")
+        raise SettingsError(f"{where} must be a keyword parameter, got {str(parameter)!r}")
     if parameter.name not in hints:
         raise SettingsError(f"{where} needs a type hint, such as `{parameter.name}: str`")
     return _schema(hints[parameter.name], where)
@@ -108,5 +110,5 @@ def _schema(hint: Any, where: str) -> JsonObject:
         return {"type": "array", "items": _schema(arguments[0], where)}
     kind = next((name for known, name in _JSON_TYPES.items() if (origin or hint) is known), None)
     if kind is None:
-        raise SettingsError(f"{where} must be text, a number, a truth value, a list or a dict, got {hint!r}")
+        raise SettingsError(f"{where} must be str, int, float, bool, list or dict, got {hint!r}")
     return {"type": kind}

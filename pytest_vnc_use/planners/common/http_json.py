@@ -86,8 +86,8 @@ def post_json(
     The call takes no longer than `timeout_s`, even if an answer comes a byte at a time. It raises nothing.
     """
     response, failure = _asked(service, body, timeout_s)
-    shown = loggable(response, key=service.key) if response else None
-    return Attempt(loggable(body, key=service.key), shown, failure or read(response), service.usage_of(response))
+    clean = loggable(response, key=service.key) if response else None
+    return Attempt(loggable(body, key=service.key), clean, failure or read(response), service.usage_of(response))
 
 
 def _asked(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
@@ -139,12 +139,12 @@ def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | 
     body = read_json(response.text) if response.status == 200 else _error_body(response.text)
     if response.status == 200 and not body.get("error"):
         return body, None
-    shown = loggable(body, key=service.key)
+    clean = loggable(body, key=service.key)
     status = response.status
     if status == 200:  # the error may name its own
-        code = shown["error"].get("code") if isinstance(shown["error"], dict) else None
+        code = clean["error"].get("code") if isinstance(clean["error"], dict) else None
         status = code if isinstance(code, int) and 400 <= code <= 599 else 500
-    return shown, failure_of_error(status, shown, model=service.model, after_s=retry_after_s(response.headers))
+    return clean, failure_of_error(status, clean, model=service.model, after_s=retry_after_s(response.headers))
 
 
 def _error_body(text: str) -> JsonObject:
@@ -166,8 +166,8 @@ def failure_of_error(status: int, body: JsonObject, *, model: str, after_s: floa
     `body` is `{"error": {"type", "code", "message"}}` (OpenAI, Anthropic), `{"error": "…"}` (LM Studio), the inner
     object itself (vLLM before 0.10), or `{"detail": …}` (FastAPI).
     """
-    said = body.get("error") or body
-    fields = said if isinstance(said, dict) else {"message": said}
+    error = body.get("error") or body
+    fields = error if isinstance(error, dict) else {"message": error}
     kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
     text = shortened(fields.get("message") or fields.get("detail") or "no message")
     message = f"{status} {kinds[0] if kinds else ''}".rstrip() + f": {text}"
@@ -215,19 +215,21 @@ def loggable(body: JsonObject, *, key: str) -> JsonObject:
 
     It finds images in `data:` URLs, and in Anthropic's `{"type": "base64", "data": …}`.
     """
-    shown: JsonObject = _shown(body, key)
-    return shown
+    clean: JsonObject = _loggable(body, key)
+    return clean
 
 
-def _shown(value: Any, key: str) -> Any:
+def _loggable(value: Any, key: str) -> Any:
     if isinstance(value, str):
         image = DATA_URL.fullmatch(value)
         return _digest(image[2]) if image else redact_key(value, key=key)
     if isinstance(value, Mapping):
         is_image = value.get("type") == "base64" and isinstance(value.get("data"), str)
         image_data = {"data": _digest(value["data"])} if is_image else {}
-        return {redact_key(str(name), key=key): _shown(inner, key) for name, inner in {**value, **image_data}.items()}
-    return [_shown(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
+        return {
+            redact_key(str(name), key=key): _loggable(inner, key) for name, inner in {**value, **image_data}.items()
+        }
+    return [_loggable(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _digest(data: str) -> str:

@@ -36,7 +36,7 @@ def read_json(text: str) -> JsonObject:
 
 
 def malformed(why: str) -> Failure:
-    """Return the failure for an answer that makes no sense. The request is repeated at once."""
+    """Return the failure for an answer that cannot be read. The request is repeated at once."""
     error = ModelUnavailable(f"the model's answer was empty or malformed: {shortened(why)}")
     return Failure(error, again=True, after_s=0.0)
 

@@ -1,4 +1,4 @@
-"""The common code of the judges: a claim or a question and one screenshot go out, a bound answer comes back."""
+"""The common code of the judges. They send a claim or a question with one screenshot, and get an answer in a schema."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class SentScreen:
         return cls(screen, *limit.fitted(screen.width, screen.height))
 
     @classmethod
-    def shown_by(cls, png: bytes, limit: PictureLimit, screen: FrameRef) -> SentScreen:
+    def of_picture(cls, png: bytes, limit: PictureLimit, screen: FrameRef) -> SentScreen:
         """Return the screen with the size of a picture that may be smaller than the screen, within the limit."""
         return cls(screen, *limit.fitted(*png_size(png)))
 

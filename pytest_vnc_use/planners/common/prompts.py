@@ -132,7 +132,7 @@ def problem_of(step: Step) -> str:
 
 
 def kind_of_problem(step: Step) -> str:
-    """Return the kind of the problem that `problem_of` words: refused, invalid_call, skipped or failed."""
+    """Return the kind of the problem in `problem_of`: refused, invalid_call, skipped or failed."""
     if not step.error:
         return "refused"
     if step.error.startswith("not carried out"):

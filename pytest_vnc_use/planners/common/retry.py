@@ -1,7 +1,7 @@
 """Repeated requests to a service: how often, after how long, and when not. This module knows no particular service.
 
-One attempt is a value, `Attempt`: the request, the response, and either its result or its failure. A failure says
-whether another attempt may help. `ask` makes attempts until one is good, and reports each as a `ModelExchange`.
+An `Attempt` is a value: the request, the response, and its result or its failure. A failure says whether another
+attempt may help. `ask` makes attempts until one succeeds, and reports each as a `ModelExchange`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Backoff:
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why an attempt is no good. `again` says that another may be, after `after_s` if that is known.
+    """The reason why an attempt failed.
 
-    `unbilled` says that the service cannot have done any work for it. `error` holds a foreign error only as text: the
-    frames of its traceback hold the API key.
+    `again`: another attempt may succeed, after `after_s` seconds if known. `unbilled`: the service cannot have done any
+    work for it. `error` has a foreign error only as text, because the frames of its traceback contain the API key.
     """
 
     error: PlannerError
@@ -79,10 +79,11 @@ def ask(
     report: Report,
     backoff: Backoff,
 ) -> Result:
-    """Return the first good result. `send` gets the seconds that its attempt may take.
+    """Return the first good result.
 
-    `report` gets each attempt before and after it. If it raises before, the request is not sent. Raises the last
-    attempt's error if attempts or time are used up, or if another attempt is of no use.
+    `send` gets the seconds for its attempt. `report` is called before and after each attempt; if it raises before, the
+    request is not sent. Raises the last attempt's error if no attempt or time is left, or if another attempt cannot
+    help.
     """
     deadline = time.monotonic() + timeout_s
     number = 0

@@ -25,12 +25,12 @@ def proposals_of(
     If there are several, each names its part of the call, so that no summary in words repeats an action.
     """
     if len(actions) == 1:
-        shown = [copy.deepcopy(dict(args))]
+        inputs = [copy.deepcopy(dict(args))]
     else:
-        shown = [{each.kind: {key: value for key, value in vars(each).items() if key != "kind"}} for each in actions]
+        inputs = [{each.kind: {key: value for key, value in vars(each).items() if key != "kind"}} for each in actions]
     return tuple(
         Proposal(action, as_proposed={"name": name, "args": each}, confirmation=confirmation)
-        for action, each in zip(actions, shown, strict=True)
+        for action, each in zip(actions, inputs, strict=True)
     )
 
 

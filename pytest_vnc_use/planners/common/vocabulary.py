@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, Union
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.arguments import Arguments as PlainArguments, Unreadable, reason_in, whole_notches
+from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, reason_in, whole_notches
 from pytest_vnc_use.planners.common.boxes import GRID, pixel_of
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration
@@ -47,18 +47,18 @@ def check_at_least_one(**numbers: int) -> None:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndOfRun:
     """The model's statement that the run is over, as the kind of a decision."""
 
     kind: EndKind
     words: str
 
 
-Reading = Union[tuple[Proposal, ...], Ended]
+Reading = Union[tuple[Proposal, ...], EndOfRun]
 
 
 @dataclass(frozen=True)
-class Arguments(PlainArguments):
+class ScreenArguments(Arguments):
     """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
 
     `counted` are the screen's width and height in the model's unit, `sent` those of its picture. `listed` are the
@@ -92,7 +92,7 @@ class Arguments(PlainArguments):
         return {name: self.values[prefix + name] for name in CORNERS if self.has(prefix + name)} or None
 
 
-Spell = Callable[[JsonObject], Arguments]
+Spell = Callable[[JsonObject], ScreenArguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
@@ -109,7 +109,7 @@ class Vocabulary(Protocol):
 
     @property
     def rules(self) -> Sequence[str]:
-        """The rules for the model beside the tools: how many a turn, how to end well, how to give up."""
+        """The rules for the model beside the tools: the number of calls in a turn, how to end, how to give up."""
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A call without one becomes an InvalidAction."""

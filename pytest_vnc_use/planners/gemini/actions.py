@@ -15,8 +15,8 @@ from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
-    Arguments as PlainArguments,
-    Heeded,
+    Arguments,
+    TrackedArguments,
     Unreadable,
     is_pair,
     number_of,
@@ -85,7 +85,7 @@ def _on_grid(number: float) -> float:
 
 
 @dataclass(frozen=True)
-class Known:
+class FunctionNames:
     """The names of functions: the user's own, those excluded in this run, and those that the model is offered.
 
     `search_page` is the address that `search` opens; without one the browser's own key for it is pressed. With
@@ -99,7 +99,7 @@ class Known:
     opens_windows: bool = False
 
 
-def read_proposal(call: FunctionCall, screen: FrameRef, known: Known = Known()) -> Proposal:  # frozen
+def read_proposal(call: FunctionCall, screen: FrameRef, known: FunctionNames = FunctionNames()) -> Proposal:  # frozen
     """Return one call as a proposal. An excluded function is refused under any of its names, in either dialect."""
     args = dict(call.args)
     intent = str(args.pop("intent", None) or "") or ("" if call.name in known.functions else reason_in(args))
@@ -116,20 +116,20 @@ def read_confirmation(decision: Any) -> Confirmation | None:
 
     A known word, or none, asks a person. Any other word blocks the action.
     """
-    said = decision if isinstance(decision, Mapping) else {"decision": decision}
-    word = said.get("decision")
+    fields = decision if isinstance(decision, Mapping) else {"decision": decision}
+    word = fields.get("decision")
     if str(word).strip().lower() in GO:
         return None
-    explanation = str(said.get("explanation") or f"the model's safety decision is {decision!r}")
+    explanation = str(fields.get("explanation") or f"the model's safety decision is {decision!r}")
     asks = word in (None, "") or str(word).strip().lower() in ASK
-    return Confirmation(explanation, str(said.get("category") or ""), blocks=not asks)
+    return Confirmation(explanation, str(fields.get("category") or ""), blocks=not asks)
 
 
-def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known) -> Action:
+def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: FunctionNames) -> Action:
     if name in known.functions:
         return CallFunction(name, args)
     meant = MADE_UP.get(name, name)
-    action = _read_predefined(name, meant, Heeded(args), screen, known.offered or READERS)
+    action = _read_predefined(name, meant, TrackedArguments(args), screen, known.offered or READERS)
     if meant == "search" and known.search_page and isinstance(action, KeyCombo):
         action = OpenAddress(known.search_page)
     if meant == "open_web_browser" and known.opens_windows and isinstance(action, TakeScreenshot):
@@ -140,14 +140,16 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Known
     return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
 
 
-def _read_predefined(name: str, meant: str, args: Heeded, screen: FrameRef, offered: Collection[str]) -> Action:
+def _read_predefined(
+    name: str, meant: str, args: TrackedArguments, screen: FrameRef, offered: Collection[str]
+) -> Action:
     read = READERS.get(meant)
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
     if read is None:
         return InvalidAction(name, f"there is no function {name!r:.100}; there are {', '.join(offered)}")
     try:
-        action = read(Arguments(args, screen))
+        action = read(GridArguments(args, screen))
         args.check(name, offered)
         return action
     except Unreadable as problem:
@@ -158,7 +160,7 @@ def _read_predefined(name: str, meant: str, args: Heeded, screen: FrameRef, offe
 
 
 @dataclass(frozen=True)
-class Arguments(PlainArguments):
+class GridArguments(Arguments):
     """The arguments of one call, with coordinates on the grid."""
 
     def pixel(self, x: Any, y: Any) -> tuple[int, int]:
@@ -178,11 +180,11 @@ class Arguments(PlainArguments):
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
-def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click(args: GridArguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*args.target(), button=button, count=count)
 
 
-def _drag(args: Arguments) -> Action:
+def _drag(args: GridArguments) -> Action:
     """Return the drag. Both dialects call it drag_and_drop; the names of the arguments decide which one it is."""
     if args.has("path"):
         path = args.first("path")
@@ -194,7 +196,7 @@ def _drag(args: Arguments) -> Action:
     return Drag(*start, *end)
 
 
-def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
+def _one_of(args: GridArguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
     """Return the point whose arguments start with one of `prefixes`, or else the point under `x` and `y`."""
     for prefix in prefixes:
         if args.has(f"{prefix}_x", prefix):
@@ -202,14 +204,14 @@ def _one_of(args: Arguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: 
     return args.point(x, y, *pairs)
 
 
-def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
+def _type(args: GridArguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
     x, y = args.target() if args.has("x", "coordinate", "point", "position") else (None, None)
     enter = args.flag("press_enter", default=press_enter)
     clear = args.flag("clear_before_typing", default=clear_first)
     return TypeText(args.text("text", "content"), x, y, press_enter=enter, clear_first=clear)
 
 
-def _scroll(args: Arguments, *, default: int) -> Action:
+def _scroll(args: GridArguments, *, default: int) -> Action:
     """Return the scroll. Models give notches, or a magnitude on the grid: a part of the side along the scroll."""
     direction = _direction(args.first("direction", "scroll_direction"))
     x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
@@ -230,22 +232,22 @@ def _direction(value: Any) -> Direction:
     return direction
 
 
-def _keys(args: Arguments) -> Action:
+def _keys(args: GridArguments) -> Action:
     return KeyCombo(split_keys(args.first("keys", "key")))
 
 
-def _one_key(args: Arguments) -> str:
+def _one_key(args: GridArguments) -> str:
     keys = split_keys(args.first("key", "keys"))
     if len(keys) != 1:
         raise Unreadable(f"'key' must be one key, got {keys!r}")
     return keys[0]
 
 
-def _wait(args: Arguments, *, default: float = 1.0) -> Action:
+def _wait(args: GridArguments, *, default: float = 1.0) -> Action:
     return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=default)))
 
 
-DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
+DESKTOP: Mapping[str, Callable[[GridArguments], Action]] = {
     "click": _click,
     "double_click": partial(_click, count=2),
     "triple_click": partial(_click, count=3),
@@ -266,7 +268,7 @@ DESKTOP: Mapping[str, Callable[[Arguments], Action]] = {
 }
 """The newer dialect. `press_enter` is off by default, and typing clears nothing."""
 
-OLDER: Mapping[str, Callable[[Arguments], Action]] = {
+OLDER: Mapping[str, Callable[[GridArguments], Action]] = {
     "drag_and_drop": _drag,
     "open_web_browser": lambda _: TakeScreenshot(),
     "click_at": _click,

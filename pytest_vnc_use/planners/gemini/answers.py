@@ -88,10 +88,10 @@ def extract_function_calls(content: JsonObject) -> tuple[FunctionCall, ...]:
 
 
 def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> Failure | None:
-    """Return why an answer with status 200 cannot be used; None if it can.
+    """Return why an answer with status 200 cannot be used; None if it can be used.
 
-    It was refused by the service, or is worth asking again. With `detects_injection`, an answer that is still without
-    content in the end is a refusal too: how the service reports an injection is undocumented.
+    With `detects_injection`, a last answer without content counts as refused, because the service does not document how
+    it reports an injection.
     """
     why = answer.block_reason or answer.finish_reason or "no candidate"
     if answer.block_reason or answer.finish_reason in REFUSED:
@@ -174,8 +174,8 @@ def _objects(value: Any) -> list[JsonObject]:
 
 def loggable(body: Any, *, key: str) -> JsonObject:
     """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes."""
-    shown: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
-    return shown
+    clean: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
+    return clean
 
 
 def _without_images(value: Any) -> Any:

@@ -27,7 +27,7 @@ from pytest_vnc_use.planners.gemini import dialects
 from pytest_vnc_use.planners.gemini.actions import (
     NO_PAGE,
     PREDEFINED_FUNCTIONS,
-    Known,
+    FunctionNames,
     denorm_x,
     denorm_y,
     read_proposal,
@@ -117,10 +117,10 @@ def rebuild_contents(
     steps = [step for turn in turns for step in turn.steps]
     seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
     pictured = newest_pictured(turns, keep_screenshots)
-    shown = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
+    frame_after = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
 
     def png_after(step: Step) -> bytes | None:
-        return observation.load_png(shown[step.number]) if step.number in shown else None
+        return observation.load_png(frame_after[step.number]) if step.number in frame_after else None
 
     first = observation.first_frame if steps else observation.frame
     with_first = include_initial_screenshot and len(steps) < keep_screenshots
@@ -132,7 +132,7 @@ def rebuild_contents(
 
 
 def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
-    """Yield the turns; a step after which nobody said where the browser is has the address of the step before."""
+    """Yield the turns; a step without an address gets the address of the step before."""
     steps = accumulate(
         (step for turn in turns for step in turn.steps),
         lambda before, now: now if now.url else replace(now, url=before.url),
@@ -142,7 +142,7 @@ def _with_addresses(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _contents_of(turn: Turn, png_after: Callable[[Step], bytes | None], with_url: bool) -> Iterator[types.Content]:
-    """Yield the model's words and the responses; or the turn in the user's words, if the service would refuse those."""
+    """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
     content = turn.decision.provider_details.get("content") or {}
     calls = extract_function_calls(content)
     if len(calls) != len(turn.steps) or any(map(_unacknowledged, turn.steps)):
@@ -234,7 +234,7 @@ class GeminiComputerUse:
     # --- the pieces of a turn, for code that has a loop of its own ---------------------------------------------------
 
     def start_contents(self, task: str, png: bytes | None = None) -> list[types.Content]:
-        """Return the contents of the first request: the task, and the screen where the planner sends it with that."""
+        """Return the contents of the first request: the task, and the screen if the planner sends it there."""
         return start_contents(task, png if self._shows_first else None)
 
     def generate(
@@ -245,8 +245,8 @@ class GeminiComputerUse:
         report: Report = report_to_nobody,
     ) -> GeminiAnswer:
         """Return the model's answer. Append its `content` to the contents as it came. Raises PlannerError."""
-        said = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
-        ask = partial(generate, self._endpoint, self._model, said, self._config, purpose="planner")
+        contents_of_sdk = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
+        ask = partial(generate, self._endpoint, self._model, contents_of_sdk, self._config, purpose="planner")
         return ask(timeout_s=timeout_s, report=report)
 
     def extract_function_calls(self, answer: GeminiAnswer | JsonObject) -> tuple[FunctionCall, ...]:
@@ -265,8 +265,8 @@ class GeminiComputerUse:
     ) -> types.FunctionResponse:
         """Return the response to one call, or to the only call of its name, with the screen after it as PNG.
 
-        The responses to all calls of an answer go into one content of the user. `acknowledged` says that a person has
-        confirmed what the model wants confirmed.
+        The responses to all calls of an answer go into one content of the user. `acknowledged`: a person has confirmed
+        the action that the model wanted confirmed.
         """
         call = FunctionCall(call, {}) if isinstance(call, str) else call
         result = {"error": error} if error else {"output": output}
@@ -279,7 +279,7 @@ class GeminiComputerUse:
         )
         if ending := ending_of(calls, answer.words):
             return decided(*ending)
-        known = Known(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
+        known = FunctionNames(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
         read = partial(read_proposal, screen=screen, known=known)
         return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
 

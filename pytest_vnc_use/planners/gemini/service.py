@@ -1,4 +1,4 @@
-"""Requests to Gemini's service by Google's SDK: one answer to some contents, and all that may go wrong on the way."""
+"""Requests to Gemini's service by Google's SDK, and their errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.common.certificates import certificate_failure
-from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, bounded, http_errors
+from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, http_errors, limit_stream
 from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Failure, ask, request_size
 from pytest_vnc_use.planners.gemini.answers import (
@@ -93,8 +93,8 @@ def _asked(
         with closing(_client(endpoint, timeout_s, sent)) as client:
             return read_json(Deadline(timeout_s).call(partial(respond, client))), None
     except errors.APIError as exc:
-        said = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
-        details = loggable(said, key=endpoint.api_key)
+        fields = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
+        details = loggable(fields, key=endpoint.api_key)
         return details, failure_of_error(exc.code, details, model=model)
     except NotJson as exc:
         unavailable = str(exc)
@@ -135,7 +135,7 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         sent.append(request.content)
 
     def bound(response: Any) -> None:
-        response.stream = bounded(response)
+        response.stream = limit_stream(response)
 
     options = types.HttpOptions(
         base_url=endpoint.base_url,

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Union, cast
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.faults import lines_in
 from pytest_vnc_use.planners.local.scripted import decision_of
 from pytest_vnc_use.runs.folder import to_json
 from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.runs.transcript import plain
-from pytest_vnc_use.triage.failure_text import lines_in
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
 from pytest_vnc_use.types.protocols import Planner
 
@@ -122,7 +122,7 @@ def address_of(thing: Any) -> str:
 
 
 def _format_error(error: Exception) -> str:
-    """Return the error on one line, with the innermost line in the first of the user's files in its traceback."""
+    """Return the error on one line, with the innermost line of the user's first file in its traceback."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]
     return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])

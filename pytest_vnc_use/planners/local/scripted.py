@@ -41,7 +41,7 @@ class ScriptedPlanner:
 
 
 def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTurn]:
-    """Return a function that gives turns by the number of turns so far, so that a resumed run goes on where it was."""
+    """Return a function that gives turns by the number of turns so far, so that a resumed run continues."""
     source = iter(turns)
     drawn: list[ScriptedTurn] = []
 

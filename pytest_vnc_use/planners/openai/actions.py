@@ -11,7 +11,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_vnc_use.planners.common.arguments import PIXELS_A_NOTCH, Heeded, Unreadable, first_of, number_of, split_keys
+from pytest_vnc_use.planners.common.arguments import (
+    PIXELS_A_NOTCH,
+    TrackedArguments,
+    Unreadable,
+    first_of,
+    number_of,
+    split_keys,
+)
 from pytest_vnc_use.planners.common.pixels import SentScreen, while_held
 from pytest_vnc_use.planners.common.turn_results import proposals_of
 from pytest_vnc_use.planners.common.vocabulary import notches
@@ -46,7 +53,7 @@ MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ActionFields:
     """The fields of one action, and the picture of its coordinates."""
 
     values: JsonObject
@@ -104,7 +111,7 @@ def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple
 
 
 def read_confirmation(checks: Any) -> Confirmation | None:
-    """Return pending safety checks, each `{"id", "code", "message"}`, as a wish that a person confirms."""
+    """Return pending safety checks, each `{"id", "code", "message"}`, as a request for a person's confirmation."""
     checks = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
     if not checks:
         return None
@@ -120,9 +127,9 @@ def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Acti
         return (InvalidAction(name or "computer", f"an action must be one of {offered}, got {asked!r:.200}"),)
     if name in excluded:
         return (InvalidAction(name, f"{name!r} is excluded in this run; use another action"),)
-    args = Heeded({name: value for name, value in asked.items() if name != "type"})
+    args = TrackedArguments({name: value for name, value in asked.items() if name != "type"})
     try:
-        actions = read(Arguments(args, sent))
+        actions = read(ActionFields(args, sent))
         args.check(name, READERS)
         return actions
     except Unreadable as problem:
@@ -132,7 +139,7 @@ def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Acti
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 
-def _click(args: Arguments) -> tuple[Action, ...]:
+def _click(args: ActionFields) -> tuple[Action, ...]:
     name = args.values.get("button") or "left"
     button = BUTTONS.get(str(name))
     if button is None:
@@ -140,11 +147,11 @@ def _click(args: Arguments) -> tuple[Action, ...]:
     return while_held(args.held(), Click(*args.point(), button=button))
 
 
-def _double_click(args: Arguments) -> tuple[Action, ...]:
+def _double_click(args: ActionFields) -> tuple[Action, ...]:
     return while_held(args.held(), Click(*args.point(), count=2))
 
 
-def _drag(args: Arguments) -> tuple[Action, ...]:
+def _drag(args: ActionFields) -> tuple[Action, ...]:
     path = args.given("path")
     if not isinstance(path, list) or len(path) < 2:
         raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
@@ -160,7 +167,7 @@ def _coordinates(point: Any) -> tuple[Any, Any]:
             raise Unreadable(f"a point of 'path' must be {{'x': …, 'y': …}}, got {point!r:.200}")
 
 
-def _scroll(args: Arguments) -> tuple[Action, ...]:
+def _scroll(args: ActionFields) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
     right, down = args.pixels("scroll_x", "scrollX"), args.pixels("scroll_y", "scrollY")
     directions: list[tuple[float, Direction]] = [
@@ -176,7 +183,7 @@ def _scroll(args: Arguments) -> tuple[Action, ...]:
     return while_held(args.held(), *scrolls)
 
 
-def _keypress(args: Arguments) -> tuple[Action, ...]:
+def _keypress(args: ActionFields) -> tuple[Action, ...]:
     """Return one combination if there is a modifier; else one press after the other."""
     keys = split_keys(args.given("keys"))
     if MODIFIERS.isdisjoint(key.lower() for key in keys):
@@ -184,14 +191,14 @@ def _keypress(args: Arguments) -> tuple[Action, ...]:
     return (KeyCombo(keys),)
 
 
-def _type(args: Arguments) -> tuple[Action, ...]:
+def _type(args: ActionFields) -> tuple[Action, ...]:
     text = args.given("text")
     if not isinstance(text, str):
         raise Unreadable(f"'text' must be text, got {text!r}")
     return (TypeText(text),)
 
 
-READERS: Mapping[str, Callable[[Arguments], tuple[Action, ...]]] = {
+READERS: Mapping[str, Callable[[ActionFields], tuple[Action, ...]]] = {
     "click": _click,
     "double_click": _double_click,
     "drag": _drag,

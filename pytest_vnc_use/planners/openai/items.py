@@ -51,7 +51,7 @@ def rebuild_items(
 
 
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
-    """Yield the model's items and the outputs; or the turn in the user's words, if the service would refuse those."""
+    """Yield the model's items and the outputs; if the service would refuse them, a summary in a user message."""
     output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
     asked = [item for item in output if item["type"] in CALLS]
     calls = steps_by_call(turn)

@@ -114,7 +114,7 @@ class OpenAIComputer:
             return decided("gave_up", _reason(gave_up) or answer.words)
         if not answer.calls:
             return decided("finished", answer.words)
-        sent = SentScreen.shown_by(observation.load_png(observation.frame), LIMIT, observation.frame)
+        sent = SentScreen.of_picture(observation.load_png(observation.frame), LIMIT, observation.frame)
         proposals = [self._read(call, sent) for call in answer.calls]
         details: dict[str, Any] = {
             "output": answer.output,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.page.session_view import NOT_FOUND, Told
+from pytest_vnc_use.report.page.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results
 from pytest_vnc_use.report.session_problems import session_problems
@@ -30,13 +30,13 @@ def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]
     return sorted(found.values(), key=lambda run: (run.name, str(run)))
 
 
-def results_beside(paths: Iterable[Path]) -> Told:
+def results_beside(paths: Iterable[Path]) -> KnownResults:
     """Return the results of the sessions whose files lie at the paths or below them, beside the run folders."""
     files = [*results_files(*paths)]
-    return _told(files) if files else NOT_FOUND
+    return _results_in(files) if files else NOT_FOUND
 
 
-def _told(files: Iterable[Path], shard: str = "") -> Told:
+def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
     is_partial = False
@@ -48,32 +48,32 @@ def _told(files: Iterable[Path], shard: str = "") -> Told:
             problems.append((file.name, without_place(exc, file)))
         else:
             results.extend(read.tests)
-            problems.extend((shard, problem) for problem in read.problems or _untold(read))
-    return Told(results, problems, is_partial)
+            problems.extend((shard, problem) for problem in read.problems or _exit_problems(read))
+    return KnownResults(results, problems, is_partial)
 
 
-def _untold(read: SessionResults) -> Iterator[str]:
-    """Yield what the exit status of a session says that its problems do not."""
+def _exit_problems(read: SessionResults) -> Iterator[str]:
+    """Yield the problems that only the exit status shows."""
     if read.exit_status is not None:
         yield from session_problems(read.exit_status, (), 0, has_bad=any(test.is_bad for test in read.tests))
 
 
-def results_of_shards(paths: Iterable[Path]) -> Told:
-    """Return the results of a session's shards. A shard without results, or that is not there, is a problem to tell."""
+def results_of_shards(paths: Iterable[Path]) -> KnownResults:
+    """Return the results of a session's shards. A missing shard, or one without results, becomes a problem."""
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
     is_partial = False
     for path in dict.fromkeys(paths):
         name, files = f"shard {path.name}", [*results_files(path)]
-        told = _told(files, name)
-        results.extend(told.results)
-        problems.extend(told.problems)
-        is_partial = is_partial or told.is_partial or not files
+        known = _results_in(files, name)
+        results.extend(known.results)
+        problems.extend(known.problems)
+        is_partial = is_partial or known.is_partial or not files
         if not path.is_dir():
             problems.append((name, "there is no such folder: its tests are missing here"))
         elif not files:
             problems.append((name, f"it has no {_RESULTS}: tests of it that left no run folder are missing here"))
-    return Told(results, problems, is_partial)
+    return KnownResults(results, problems, is_partial)
 
 
 def results_files(*paths: Path) -> Iterator[Path]:

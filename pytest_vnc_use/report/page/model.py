@@ -1,4 +1,4 @@
-"""The content of the pages as plain data: what the templates show, and nothing that they do not."""
+"""The content of the pages as plain data: exactly what the templates show."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Box:
 class Shot:
     """A picture: its address and its size in pixels, or why there is none. `about` is its text for a screen reader.
 
-    `patch` is the address of a picture that covers the parts in which the one at `address` is another; it is clear
-    elsewhere.
+    `patch` is the address of a picture over the one at `address`; it is transparent where that one is right.
     """
 
     about: str
@@ -132,7 +131,7 @@ class ClaimView:
 
 @dataclass(frozen=True)
 class RunView:
-    """A run. `sentence` says what it came to, and `rule` by which rule."""
+    """A run. `sentence` is its result in words, and `rule` the rule that decided it."""
 
     run_id: str
     test: str
@@ -179,8 +178,8 @@ class TestLine:
     """A test with the runs of its last attempt; none if it failed before any.
 
     `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
-    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here, and
-    for all results of one test but the one that counts.
+    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here, and for all but
+    one result of the same test.
     """
 
     test: str
@@ -202,8 +201,8 @@ class TestLine:
     @property
     def deciding(self) -> RunLine | None:
         """Return the run that decided: the last one with a difference, or else the last one."""
-        told = [run for run in self.runs if run.difference] or list(self.runs)
-        return told[-1] if told else None
+        decided = [run for run in self.runs if run.difference] or list(self.runs)
+        return decided[-1] if decided else None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The report as one file: the session's page, and each run in a template that is inert until it is opened.
 
-Each picture is there once, however often it is shown: a screen as lossless WebP, whole or as a patch of another. The
-script puts it where it belongs once it comes into sight. A browser that runs no script shows the list of tests and says
-so: the folder form needs no script.
+Each picture is there once, even if it is shown often: a screen as lossless WebP, whole or as a patch of another. The
+script inserts it when it becomes visible. A browser that runs no script shows the list of tests and says so: the folder
+form needs no script.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.report.page.model import RunLine
-from pytest_vnc_use.report.page.run_view import ShownRun, show_run
-from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
+from pytest_vnc_use.report.page.run_view import RunPage, show_run
+from pytest_vnc_use.report.page.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.page.writing import Assets, Source, shared_text
 from pytest_vnc_use.report.templates import attribute, render_page
 from pytest_vnc_use.runs.folder import write_atomically
@@ -48,24 +48,24 @@ class _Pictures:
         return attribute(f"data-{attribute_name}", self._names.get(f"{base}/{address}", ""))
 
 
-def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD) -> Path:
-    """Write the report of these runs, and of what sessions told, into one file. Raises RunFolderUnwritable."""
+def write_one_file(runs: Iterable[Path], target: Path, known: KnownResults = NO_RESULTS) -> Path:
+    """Write the report of these runs and of the results of sessions into one file. Raises RunFolderUnwritable."""
     pictures, parts = _Pictures(), []
-    shown: list[tuple[ShownRun, str]] = []
+    pages: list[tuple[RunPage, str]] = []
     for number, path in enumerate(runs, start=1):
         key = f"run-{number}"
         run = _show(path, key, pictures)
         source = partial(pictures.source, key)
         assets = Assets(index="#", prefix=f"{key}-", is_part=True)
         parts.append((key, render_page("part", view=run.view, assets=assets, src=source)))
-        shown.append((replace(run, view=replace(run.view, claims=(), printed=(), failure="")), f"#{key}"))
+        pages.append((replace(run, view=replace(run.view, claims=(), printed=(), failure="")), f"#{key}"))
 
     def source_of(run: RunLine) -> Source:
         return partial(pictures.source, run.page.removeprefix("#"))
 
     page = render_page(
         "one_file",
-        view=session_view(shown, told),
+        view=session_view(pages, known),
         parts=parts,
         pictures=pictures.inert,
         assets=Assets(style=shared_text("report.css")),
@@ -77,7 +77,7 @@ def write_one_file(runs: Iterable[Path], target: Path, told: Told = NOTHING_TOLD
     return target
 
 
-def _show(path: Path, key: str, pictures: _Pictures) -> ShownRun:
+def _show(path: Path, key: str, pictures: _Pictures) -> RunPage:
     run = show_run(path, pack=True)
     for address, content in run.made.items():
         pictures.add(f"{key}/{address}", content)

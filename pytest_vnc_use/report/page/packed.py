@@ -1,4 +1,4 @@
-"""The screens of a run as lossless WebP: key pictures are whole, any other screen is a key picture and a patch over it.
+"""The screens of a run as lossless WebP: key pictures are whole, other screens are a patch over a key picture.
 
 A patch has the size of the screen and is clear where nothing changed, so pages show it without knowing where it is.
 Both together take about an eighth of the room of the PNG.
@@ -16,14 +16,14 @@ from pytest_vnc_use.report.page.png_pixels import Mask, Pixels, any_of_tiles
 from pytest_vnc_use.types import FrameRef
 
 LONGEST = 16383
-"""WebP has no longer side."""
+"""The longest side of a WebP."""
 _KEYS = 5
-"""So many of the latest key pictures may be patched: a test often goes back to a page."""
+"""A patch may refer to one of this many newest key pictures, because tests often return to a page."""
 _MOST = 0.15
-"""A patch covers at most this part of a screen; a larger one makes the screen a key picture."""
+"""The largest share of a screen that a patch may cover. A screen that differs more becomes a key picture."""
 _TILE = 16
-"""A patch is made of squares of so many pixels. It has one more around each that changed, so that its edge cannot be
-seen where the page scales it."""
+"""The side of the squares of a patch. It includes one more square around each changed one, so that its edge stays
+invisible when the page scales it."""
 
 
 class PackedScreens:

@@ -1,6 +1,6 @@
 """The comparison of two screens: which pixels changed, in which boxes, and a picture that covers them.
 
-Pages are opened from files, where a browser lets no script read pixels. So it is done here.
+It is done here, because a browser lets no script of a page from a file read pixels.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pytest_vnc_use.types import FrameRef, Region
 
 THUMB = (192, 120)
 _LEVELS = 2
-"""A difference of up to so many of 255 levels is none, as for a recording's gates."""
+"""The largest difference, of 255 levels, that is ignored, as by a recording's gates."""
 _TILE = 16
 _NEAR = 2
-"""Changed tiles of one row, or of rows next to each other, belong together if their columns are so near."""
+"""The largest distance of columns at which changed tiles of one row, or of neighbouring rows, belong together."""
 _COLOUR, _COVER, _THIN_COVER = (230, 0, 126), 120, 36
 _MUCH = 0.05
-"""A larger part of the screen that changed is covered thinly: what is there now must stay readable."""
+"""Above this share of the screen, changes are shaded thinly, so that the screen stays readable."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Comparison:
 
 
 class Screens:
-    """The screens of one run folder, opened with care: the folder may be damaged, or come from anybody.
+    """The screens of one run folder, opened with care, because the folder may be damaged or come from anybody.
 
     Shadings are PNG, which is made sooner, or, with `pack`, lossless WebP, which is smaller and has no very long side.
     """
@@ -130,7 +130,7 @@ class _Change:
         return any_of_tiles(self.differs, _TILE, _TILE)
 
     def patches(self, before: Pixels, after: Pixels, boxes: tuple[Box, ...]) -> Iterator[bytes]:
-        """Yield what a name is made of: the boxes, and the changed pixels in both screens."""
+        """Yield the parts of a difference's name: the boxes, and the changed pixels in both screens."""
         yield str([*map(str, boxes)]).encode()
         height, width = self.differs.shape
         for pixels in (before, after):
@@ -176,7 +176,7 @@ def _change(before: Pixels, after: Pixels, region: Region | None) -> _Change:
 
 
 def _groups(tiles: Mask) -> list[tuple[int, int, int, int]]:
-    """Return the top, bottom, left and right of each group of tiles, of which each is near another one."""
+    """Return the top, bottom, left and right of each group of tiles that are near each other."""
     runs = [(row, *run) for row in range(len(tiles)) for run in _runs(tiles[row])]
     parents = list(range(len(runs)))
 

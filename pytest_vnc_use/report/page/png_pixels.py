@@ -1,4 +1,4 @@
-"""The pixels of a PNG: those that this project writes are read in a tenth of the time that Pillow takes.
+"""The pixels of a PNG. The PNGs of this project are read in a tenth of Pillow's time.
 
 They have 8-bit RGB, one chunk of data, and the filter Up in every row (backends/screen/png.py). Any other picture, and
 a damaged one, is left to Pillow.
@@ -28,9 +28,9 @@ MOST_PIXELS = 1 << 24
 """Larger pictures are not opened: a small file may claim a size that fills the memory. Two screens of 4K have less."""
 _DAMAGED: Any = inflate.error  # the stub of isal says that it is an instance
 _HEADER = b"\x08\x02\x00\x00\x00"
-"""8 bits, RGB, and no choice in the rest."""
+"""The end of the header: 8 bits, RGB, and the only allowed values."""
 _DATA = 41
-"""Where the data begins: after the signature, the header's chunk, and the length and kind of the next."""
+"""The place of the data: after the signature, the header's chunk, and the length and kind of the next chunk."""
 _UP = 2
 
 

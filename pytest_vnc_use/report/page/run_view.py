@@ -1,4 +1,4 @@
-"""A run folder as its page shows it: what it came to, the difference that decided it, its steps and its claims."""
+"""The page of a run: its result, the deciding difference, its steps and its claims."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _PRINTED_MOST = 50_000
 
 
 @dataclass(frozen=True)
-class ShownRun:
+class RunPage:
     """A run with its page. `trace` and `ended` are None if there is none, or it cannot be read.
 
-    `made` has the pictures that the page adds, by address. Whoever has written them clears it: they are large.
+    `made` has the pictures that the page adds, by address. The writer clears it, because they are large.
 
     `is_result_damaged` says that a result is written, and cannot be read. `unwritten` says why its page is not written.
     """
@@ -66,7 +66,7 @@ class ShownRun:
 
 @dataclass(frozen=True)
 class _Deciding:
-    """The two screens that decide what to believe, a sentence about them, and the number of their step."""
+    """The two screens that explain the result, a sentence about them, and the number of their step."""
 
     pair: Pair
     text: str
@@ -74,8 +74,8 @@ class _Deciding:
     where: str = "at"
 
 
-def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> ShownRun:
-    """Return a run folder as its page shows it; the page says what is missing or damaged.
+def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> RunPage:
+    """Return the page of a run folder; it says what is missing or damaged.
 
     With `quick` the screens of a test that did not fail are not compared: that takes most of the time. `pack` is that
     of `Shots`.
@@ -93,9 +93,9 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> ShownRun
     except RunFolderError as exc:
         test, why = ended.test if ended else "", short(without_place(exc, path))
         view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=why)
-        return ShownRun(path, view, shots.made, None, ended)
+        return RunPage(path, view, shots.made, None, ended)
     view = _view(trace, ended, shots, [*damage, *broken])
-    return ShownRun(path, view, shots.made, trace, ended, is_result_damaged=bool(damage))
+    return RunPage(path, view, shots.made, trace, ended, is_result_damaged=bool(damage))
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
@@ -137,7 +137,7 @@ def _failing_drift(trace: Trace) -> bool:
 
 
 def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
-    """Return what the run came to, and the rule that said so."""
+    """Return the result of the run in words, and the rule that decided it."""
     message = ""
     if trace.ended:
         first_line = trace.ended.error.partition("\n")[0]
@@ -189,7 +189,7 @@ def _seconds(trace: Trace) -> float:
 
 
 def _deciding(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding | None:
-    """Return the difference that failed the run, or else what a reviewer would look at first."""
+    """Return the difference that failed the run, or else the screens that a reviewer would look at first."""
     drifts = [drift for drift in trace.drifts if not drift.healed]
     if drifts:
         drift = drifts[-1]
@@ -264,16 +264,16 @@ def _printed(path: Path) -> list[tuple[str, str]]:
 
 
 def _end(text: str) -> str:
-    shown = phrases.last_lines(text, _PRINTED_LINES)
-    if len(shown) <= _PRINTED_MOST:
-        return shown
-    return f"(the last {_PRINTED_MOST} of {len(shown)} characters) {shown[-_PRINTED_MOST:]}"
+    page = phrases.last_lines(text, _PRINTED_LINES)
+    if len(page) <= _PRINTED_MOST:
+        return page
+    return f"(the last {_PRINTED_MOST} of {len(page)} characters) {page[-_PRINTED_MOST:]}"
 
 
-def outcome_word(shown: ShownRun) -> str:
+def outcome_word(page: RunPage) -> str:
     """Return the result of the test; for a run that no test made, how the run ended."""
-    if shown.ended:
-        return shown.ended.result
-    if shown.trace is None or shown.is_result_damaged:
+    if page.ended:
+        return page.ended.result
+    if page.trace is None or page.is_result_damaged:
         return "unreadable"
-    return DID_NOT_END if shown.trace.started.test_id else outcome_of(shown.trace)
+    return DID_NOT_END if page.trace.started.test_id else outcome_of(page.trace)

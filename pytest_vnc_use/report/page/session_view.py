@@ -1,4 +1,4 @@
-"""Many runs as the page of a session shows them: what failed first, and equal differences together."""
+"""The page of a session with many runs: failed tests first, equal differences together."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from pytest_vnc_use.report.page.line_of_test import REHEARSAL, line_of_result, line_of_runs, tone_of
 from pytest_vnc_use.report.page.model import Badge, Group, SessionView, TestLine
 from pytest_vnc_use.report.page.run_view import DID_NOT_END
-from pytest_vnc_use.report.page.runs_of_tests import Shown, runs_of_results, runs_together
+from pytest_vnc_use.report.page.runs_of_tests import PagedRun, runs_of_results, runs_together
 from pytest_vnc_use.report.page.text import short
 from pytest_vnc_use.report.results import ItemResult
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _LONGEST_PROBLEM = 150
 _VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*/[^']*'")
-"""The numbers and paths of a message. Messages that differ in nothing else tell of the same."""
+"""The numbers and paths of a message. Messages that differ only in these have the same cause."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """The results of sessions, which also tell the tests without a run.
+class KnownResults:
+    """The results of sessions, which also contain tests without a run.
 
-    `problems` are what else is wrong, each with the name of a file or a shard, or "". `is_partial` says that results
-    are missing, so that nobody knows all tests.
+    `problems` are other problems, each with the name of a file or a shard, or "". `is_partial`: results are missing, so
+    some tests may be unknown.
     """
 
     results: Sequence[ItemResult] = ()
@@ -33,18 +33,18 @@ class Told:
     is_partial: bool = False
 
 
-NOTHING_TOLD = Told()
-NOT_FOUND = Told(
+NO_RESULTS = KnownResults()
+NOT_FOUND = KnownResults(
     problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
 )
-"""What is told of runs without a file of results beside them."""
+"""The note for runs without a results file."""
 
 
-def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionView:
-    """Return the page of these runs, each with the address of its page, and of what sessions told about tests."""
-    if told is NOT_FOUND and not any(run.view.test for run, _ in shown):
-        told = NOTHING_TOLD  # runs that no test made have no session
-    tests = sorted(_tests(shown, told.results), key=_place)
+def session_view(pages: Sequence[PagedRun], known: KnownResults = NO_RESULTS) -> SessionView:
+    """Return the page of these runs, each with the address of its page, and of the results of sessions."""
+    if known is NOT_FOUND and not any(run.view.test for run, _ in pages):
+        known = NO_RESULTS  # runs that no test made have no session
+    tests = sorted(_tests(pages, known.results), key=_place)
     counted = [test for test in tests if test.is_counted]
     counts = Counter(test.result for test in counted)
     dollars = [test.dollars for test in tests if test.dollars is not None]
@@ -57,34 +57,34 @@ def session_view(shown: Sequence[Shown], told: Told = NOTHING_TOLD) -> SessionVi
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]
     return SessionView(
-        title=_title(counted, told),
+        title=_title(counted, known),
         counts=[Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()],
         facts=[(name, text) for name, text in facts if text],
         groups=_groups([test for test in tests if test.is_bad]),
         tests=tests,
         results=sorted({test.result for test in tests}),
         triages=sorted({test.triage for test in tests if test.triage}),
-        problems=[*told.problems, *_unwritten(shown)],
+        problems=[*known.problems, *_unwritten(pages)],
     )
 
 
-def _tests(shown: Sequence[Shown], results: Iterable[ItemResult]) -> list[TestLine]:
-    told, rest = runs_of_results(results, shown)
-    times = Counter(result.test for result, _ in told)
+def _tests(pages: Sequence[PagedRun], results: Iterable[ItemResult]) -> list[TestLine]:
+    found, rest = runs_of_results(results, pages)
+    times = Counter(result.test for result, _ in found)
     count: dict[str, ItemResult] = {}
-    for result, _ in told:
+    for result, _ in found:
         if result.test not in count or (result.is_bad and not count[result.test].is_bad):
             count[result.test] = result
     lines = [
         replace(line_of_result(result, runs, of=times[result.test]), is_counted=count[result.test] is result)
-        for result, runs in told
+        for result, runs in found
     ]
     return [*lines, *map(line_of_runs, runs_together(rest))]
 
 
-def _unwritten(shown: Sequence[Shown]) -> list[tuple[str, str]]:
+def _unwritten(pages: Sequence[PagedRun]) -> list[tuple[str, str]]:
     return [
-        (run.path.name, f"its page is not written: {short(run.unwritten, 500)}") for run, _ in shown if run.unwritten
+        (run.path.name, f"its page is not written: {short(run.unwritten, 500)}") for run, _ in pages if run.unwritten
     ]
 
 
@@ -97,25 +97,25 @@ def _ways(tests: Sequence[TestLine]) -> Counter[str]:
     return ways
 
 
-def _title(tests: Sequence[TestLine], told: Told) -> str:
+def _title(tests: Sequence[TestLine], known: KnownResults) -> str:
     bad = sum(test.is_bad for test in tests)
     names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
     if bad:
         return f"{bad} of {names} did not pass"
-    fine = f"{names} known here did not fail" if told.is_partial else f"{names}, none failed"
-    if not told.problems:
+    fine = f"{names} known here did not fail" if known.is_partial else f"{names}, none failed"
+    if not known.problems:
         return fine
-    more = len(told.problems) - 1
-    first = short(": ".join(filter(None, told.problems[0])), _LONGEST_PROBLEM)
+    more = len(known.problems) - 1
+    first = short(": ".join(filter(None, known.problems[0])), _LONGEST_PROBLEM)
     return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
 
 
 def _uncounted(tests: Sequence[TestLine]) -> str:
-    """Return how many lines are no test of their own, in words."""
+    """Return, in words, how many lines are no tests of their own."""
     rest = [test.result for test in tests if not test.is_counted]
     rehearsals = rest.count(REHEARSAL)
-    told = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]
-    return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in told if n)
+    counts = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]
+    return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in counts if n)
 
 
 def _place(test: TestLine) -> tuple[int, str]:

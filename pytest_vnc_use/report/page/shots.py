@@ -26,8 +26,8 @@ class Shots:
     """The pictures that a page shows of one run.
 
     `made` are the pictures that it adds, by address. `missing` says why a run folder has no pictures at all, if it says
-    so itself. With `quick` nothing is compared. With `pack` the frames are added too (see packed.py);
-    else they are shown where they are.
+    so itself. With `quick` nothing is compared. With `pack` the frames are added too (see packed.py); else the page
+    links to them.
     """
 
     def __init__(self, run_folder: Path, missing: str = "", *, quick: bool = False, pack: bool = False) -> None:
@@ -65,7 +65,7 @@ class Shots:
         return Shot("the place of the step", address, ref.width, ref.height)
 
     def thumb(self, ref: FrameRef) -> Shot:
-        """Return a small picture of a frame, or that there is none; its place says what it is about."""
+        """Return a small picture of a frame, or a note that there is none."""
         if self._quick:
             return self.shot(ref, "")
         try:
@@ -85,8 +85,8 @@ class Shots:
     ) -> Pair:
         """Return two frames and what differs between them, within `region` if one is given.
 
-        `judged` is the part of the right one that a judge named: with it nothing is compared, because the part is what
-        to look at. `action` is drawn on the left one.
+        `judged` is the part of the right frame that a judge named: then nothing is compared, because that part matters.
+        `action` is drawn on the left one.
         """
         left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
         pair = Pair(left, right, *names)

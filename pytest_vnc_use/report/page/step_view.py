@@ -12,7 +12,6 @@ from pytest_vnc_use.report.page.model import Badge, Bar, Exchange, StepView
 from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.text import as_json, short
 from pytest_vnc_use.runs.folder import Trace, read_exchanges
-from pytest_vnc_use.safety.action_parts import points
 from pytest_vnc_use.types import (
     Drifted,
     ModelExchange,
@@ -22,10 +21,11 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
+from pytest_vnc_use.types.action_points import points
 
 _MOST_JSON = 6_000
 _LONGEST_S = 1e6
-"""A longer time is damage: nan and inf too."""
+"""The longest credible time. A longer one is damage, and so are nan and inf."""
 _PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+")
 
 
@@ -45,7 +45,7 @@ class _Before:
 
 
 def step_views(trace: Trace, steps: Sequence[Step], shots: Shots) -> list[StepView]:
-    """Return all steps; which of them decided is left open."""
+    """Return all steps; none is marked as the deciding one yet."""
     before, bodies = _before_each(trace), _bodies(trace)
     guessed = _guessed_parts(trace.started.task, steps)
     first_of = {step.turn: step.number for step in reversed(steps)}
@@ -124,7 +124,7 @@ def _exchange(exchange: ModelExchange) -> Exchange:
 
 
 def _way(trace: Trace, step: Step, known: _Before) -> tuple[str, str]:
-    """Return who chose the step, and why it was so."""
+    """Return who chose the step, and the reason."""
     planner = trace.started.planner
     if planner.startswith("recording") and not step.model:
         return ("healed", known.healed.problem) if known.healed and step.words else ("replayed", "")
@@ -166,8 +166,8 @@ def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
 def _spans(trace: Trace, step: Step, known: _Before) -> list[tuple[str, float]]:
     """Return the activities of a step in their order, each with its seconds.
 
-    Before a step of a recording its gate is waited for. A model that heals it is asked after that. After a step of a
-    recording the eyes wait for the gate of the next one.
+    Before a recorded step comes the wait for its gate, then perhaps the question to a model that heals it. After a
+    recorded step comes the wait for the gate of the next one.
     """
     times, is_replay = step.times, trace.started.planner.startswith("recording")
     asked_s = min(known.asked_s, times.model_s) if is_replay else times.model_s

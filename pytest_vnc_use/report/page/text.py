@@ -24,7 +24,7 @@ def as_json(value: Any, most: int) -> str:
 
 
 def without_place(text: object, folder: Path) -> str:
-    """Return the text without the way to a folder: a page that is sent away does not tell where it was made."""
+    """Return the text without the path of a folder, because a page that is sent away must not show it."""
     return str(text).replace(f"{folder.parent}{os.sep}", "")
 
 

@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.page.model import RunLine
-from pytest_vnc_use.report.page.run_view import ShownRun, show_run
-from pytest_vnc_use.report.page.session_view import NOTHING_TOLD, Told, session_view
+from pytest_vnc_use.report.page.run_view import RunPage, show_run
+from pytest_vnc_use.report.page.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.page.text import free_name, without_place
 from pytest_vnc_use.report.templates import attribute, render_page
 from pytest_vnc_use.runs import messages
@@ -35,7 +35,7 @@ _OURS = {
     "report.css": (b"--ground: #fff; --raised",),
     "report.js": (b"a report's pages",),
 }
-"""A text near the beginning of each file by which a report is known, of older versions too."""
+"""A text near the beginning of each file of a report, also of older versions."""
 _BEGINNING = 64_000
 _FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
 
@@ -45,7 +45,7 @@ Source = Callable[..., str]
 
 @dataclass(frozen=True)
 class Assets:
-    """The things around a page: where the shared files are, or their text, and the address of the session's page.
+    """The surroundings of a page: the place or the text of the shared files, and the address of the session's page.
 
     `prefix` makes the names of steps unique if several runs stand on one page.
     """
@@ -58,12 +58,12 @@ class Assets:
 
 
 def write_report(
-    runs: Iterable[Path], folder: Path, told: Told = NOTHING_TOLD, *, one_file: bool = False, quick: bool = False
+    runs: Iterable[Path], folder: Path, known: KnownResults = NO_RESULTS, *, one_file: bool = False, quick: bool = False
 ) -> Path:
     """Write the pages of a session and of these runs into a folder, and return the path of the first page.
 
-    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable, also where a file is
-    in the way that is no part of a report.
+    With `one_file` it is a single file. `quick` is that of `show_run`. Raises RunFolderUnwritable, also if a file with
+    the same name is no part of a report.
     """
     try:
         _check_replaceable(folder, [INDEX] if one_file else _OURS)
@@ -71,14 +71,14 @@ def write_report(
         if one_file:
             from pytest_vnc_use.report.page.one_file import write_one_file
 
-            return write_one_file(runs, folder / INDEX, told)
-        return _write_folder(runs, folder, told, quick=quick)
+            return write_one_file(runs, folder / INDEX, known)
+        return _write_folder(runs, folder, known, quick=quick)
     except OSError as exc:
         raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
 
 
 def _check_replaceable(folder: Path, names: Iterable[str]) -> None:
-    """Raise RunFolderUnwritable if a file of one of these names is there and is none of a report."""
+    """Raise RunFolderUnwritable if there is a file of one of these names that belongs to no report."""
     for name in names:
         if not (file := folder / name).is_file():
             continue
@@ -88,17 +88,17 @@ def _check_replaceable(folder: Path, names: Iterable[str]) -> None:
             raise RunFolderUnwritable(f"{str(file)!r} is no part of a report, and stays as it is: name another folder")
 
 
-def _write_folder(runs: Iterable[Path], folder: Path, told: Told, *, quick: bool) -> Path:
+def _write_folder(runs: Iterable[Path], folder: Path, known: KnownResults, *, quick: bool) -> Path:
     for name in SHARED:
         write_atomically(folder / name, shared_text(name).encode())
-    shown: list[tuple[ShownRun, str]] = []
+    pages: list[tuple[RunPage, str]] = []
     taken: set[str] = set()
     for run in runs:
         target = _target(run, folder, taken)
         written = _write_run(run, target, quick=quick)
-        shown.append((written, "" if written.unwritten else f"{quote(os.fsencode(target.name))}/{INDEX}"))
+        pages.append((written, "" if written.unwritten else f"{quote(os.fsencode(target.name))}/{INDEX}"))
     values = {"assets": Assets(), "src": None, "src_of": _source_of}
-    page = render_page("session", view=session_view(shown, told), **values)
+    page = render_page("session", view=session_view(pages, known), **values)
     write_atomically(folder / INDEX, page.encode("utf-8", "replace"))
     return folder / INDEX
 
@@ -118,33 +118,33 @@ def _target(run: Path, folder: Path, taken: set[str]) -> Path:
     return target
 
 
-def _write_run(run: Path, target: Path, *, quick: bool) -> ShownRun:
+def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
     """Write the page of one run and its pictures; return the run without the pictures.
 
     A page that cannot be written does not stop the other pages: the returned run says why.
     """
     is_elsewhere = target.resolve() != run.resolve()
-    shown = show_run(run, quick=quick, pack=is_elsewhere)
+    run_page = show_run(run, quick=quick, pack=is_elsewhere)
     if not is_elsewhere and (run / messages.FILE).is_file():
-        shown = replace(shown, view=replace(shown.view, messages=messages.FILE))
-    view = replace(shown.view, claims=(), printed=(), failure="")
+        run_page = replace(run_page, view=replace(run_page.view, messages=messages.FILE))
+    view = replace(run_page.view, claims=(), printed=(), failure="")
     try:
-        _write_files(shown, target)
+        _write_files(run_page, target)
     except (OSError, RunFolderError) as exc:
-        shown, view = replace(shown, unwritten=without_place(exc, target)), replace(view, deciding=None)
-    shown.made.clear()
-    return replace(shown, view=view)
+        run_page, view = replace(run_page, unwritten=without_place(exc, target)), replace(view, deciding=None)
+    run_page.made.clear()
+    return replace(run_page, view=view)
 
 
-def _write_files(shown: ShownRun, target: Path) -> None:
+def _write_files(run_page: RunPage, target: Path) -> None:
     """Write the page of one run and its pictures. Raises OSError, RunFolderError."""
     _make_own(target)
-    for inner in {Path(address).parent for address in shown.made}:
+    for inner in {Path(address).parent for address in run_page.made}:
         _make_own(target / inner)
-    for address, content in shown.made.items():
+    for address, content in run_page.made.items():
         write_atomically(target / address, content)
     assets = Assets("../", f"../{INDEX}")
-    page = render_page("run", view=shown.view, assets=assets, src=partial(_source, ""))
+    page = render_page("run", view=run_page.view, assets=assets, src=partial(_source, ""))
     write_atomically(target / INDEX, page.encode("utf-8", "replace"))
 
 
@@ -164,5 +164,5 @@ def _source_of(run: RunLine) -> Source:
 
 
 def written_runs(folders: Sequence[str]) -> list[Path]:
-    """Return the run folders that are on this machine: of a session on several machines, others may not be."""
+    """Return the run folders that are on this machine; a session on several machines may have others."""
     return [path for path in map(Path, dict.fromkeys(folders)) if (path / "trace.jsonl").is_file()]

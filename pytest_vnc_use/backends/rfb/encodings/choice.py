@@ -1,4 +1,4 @@
-"""The encodings that a server is asked for: raw pixels where the link is fast, else those that save bytes."""
+"""The encodings that a server is asked for: raw pixels if the link is fast, else those that save bytes."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ except ImportError:  # no wheel for this machine, or this Python
 
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 
-_CORRUPT: Any = inflate.error  # mypy takes ISA-L's for no exception
+_CORRUPT: Any = inflate.error  # mypy does not know that ISA-L's is an exception
 Reading = Generator[int, bytes, Pixels]
 Decode = Callable[[int, int], Reading]
-"""A function that reads one rectangle of a width and height, in pixels. Raises ValueError for bytes of no sense."""
+"""A function that reads one rectangle of a width and height, in pixels. Raises ValueError for invalid bytes."""
 
 
 def raw(width: int, height: int) -> Reading:
@@ -34,40 +34,40 @@ class Inflater:
         self._stream: Any = inflate.decompressobj()
 
     def inflate(self, block: bytes, most: int) -> bytes:
-        """Inflate `block` to at most `most` bytes. Raises ValueError where it holds more, or is no zlib data."""
+        """Inflate `block` to at most `most` bytes. Raises ValueError if it holds more, or is no zlib data."""
         try:
             data: bytes = self._stream.decompress(block, most + 1)
         except _CORRUPT as exc:
-            raise ValueError(f"compressed pixels that are none: {exc}") from exc
+            raise ValueError(f"the compressed pixels are not zlib data: {exc}") from exc
         if len(data) > most or self._stream.unconsumed_tail:
-            raise ValueError(f"compressed pixels of more than {most} bytes")
+            raise ValueError(f"the compressed pixels must have at most {most} bytes")
         return data
 
     def inflate_exactly(self, block: bytes, length: int) -> bytes:
-        """Inflate `block` to `length` bytes. Raises ValueError where it holds more or fewer, or is no zlib data."""
+        """Inflate `block` to `length` bytes. Raises ValueError if it holds more or fewer, or is no zlib data."""
         data = self.inflate(block, length)
         if len(data) != length:
-            raise ValueError(f"compressed pixels of {len(data)!r} bytes instead of {length}")
+            raise ValueError(f"the compressed pixels must have {length} bytes, got {len(data)!r}")
         return data
 
 
 def blue_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Return pixels from three bytes each, blue first. Raises ValueError where there are too few bytes."""
+    """Return pixels from three bytes each, blue first. Raises ValueError if there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, "<u4") & np.uint32(0xFFFFFF)
     return pixels
 
 
 def red_first(data: bytes, start: int, count: int) -> npt.NDArray[np.uint32]:
-    """Return pixels from three bytes each, red first. Raises ValueError where there are too few bytes."""
+    """Return pixels from three bytes each, red first. Raises ValueError if there are too few bytes."""
     pixels: npt.NDArray[np.uint32] = _three_bytes(data, start, count, ">u4") >> np.uint32(8)
     return pixels
 
 
 def _three_bytes(data: bytes, start: int, count: int, order: str) -> npt.NDArray[np.uint32]:
-    """Return numbers of four bytes that begin three bytes apart. Raises ValueError where there are too few bytes."""
+    """Return numbers of four bytes that begin three bytes apart. Raises ValueError if there are too few bytes."""
     end = start + 3 * count
     if end > len(data):
-        raise ValueError(f"{len(data) - start!r} bytes instead of {3 * count} for {count} pixels")
+        raise ValueError(f"{count} pixels need {3 * count} bytes, got {len(data) - start!r}")
     # the last number needs one byte more than its pixel has
     block = data if end < len(data) else data[start:] + b"\0"
     numbers: npt.NDArray[np.uint32] = np.ndarray((count,), order, block, start if block is data else 0, (3,))
@@ -83,11 +83,11 @@ _UNPACKED = {
 def packed_indices(data: bytes, start: int, width: int, height: int, bits: int) -> npt.NDArray[np.intp]:
     """Return indices of 1, 2 or 4 bits each, of shape (height, width); every row begins with a new byte.
 
-    Raises ValueError where there are too few bytes.
+    Raises ValueError if there are too few bytes.
     """
     row_bytes = row_length(width, bits)
     if start + row_bytes * height > len(data):
-        raise ValueError(f"{len(data) - start!r} bytes instead of {row_bytes * height} for a packed palette")
+        raise ValueError(f"a packed palette needs {row_bytes * height} bytes, got {len(data) - start!r}")
     packed = np.frombuffer(data, np.uint8, row_bytes * height, start)
     indices: npt.NDArray[np.intp] = _UNPACKED[bits][packed].reshape(height, -1)[:, :width]
     return indices
@@ -99,9 +99,9 @@ def row_length(width: int, bits: int) -> int:
 
 
 def colours_at(palette: npt.NDArray[np.uint32], indices: npt.NDArray[Any]) -> Pixels:
-    """Return the pixels that indices stand for. Raises ValueError where one is beyond the palette."""
+    """Return the pixels that indices stand for. Raises ValueError if one is beyond the palette."""
     try:
         pixels: Pixels = palette[indices]
     except IndexError as exc:
-        raise ValueError(f"a pixel beyond its palette of {len(palette)} colours") from exc
+        raise ValueError(f"a pixel's index must be below {len(palette)}, the size of its palette") from exc
     return pixels

@@ -1,4 +1,4 @@
-"""Tight encoding without its JPEG, which loses pixels and is never asked for.
+"""Tight encoding without its JPEG, which loses pixels; the client never asks for it.
 
 Source: rfbproto, "Tight Encoding". In the pixel format that this package asks for, a pixel is three bytes, red first.
 """
@@ -33,7 +33,7 @@ class Tight:
         self._streams = [Inflater() for _ in range(4)]
 
     def decode(self, width: int, height: int) -> Reading:
-        """Read one rectangle. Raises ValueError where its bytes make no sense, or hold JPEG."""
+        """Read one rectangle. Raises ValueError if its bytes are invalid, or hold JPEG."""
         (control,) = yield 1
         for number in range(4):
             if control >> number & 1:
@@ -54,7 +54,7 @@ class Tight:
             return red_first(data, 0, width * height).reshape(height, width)
         if choice == _GRADIENT:
             return undo_gradient(np.frombuffer(data, np.uint8).reshape(height, width, 3))
-        raise ValueError(f"the Tight filter {choice!r}")
+        raise ValueError(f"unknown Tight filter {choice!r}")
 
     def _palette(self, stream: Inflater, width: int, height: int) -> Reading:
         colours = (yield 1)[0] + 1
@@ -74,7 +74,7 @@ def _data(stream: Inflater, length: int) -> Generator[int, bytes, bytes]:
 
 
 def _compact_length() -> Generator[int, bytes, int]:
-    """Read a number of up to 22 bits: seven in each byte but the third, the lowest first."""
+    """Read a number of up to 22 bits: seven in each byte except the third, the lowest first."""
     length = 0
     for shift in (0, 7, 14):
         (byte,) = yield 1

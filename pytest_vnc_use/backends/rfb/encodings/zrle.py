@@ -35,12 +35,12 @@ class Zrle:
         self._stream = Inflater()
 
     def decode(self, width: int, height: int) -> Reading:
-        """Read one rectangle. Raises ValueError where its bytes make no sense."""
+        """Read one rectangle. Raises ValueError if its bytes are invalid."""
         length = int.from_bytes((yield 4), "big")
         tiles = -(-width // _TILE) * -(-height // _TILE)
         most = tiles * _TILE_OVERHEAD + _LONGEST_PIXEL * width * height
         if length > most + most // 64 + 1024:  # zlib makes nothing longer than that
-            raise ValueError(f"{length!r} compressed bytes for {width} x {height} pixels")
+            raise ValueError(f"{length!r} compressed bytes are too many for {width} x {height} pixels")
         return _Tiles(self._stream.inflate((yield length), most)).screen(width, height)
 
 
@@ -52,14 +52,16 @@ class _Tiles:
         self._at = 0
 
     def screen(self, width: int, height: int) -> Pixels:
-        """Return the pixels of all tiles. Raises ValueError where there are too few or too many bytes."""
+        """Return the pixels of all tiles. Raises ValueError if there are too few or too many bytes."""
         pixels = np.empty((height, width), np.uint32)
         for y in range(0, height, _TILE):
             for x in range(0, width, _TILE):
                 target = pixels[y : y + _TILE, x : x + _TILE]
                 target[:] = self._tile(target.shape[1], target.shape[0])
         if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at!r} bytes after the last tile")
+            raise ValueError(
+                f"the rectangle must have no bytes after its last tile, got {len(self._data) - self._at!r}"
+            )
         return pixels
 
     def _tile(self, width: int, height: int) -> Pixels | npt.NDArray[np.uint32]:
@@ -74,11 +76,11 @@ class _Tiles:
             return self._runs(width * height).reshape(height, width)
         if way > _RUNS + 1:
             return self._palette_runs(way - _RUNS, width * height).reshape(height, width)
-        raise ValueError(f"the ZRLE tile {way!r}")
+        raise ValueError(f"unknown ZRLE tile type {way!r}")
 
     def _byte(self) -> int:
         if self._at == len(self._data):
-            raise ValueError("fewer tiles than the rectangle has")
+            raise ValueError("the rectangle has fewer tiles than its size needs")
         self._at += 1
         return self._data[self._at - 1]
 
@@ -128,7 +130,7 @@ class _Tiles:
             length += byte
         length += byte
         if length > len(pixels):
-            raise ValueError(f"a run of {length!r} pixels where {len(pixels)} are left")
+            raise ValueError(f"a run must have at most {len(pixels)} pixels, got {length!r}")
         pixels[:length] = colour
         return length
 
@@ -141,7 +143,7 @@ class _Tiles:
         block, bounds, ends = self._indexed_runs(count)
         runs = int(np.searchsorted(ends, count)) + 1
         if ends[runs - 1] != count:
-            raise ValueError(f"runs of {int(ends[runs - 1])!r} pixels instead of {count}")
+            raise ValueError(f"the runs must have {count} pixels, got {int(ends[runs - 1])!r}")
         self._at += int(bounds[runs])
         lengths = np.diff(ends[:runs], prepend=0)
         return colours_at(palette, np.repeat(block[bounds[:runs]] & 127, lengths))
@@ -156,7 +158,7 @@ class _Tiles:
             if len(ends) and ends[-1] >= count:
                 return block, bounds, ends
             if len(block) < window:
-                raise ValueError(f"runs of fewer than {count} pixels")
+                raise ValueError(f"the runs must have {count} pixels, got fewer")
             window *= 4
 
 
@@ -164,7 +166,7 @@ def split_runs(block: _Bytes) -> tuple[_Numbers, _Numbers]:
     """Return the bounds of the whole runs at the start of `block`, and the pixels of each run.
 
     There is one more bound than there are runs. A byte starts a run, or belongs to a length. After a byte below 128 a
-    run starts; after 255 a length goes on; any other byte turns one into the other. So the last byte of the first two
+    run starts; after 255 a length continues; any other byte turns one into the other. So the last byte of the first two
     kinds, and the number of other bytes after it, decide whether a run starts next.
     """
     places = np.arange(len(block))

@@ -1,4 +1,4 @@
-"""The files that `cua-vnc init` writes, as Jinja2 templates; `<{` and `<%` begin what is filled in."""
+"""The files that `cua-vnc init` writes, as Jinja2 templates; `<{` and `<%` begin their fields."""
 
 from __future__ import annotations
 
