@@ -56,7 +56,8 @@ def blocks(pages: list[Path]) -> list[Block]:
 
 
 BLOCKS = blocks(PAGES)
-PROSE = {page: BLOCK.sub("", read(page)) for page in PAGES}
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)  # any block, also one with a title
+PROSE = {page: FENCE.sub("", read(page)) for page in PAGES}
 
 
 def every(language: str, holding: str = "") -> pytest.MarkDecorator:
@@ -384,7 +385,7 @@ NOT_YET_SHORT = ("ci", "init")
 def paragraphs(page: Path) -> Iterator[str]:
     """The prose of a page: paragraphs, items of lists, cells of tables; no code, no messages, nothing generated."""
     parts: re.Pattern[str] = generated()["PART"]  # type: ignore[assignment]
-    text = re.sub(r"^ *```.*?^ *```$", "", parts.sub("", read(page)), flags=re.MULTILINE | re.DOTALL)
+    text = FENCE.sub("", parts.sub("", read(page)))
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|\|) ?)", text):
         if block.lstrip().startswith("|"):
             yield from (cell for cell in re.split(r"(?<!\\)\|", block) if cell.strip(" -:\n"))

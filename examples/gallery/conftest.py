@@ -20,14 +20,14 @@ RECORDED_ON = "bookworm"
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark that says what a test needs."""
-    config.addinivalue_line("markers", "needs(*commands, package=…, heavy=False): what a test needs; see README.md")
+    config.addinivalue_line("markers", "needs(*commands, package=…): what a test needs; see README.md")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose programs are not here; in CI it runs, and fails as it must."""
     for mark in item.iter_markers("needs"):
         missing = [command for command in mark.args if not shutil.which(command)]
-        if missing and (not os.environ.get("CI") or mark.kwargs.get("heavy")):
+        if missing and not os.environ.get("CI"):
             pytest.skip(f"{', '.join(missing)} must be installed: apt-get install {mark.kwargs['package']}")
 
 

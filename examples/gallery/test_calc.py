@@ -24,7 +24,7 @@ def vnc_app() -> list[str]:
     return ["sh", "-c", START]
 
 
-@pytest.mark.needs("soffice", package="libreoffice-calc", heavy=True)
+@pytest.mark.needs("soffice", package="libreoffice-calc libreoffice-gtk3")
 @pytest.mark.vnc_task("Write 12 and 30 into the first two cells, and their sum below")
 def test_a_sum_is_computed(vnc_desktop: Desktop) -> None:
     assert re.findall(r'office:value="(\d+)"', vnc_desktop.read_file("sum.fods")) == ["12", "30", "42"]

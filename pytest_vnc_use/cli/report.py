@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pytest_vnc_use.atomic_file import write_atomically
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.transcript import plain
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.report.failures import Failed
 
 _DEFAULT = "vnc-report"
 
@@ -39,6 +45,16 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="print the runs as Markdown, for a bug report or a coding agent; with -o, a file RUN.md for each",
     )
+    report.add_argument(
+        "--failures",
+        metavar="FILE",
+        help="also write one PNG with what decided the first tests that failed; none if none did",
+    )
+    report.add_argument(
+        "--links",
+        metavar="ADDRESS",
+        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at ADDRESS",
+    )
     report.set_defaults(command=_report)
 
 
@@ -48,10 +64,12 @@ def _report(arguments: argparse.Namespace) -> int:
 
     if bool(arguments.path) == bool(arguments.merge):
         raise SettingsError("report needs either PATH or --merge DIR")
-    if arguments.merge and not arguments.folder:
+    if arguments.merge and not arguments.folder and not arguments.links:
         raise SettingsError("--merge needs -o FOLDER: the pages go there")
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
+    if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
+        raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
     paths = [_named(Path(path)) for path in arguments.path or arguments.merge]
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
@@ -59,12 +77,32 @@ def _report(arguments: argparse.Namespace) -> int:
     runs = find_runs(paths, may_be_none=bool(told.results or arguments.merge))
     if not runs and not told.results:
         raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
+    if arguments.links or arguments.failures:
+        from pytest_vnc_use.report.failures import failed_tests, links
+
+        failed = failed_tests(runs, told.results)
+        if arguments.links:
+            print(links(failed, arguments.links), end="")
+            return 0
+        _write_sheet(Path(arguments.failures), failed)
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
     page = write_report(runs, folder, told, one_file=arguments.one_file)
     print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
     return 0
+
+
+def _write_sheet(file: Path, failed: Sequence[Failed]) -> None:
+    from pytest_vnc_use.report.failures import sheet
+
+    png = sheet(failed)
+    if png is None:
+        return
+    try:
+        write_atomically(file, png)
+    except OSError as exc:
+        raise SettingsError(f"--failures must be a file that can be written, got {str(file)!r}: {exc}") from exc
 
 
 def _named(path: Path) -> Path:

@@ -53,8 +53,8 @@ class Most:
         more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
         whose = "session" if self.of.endswith("max-") else "test"
         return (
-            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; no more calls "
-            f"of the model. {self.of}{name} sets the limit"
+            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
+            f"asked again. {self.of}{name} sets the limit"
         )
 
 

@@ -8,16 +8,20 @@ it until somebody answers.
 from __future__ import annotations
 
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any, cast
 
-import langsmith
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.errors import GraphBubbleUp
-from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, StateSnapshot, interrupt
+with warnings.catch_warnings():
+    # langsmith uses at its import what Python 3.14 deprecates: where warnings are errors, nobody could import it
+    warnings.filterwarnings("ignore", ".*iscoroutinefunction", DeprecationWarning, module=r"langsmith\.")
+    import langsmith
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import Command, StateSnapshot, interrupt
 
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
 from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_as_error

@@ -50,7 +50,7 @@ def markdown(results: SessionResults) -> str:
         f"{counts or 'no tests'}  ",
         *(f"{line}  " for line in lines(results)),
     ]
-    rows += [*(f"{_cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
+    rows += [*(f"{cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
     bad = [test for test in results.tests if test.is_bad]
     if bad:
         rows += [
@@ -74,10 +74,10 @@ def _row(test: ItemResult) -> str:
     steps = sum(run.steps for run in test.runs)
     tokens = sum(run.usage.input + run.usage.output + run.usage.thinking for run in test.runs)
     cells = [test.test, test.triage or "", test.message, f"{steps}", f"{tokens}"]
-    return f"| {' | '.join(map(_cell, cells))} |"
+    return f"| {' | '.join(map(cell, cells))} |"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Return the text on one line, with every mark escaped that might be Markdown."""
     line = " ".join(text.split())
     short_line = line if len(line) <= _LONGEST_CELL else line[:_LONGEST_CELL] + "…"

@@ -133,7 +133,7 @@ def test_a_user_name_is_asked_for_before_tls(tmp_path: Path, here: Certificate, 
     """TigerVNC asks PAM, which knows no such user here: that it answers shows that name and password came."""
     with secured(tmp_path, "X509Plain", here) as server:
         ca = str(authority.file)
-        refused(server.address, r"wants a user name \(X509Plain\).*vnc_user", Wire(tls_ca=ca), AuthenticationFailed)
+        refused(server.address, r"wants a user name \(X509Plain\).*vnc_username", Wire(tls_ca=ca), AuthenticationFailed)
         refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
 
 

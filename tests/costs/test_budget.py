@@ -52,8 +52,8 @@ def test_tokens_of_a_test() -> None:
     calls, told = asked_until_refused(budget, Usage(input=100, output=100))
     assert calls == 5
     assert told == (
-        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; no more calls of "
-        "the model. --vnc-tokens sets the limit"
+        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
+        "asked again. --vnc-tokens sets the limit"
     )
 
 

@@ -1,7 +1,7 @@
 """The shell steps of CI files, taken out and run as a CI runs them: a fresh clone, home and environment.
 
 Python's packages are those of the tests: a virtual environment of its own sees them, so that pip finds what it is asked
-for. `apt-get` and `gh` only write down what they were asked for.
+for. `apt-get`, `gh` and `curl` only write down what they were asked for; `curl` says what $CURL_SAYS holds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import sys
 import sysconfig
 import textwrap
 import venv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -25,6 +26,7 @@ BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 SH = ("sh", "-e", "-c")
 HEAL_BRANCH = "${{ github.head_ref && format('heal-desktop-tests-{0}', github.event.number) || 'heal-desktop-tests' }}"
 STUB = '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0 ;; esac\n'
+CURL = 'printf %s "$CURL_SAYS"; [ -n "$CURL_SAYS" ]\n'
 
 
 @dataclass
@@ -46,9 +48,9 @@ class Machine:
     def __post_init__(self) -> None:
         for name in ("home", "bin"):
             (self.folder / name).mkdir(parents=True)
-        for name in ("apt-get", "gh"):
+        for name in ("apt-get", "gh", "curl"):
             stub = self.folder / "bin" / name
-            stub.write_text(STUB)
+            stub.write_text(STUB + CURL if name == "curl" else STUB)
             stub.chmod(0o755)
         clone = ["git", "clone", "-q", "--branch", self.branch, str(self.origin), str(self.clone)]
         subprocess.run(clone, check=True)
@@ -97,7 +99,10 @@ class Machine:
 
 
 def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
-    """Run the `run:` steps of a job. The conditions of steps that are used: none, always(), the outcome of a step."""
+    """Run the `run:` steps of a job, until one fails; then those that run always.
+
+    The conditions of steps that are used: none, always(), the outcome of a step, and whether there are runs.
+    """
 
     def value(text: object) -> str:
         expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
@@ -106,6 +111,9 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
             **expressions,
             "${{ github.token }}": "token",
             "${{ steps.report.outputs.artifact-url }}": "URL",
+            "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
+            "${{ steps.picture.outputs.artifact-url }}": "https://github.test/picture",
+            "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
             "${{ matrix.shard }}": str(machine.shard),
             "${{ github.head_ref || github.ref_name }}": machine.branch,
             HEAL_BRANCH: f"heal-desktop-tests{number}",
@@ -114,17 +122,21 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
     workflow = yaml.safe_load((machine.clone / file).read_text())
     outcomes: dict[str, int] = {}
+    failed = 0
     for step in workflow["jobs"][job]["steps"]:
         condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
-        if "run" not in step or (condition and not outcomes[condition[1]]):
+        has_no_runs = "hashFiles('runs/**')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
+        if failed and "always()" not in step.get("if", ""):
+            continue
+        if "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
         variables |= {"GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md")}
         code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
         outcomes[step.get("id", "")] = code
-        if code and not step.get("continue-on-error"):
-            return code
-    return 0
+        if not step.get("continue-on-error"):
+            failed = failed or code
+    return failed
 
 
 def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]) -> int:
@@ -154,17 +166,21 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
     """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read.
 
     As in Jenkins, a credential that is missing fails its stage, unless the stage catches that; and a stage is left out
-    where its condition is a variable that no earlier one has set. Of a stage only the first script is run; the last one
-    of `Replay` is run as the stage `Merge`: it comes after all shards.
+    where its `when` does not hold. Of a stage only the first script is run; the last one of `Replay` is run as the
+    stage `Merge`: it comes after all shards.
     """
     source = (machine.clone / file).read_text()
-    known: dict[str, str] = {}
-    stages = dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
+    known: dict[str, str] = {"BRANCH_NAME": machine.branch}
+    if machine.pull_request:
+        number = str(machine.pull_request)
+        known = {"CHANGE_ID": number, "CHANGE_BRANCH": machine.branch, "BRANCH_NAME": f"PR-{number}"}
+        known |= {"CHANGE_URL": f"https://github.com/us/shop/pull/{number}"}
+    is_to_heal = stage.startswith("Heal")
+    stages = stages_of(source)
     scripts = {name: re.findall(r"sh '''\n(.*?)'''", text, re.DOTALL) for name, text in stages.items()}
     stages["Merge"], scripts["Merge"] = "", scripts["Replay"][-1:]
     for name in ("Install", *stage.split(",")):
-        needed = re.search(r"environment name: '(\w+)', value: '(\w+)'", stages[name])
-        if needed and known.get(needed[1]) != needed[2]:
+        if not is_run(stages[name], known, params={"HEAL": is_to_heal}):
             continue
         bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
         if missing := [each for each, _ in bound if each not in secrets]:
@@ -177,14 +193,58 @@ def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, s
         script = scripts[name][0]
         given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
         given |= {variable: secrets[key] for key, variable in bound}
-        variables = {**given, "BUILD_URL": "URL", "SHARD": str(machine.shard), "BRANCH_NAME": machine.branch}
-        if machine.pull_request:
-            change = {"CHANGE_ID": str(machine.pull_request), "CHANGE_BRANCH": machine.branch}
-            variables |= {**change, "BRANCH_NAME": f"PR-{machine.pull_request}"}
+        variables = {**given, **known, "BUILD_URL": "URL", "SHARD": str(machine.shard)}
         code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), variables)
         if code and "catchError" not in stages[name]:
             return code
     return 0
+
+
+def stages_of(source: str) -> dict[str, str]:
+    """Return the text of each stage of a Jenkinsfile, by its name."""
+    return dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
+
+
+def script_of(stage: str) -> str:
+    """Return the first script of a stage, as a shell gets it: Groovy's backslashes are read."""
+    return textwrap.dedent(re.findall(r"'''\n(.*?)'''", stage, re.DOTALL)[0]).replace("\\\\", "\\")
+
+
+def is_run(
+    stage: str, env: Mapping[str, str], *, params: Mapping[str, bool] = MappingProxyType({}), by_timer: bool = False
+) -> bool:
+    """Return whether the `when` of a stage holds. It knows the conditions of the template, and fails for others."""
+    beginning = stage.partition("steps {")[0].partition("when {")
+    if not beginning[1]:
+        return True
+    tokens = re.findall(
+        r"(not|allOf|anyOf) \{|expression \{ (.*?) \}|triggeredBy '(\w+)'"
+        r"|environment name: '(\w+)', value: '(\w+)'|(\})|(\w+)",
+        beginning[2],
+    )
+    return _all_of(iter(tokens), env, params, by_timer=by_timer)
+
+
+def _all_of(tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_timer: bool, kind: str = "allOf") -> bool:
+    """Read conditions up to the brace that ends them."""
+    holds: list[bool] = []
+    for group, expression, trigger, name, value, end, unknown in tokens:
+        assert not unknown, f"this condition is not known: {unknown}"
+        if end:
+            break
+        if group:
+            holds.append(_all_of(tokens, env, params, by_timer=by_timer, kind=group))
+        elif expression:
+            holds.append(_value(expression, env, params))
+        else:
+            holds.append(by_timer and trigger == "TimerTrigger" if trigger else env.get(name) == value)
+    return not all(holds) if kind == "not" else any(holds) if kind == "anyOf" else all(holds)
+
+
+def _value(expression: str, env: Mapping[str, str], params: Mapping[str, bool]) -> bool:
+    text = re.sub(r"\b(env|params)\.(\w+)", r"\1.get('\2')", expression)
+    text = re.sub(r"!(?!=)", "not ", text).replace("||", "or").replace("&&", "and")
+    return bool(eval(text, {"env": env, "params": params}))
 
 
 Runner = Callable[[Machine, str, str, Mapping[str, str]], int]

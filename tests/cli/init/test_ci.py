@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,17 @@ from pytest_vnc_use.cli.init.ci import PACKAGES, ci_files
 from pytest_vnc_use.cli.init.project import Project, plan
 from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
-from support.ci_jobs import Machine, Runner, run_github, run_gitlab, run_jenkins
+from support.ci_jobs import (
+    SH,
+    Machine,
+    Runner,
+    is_run,
+    run_github,
+    run_gitlab,
+    run_jenkins,
+    script_of,
+    stages_of,
+)
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import PAD_LINE, ROOT
 from support.vnc_servers import require, require_pyside
@@ -73,6 +83,36 @@ def test_the_composite_action_is_valid_for_the_published_schema() -> None:
     check_schema(yaml.safe_load(source), "github-actions")
 
 
+ACTIONS = {
+    "actions/checkout": "v7",
+    "actions/setup-python": "v7",
+    "actions/upload-artifact": "v7",  # archive: false is new there
+    "actions/download-artifact": "v8",
+    "actions/upload-pages-artifact": "v5",
+    "actions/deploy-pages": "v5",
+    "pypa/gh-action-pypi-publish": "release/v1",
+    "pytest-vnc-use/pytest-vnc-use/.github/actions/replay": "main",
+}
+"""The newest version of each action in autumn 2026. All of them run on Node 24; GitHub has taken Node 20 away."""
+
+
+def test_all_files_use_the_newest_actions() -> None:
+    used = {}
+    places = [ROOT / ".github", ROOT / "docs", ROOT / "examples", ROOT / "pytest_vnc_use" / "cli" / "init"]
+    files = [path for place in places for kind in ("yml", "yaml", "md", "j2") for path in place.rglob(f"*.{kind}")]
+    for path in [ROOT / "README.md", *files]:
+        for action, version in re.findall(r"uses: ([^@\s]+)@(\S+)", path.read_text(encoding="utf-8")):
+            used.setdefault(action, set()).add((version, path.name))
+    old = {
+        f"{action}@{version} in {name}"
+        for action, all_of in used.items()
+        for version, name in all_of
+        if ACTIONS.get(action) != version
+    }
+    assert len(used) >= 6
+    assert not old, f"give them the version of ACTIONS, which knows what is newest: {sorted(old)}"
+
+
 @pytest.mark.parametrize("shards", [1, 4])
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_jenkinsfile_is_balanced(tmp_path: Path, kind: str, shards: int) -> None:
@@ -87,7 +127,10 @@ def test_a_jenkinsfile_is_balanced(tmp_path: Path, kind: str, shards: int) -> No
 def test_a_jenkinsfile_gives_no_fork_the_key(tmp_path: Path, kind: str, shards: int) -> None:
     (source,) = files_of("jenkins", kind, tmp_path, shards).values()
     heal = source.split("stage('Heal')")[1].split("stage('Propose")[0]
-    assert "      when {\n        not { expression { env.CHANGE_FORK } }\n        anyOf {" in heal
+    for why in ({"params": {"HEAL": True}}, {"by_timer": True}, {}):
+        fork = {"CHANGE_ID": "7", "CHANGE_FORK": "them", "BRANCH_NAME": "PR-7", "LABELLED": "" if why else "yes"}
+        assert not is_run(heal, fork, **why)
+        assert is_run(heal, {**fork, "CHANGE_FORK": ""}, **why) != why.get("by_timer", False)
     assert source.count("GOOGLE_API_KEY', variable") == heal.count("GOOGLE_API_KEY', variable") == 1
 
 
@@ -131,7 +174,24 @@ EVENTS = {
     "a push": ({"github.event_name": "push"}, {"replay"}),
     "a night": ({"github.event_name": "schedule"}, {"heal"}),
     "by hand": ({"github.event_name": "workflow_dispatch"}, {"heal"}),
-    "a pull request": ({"github.event_name": "pull_request", "github.event.action": "opened"}, {"replay"}),
+    "a pull request": (
+        {
+            "github.event_name": "pull_request",
+            "github.event.action": "opened",
+            "github.event.pull_request.head.repo.full_name": "us/shop",
+            "github.repository": "us/shop",
+        },
+        set(),  # the push of its branch was replayed
+    ),
+    "a fork's pull request": (
+        {
+            "github.event_name": "pull_request",
+            "github.event.action": "opened",
+            "github.event.pull_request.head.repo.full_name": "them/shop",
+            "github.repository": "us/shop",
+        },
+        {"replay"},
+    ),
     "the label": (
         {
             **LABELLED,
@@ -160,13 +220,25 @@ def test_github_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Pa
     known, jobs = EVENTS[event]
     (source,) = files_of("github", "xvnc", tmp_path).values()
     assert "pull_request_target" not in source  # it would give a fork's code the secrets
-    conditions = {name: job["if"] for name, job in yaml.safe_load(source)["jobs"].items()}
-    told = {
-        name: re.sub(r"github\.[\w.]+", lambda found: repr(known.get(found[0], "")), text)
-        for name, text in conditions.items()
-    }
-    run = {name for name, text in told.items() if eval(text.replace("&&", "and").replace("||", "or"))}
+    described = yaml.safe_load(source)["jobs"]
+    run = {name for name, job in described.items() if value_on_github(job["if"], known)}
     assert run == jobs
+    name = value_on_github(described["replay"]["name"].removeprefix("${{").removesuffix("}}").strip(), known)
+    assert name == ("replay" if "replay" in jobs else "no replay")  # skipped it would count as passed
+
+
+def value_on_github(expression: str, known: Mapping[str, str]) -> object:
+    text = re.sub(r"github\.[\w.]+", lambda found: repr(known.get(found[0], "")), expression)
+    return eval(text.replace("&&", "and").replace("||", "or"))
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_github_names_the_job_that_merges_after_what_it_does(tmp_path: Path, event: str) -> None:
+    known, jobs = EVENTS[event]
+    (source,) = files_of("github", "xvnc", tmp_path, 4).values()
+    merge = yaml.safe_load(source)["jobs"]["merge"]
+    name = value_on_github(merge["name"].removeprefix("${{").removesuffix("}}").strip(), known)
+    assert name == ("merge" if "replay" in jobs else "no merge")
 
 
 MERGE_REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_PROJECT_ID": "1"}
@@ -176,7 +248,7 @@ PIPELINES = {
     "a merge request": ({**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1"}, {}),
     "the label": (
         {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "1", "CI_MERGE_REQUEST_LABELS": "bug,heal-vnc"},
-        {"heal": "on_success"},
+        {"heal": "manual"},  # each push makes such a pipeline, so a person starts it
     ),
     "the label on a fork": (
         {**MERGE_REQUEST, "CI_MERGE_REQUEST_SOURCE_PROJECT_ID": "2", "CI_MERGE_REQUEST_LABELS": "heal-vnc"},
@@ -207,6 +279,102 @@ def test_gitlab_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Pa
     assert run == jobs
 
 
+BUILDS = {
+    "a push": ({"BRANCH_NAME": "buttons"}, {}, "Replay"),
+    "a push of the default branch": ({"BRANCH_NAME": "main", "BRANCH_IS_PRIMARY": "true"}, {}, "Replay"),
+    "a night": ({"BRANCH_NAME": "main", "BRANCH_IS_PRIMARY": "true"}, {"by_timer": True}, "Heal"),
+    "a night of another branch": ({"BRANCH_NAME": "buttons"}, {"by_timer": True}, "Replay"),
+    "a night of a job with one branch": ({}, {"by_timer": True}, "Heal"),
+    "the parameter": ({"BRANCH_NAME": "buttons"}, {"params": {"HEAL": True}}, "Heal"),
+    "a pull request": ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7", "LABELLED": "no"}, {}, "Replay"),
+    "the label": ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7", "LABELLED": "yes"}, {}, "Heal"),
+}
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+@pytest.mark.parametrize("build", BUILDS)
+def test_jenkins_heals_at_night_by_hand_and_by_the_label(tmp_path: Path, build: str, shards: int) -> None:
+    env, why, expected = BUILDS[build]
+    (source,) = files_of("jenkins", "xvnc", tmp_path, shards).values()
+    stages = stages_of(source)
+    replay = "Replays" if shards > 1 else "Replay"
+    run = {name for name in (replay, "Heal") if is_run(stages[name].partition("matrix {")[0], env, **why)}
+    assert run == {replay if expected == "Replay" else expected}
+    assert "triggers { cron(!env.BRANCH_NAME || env.BRANCH_IS_PRIMARY == 'true' ? 'H 3 * * *' : '') }" in source
+
+
+@pytest.mark.parametrize(
+    ("env", "asked"),
+    [
+        ({"BRANCH_NAME": "buttons"}, False),
+        ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7"}, True),
+        ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7", "CHANGE_FORK": "them"}, False),
+    ],
+)
+def test_jenkins_asks_for_the_label_before_anything_of_the_project_runs(
+    tmp_path: Path, env: dict[str, str], *, asked: bool
+) -> None:
+    (source,) = files_of("jenkins", "xvnc", tmp_path).values()
+    first, *_ = stages_of(source)
+    assert first == "Take the label"
+    assert is_run(stages_of(source)[first], env) == asked
+
+
+PULL = "https://github.com/us/shop/pull/7"
+
+
+@pytest.mark.parametrize(
+    ("url", "says", "told"),
+    [
+        (PULL, "200", "yes"),
+        (PULL, "404", "no"),
+        (PULL, "403", "no\nGitHub said 403 about the label heal-vnc: nothing is healed"),
+        (PULL, "", "no\nGitHub said nothing about the label heal-vnc: nothing is healed"),
+        ("https://git.test/us/shop/pull/7", "200", "no"),
+    ],
+)
+def test_jenkins_takes_the_label_off_so_that_it_heals_once(
+    tmp_path: Path, origin: Callable[[str], Path], url: str, says: str, told: str
+) -> None:
+    require("git")
+    machine = Machine(tmp_path / "machine", origin("jenkins"))
+    script = script_of(stages_of((machine.clone / "Jenkinsfile").read_text())["Take the label"])
+    env = {"CHANGE_URL": url, "CHANGE_ID": "7", "GH_TOKEN": "secret", "CURL_SAYS": says}
+    assert machine.run(SH, script, env) == 0
+    assert machine.said.strip() == told
+    label = "https://api.github.com/repos/us/shop/issues/7/labels/heal-vnc"
+    sent = [f"curl -sS -m 30 -o /dev/null -w %{{http_code}} -X DELETE -H @- {label}"]
+    assert machine.calls == (sent if url == PULL else [])
+    assert "secret" not in machine.said
+
+
+PARSE = """
+import org.codehaus.groovy.control.*
+args.each { name ->
+  def unit = new CompilationUnit()
+  unit.addSource(new File(name))
+  unit.compile(Phases.CONVERSION)
+}
+"""
+
+
+def test_groovy_reads_each_jenkinsfile(tmp_path: Path) -> None:
+    if not shutil.which("groovy"):
+        pytest.skip("groovy must be installed: apt-get install groovy")
+    (tmp_path / "parse.groovy").write_text(PARSE)
+    files = []
+    for kind in PROGRAMS:
+        for shards in (1, 4):
+            (source,) = files_of("jenkins", kind, tmp_path, shards).values()
+            files.append(tmp_path / f"{kind}-{shards}")
+            files[-1].write_text(source)
+    parse = ["groovy", str(tmp_path / "parse.groovy")]
+    done = subprocess.run([*parse, *map(str, files)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    files[0].write_text(files[0].read_text() + "}")
+    assert subprocess.run([*parse, str(files[0])], capture_output=True, timeout=120, check=False).returncode == 1
+
+
 class Matching:
     """All texts that match a pattern."""
 
@@ -220,7 +388,7 @@ class Matching:
 def test_the_packages_are_debians() -> None:
     if not shutil.which("apt-cache"):
         pytest.skip("apt-cache is not installed")
-    names = sorted({name for packages in PACKAGES.values() for name in packages} | {"git"})
+    names = sorted({name for packages in PACKAGES.values() for name in packages} | {"git", "gh"})
     known = subprocess.run(["apt-cache", "pkgnames"], capture_output=True, text=True, timeout=60, check=True).stdout
     if "tigervnc-standalone-server" not in known.split():
         pytest.skip("apt-cache knows no packages here")
@@ -312,6 +480,9 @@ def test_without_a_recording_and_a_key_replay_fails(tmp_path: Path, origin: Call
     machine = Machine(tmp_path / "machine", origin(recipe.ci))
     assert recipe.run(machine, recipe.file, recipe.replay, {}) == 1, machine.said
     assert "no recording" in machine.said
+    summary = (machine.folder / "summary.md").read_text()
+    assert "https://github.test/page#run-1)" in summary
+    assert "All files: URL" in summary
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.ci)

@@ -1,0 +1,95 @@
+"""Links and one picture for a CI whose summary shows none."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
+from pytest_vnc_use.types import Click, Outcome, RunEnded
+
+FAILED = RunEnded(Outcome.GAVE_UP, "the basket is closed")
+PAGE = "https://github.test/us/shop/actions/runs/1/artifacts/2"
+
+
+@pytest.fixture
+def session(write_run, make_step, tmp_path: Path) -> Path:
+    """Two runs of tests that failed, one that passed, and a test without a run."""
+    names = ("a-passed", "b-failed", "c-failed")
+    for name in names:
+        run = write_run([make_step(1, Click(5, 5))], FAILED)
+        run.rename(run.with_name(name))
+    folder = tmp_path / "runs"
+    tests = [
+        ItemResult("t.py::test_fine", "passed", runs=(RunFigures(str(folder / "a-passed")),)),
+        ItemResult("t.py::test_b[<|x]", "failed", "product", runs=(RunFigures("/on/another/machine/b-failed"),)),
+        ItemResult("t.py::test_c", "error", "infra", runs=(RunFigures("gone"), RunFigures(str(folder / "c-failed")))),
+        ItemResult("t.py::test_lost", "error", "infra"),
+    ]
+    write_results(folder / "vnc-results.json", session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", tests))
+    return folder
+
+
+def test_each_failed_test_leads_to_its_run_in_the_report(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(session), "--links", PAGE]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "| | what decided it, in the report |",
+        "|---:|---|",
+        rf"| 1 | [t\.py\:\:test\_b\[\<\|x\]]({PAGE}#run-2) |",
+        rf"| 2 | [t\.py\:\:test\_c]({PAGE}#run-3) |",
+    ]
+
+
+def test_the_numbers_are_those_of_the_report_in_one_file(session: Path, tmp_path: Path) -> None:
+    assert main(["report", str(session), "--one-file", "-o", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "index.html").read_text("utf-8")
+    assert "c-failed" in page.partition('id="run-3"')[2]
+
+
+def test_one_picture_has_what_decided_each(session: Path, tmp_path: Path) -> None:
+    file = tmp_path / "failed.png"
+    assert main(["report", str(session), "-o", str(tmp_path / "out"), "--failures", str(file)]) == 0
+    with Image.open(BytesIO(file.read_bytes())) as picture:
+        assert picture.format == "PNG"
+        assert picture.width == 1316
+        assert picture.height == 2 * (400 + 68 + 24)  # two tests, whose screens are 320 x 200
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
+    assert (0, 0, 0) in colours  # the screen that was seen last, and the test's name
+
+
+def test_where_nothing_failed_there_is_no_picture(
+    write_run, make_step, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run([make_step(1, Click(5, 5))], RunEnded(Outcome.DONE, "it is open"))
+    file = tmp_path / "failed.png"
+    assert main(["report", str(run), "-o", str(tmp_path / "out"), "--failures", str(file)]) == 0
+    assert not file.exists()
+    capsys.readouterr()
+    assert main(["report", str(run), "--links", PAGE]) == 0
+    assert capsys.readouterr().out == f"[The report]({PAGE})\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--links", "javascript:alert(1)"], "--links must be the report's address"),
+        (["--links", f"{PAGE}) [x](y"], "--links must be the report's address"),
+        (["--links", PAGE, "-o", "out"], "--links prints rows"),
+        (["--failures", "no/such/folder/x.png", "-o", "out"], "--failures must be a file that can be written"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    session: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    told: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(session), *words]) == 2
+    assert told in capsys.readouterr().err
