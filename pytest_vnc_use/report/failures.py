@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
-from pytest_vnc_use.report.page.run_view import ShownRun, show_run
+from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.report.summaries import cell
 
@@ -97,7 +97,7 @@ def _row(number: int, test: Failed) -> Image.Image | None:
     return row
 
 
-def _pictures(shown: ShownRun, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
+def _pictures(shown: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
     """Yield each picture of the pair, with its name; one that is missing or damaged is left out."""
     sides: list[tuple[str, Shot, Sequence[Box]]] = [(pair.right_name, pair.right, [*pair.boxes, *pair.regions])]
     if pair.left.address != pair.right.address:
