@@ -23,7 +23,6 @@ import yaml
 
 from pytest_vnc_use import cli, errors
 from pytest_vnc_use.cli.init.target import _SHOWS_PAGE
-from pytest_vnc_use.plugin.options import OLD_OPTIONS
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.policy_words import explain
@@ -36,6 +35,7 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
@@ -51,8 +51,13 @@ def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-BLOCKS = [Block(page, found[2], textwrap.dedent(found[3])) for page in PAGES for found in BLOCK.finditer(read(page))]
-PROSE = {page: BLOCK.sub("", read(page)) for page in PAGES}
+def blocks(pages: list[Path]) -> list[Block]:
+    return [Block(page, found[2], textwrap.dedent(found[3])) for page in pages for found in BLOCK.finditer(read(page))]
+
+
+BLOCKS = blocks(PAGES)
+FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)  # any block, also one with a title
+PROSE = {page: FENCE.sub("", read(page)) for page in PAGES}
 
 
 def every(language: str, holding: str = "") -> pytest.MarkDecorator:
@@ -130,7 +135,8 @@ def test_a_ci_snippet_is_yaml_with_our_options(block: Block, pytestconfig: pytes
 
 def commands(*names: str) -> list[str]:
     """The lines of the shell that begin so, each once."""
-    texts = [block.text.replace("\\\n", " ") for block in BLOCKS if block.language in ("bash", "console")]
+    shown = [*BLOCKS, *blocks(OF_EXAMPLES)]
+    texts = [block.text.replace("\\\n", " ") for block in shown if block.language in ("bash", "console")]
     lines = [line.strip().removeprefix("$ ") for text in texts for line in text.splitlines()]
     return list(dict.fromkeys(line for line in lines if line.startswith(names)))
 
@@ -150,6 +156,27 @@ def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest
             read_value(name.removeprefix("--vnc-").replace("-", "_"), value, name)
 
 
+def test_the_extras_that_are_named_exist() -> None:
+    extras = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
+    for page in PAGES:
+        for name in re.findall(r"(?:pytest-vnc-use|\.)\[([a-z]+)\]", read(page)):
+            assert name in extras, f"{page.name}: {name}"
+
+
+def test_the_packages_of_debian_that_are_named_exist() -> None:
+    release = Path("/etc/os-release")
+    if not release.exists() or "\nID=debian\n" not in read(release):
+        pytest.skip("it needs Debian's list of packages")
+    known = subprocess.run(["apt-cache", "pkgnames"], capture_output=True, text=True, check=True)
+    if len(known.stdout) < 100_000:
+        pytest.skip("apt has no list of packages here: apt-get update")
+    names = set(known.stdout.split())
+    for page in PAGES:
+        for words in re.findall(r"apt-get install ([^`\n#(…]+)", read(page)):
+            for name in re.findall(r"(?<!\S)[a-z0-9][a-z0-9.+-]+", words.partition(" &&")[0].partition("  ")[0]):
+                assert name in names, f"{page.name}: {name}"
+
+
 def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
     assert f"vnc_app = chromium {_SHOWS_PAGE} http" in read(DOCS / "your-program.md")
 
@@ -159,9 +186,9 @@ def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
 
 def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
     for page in PAGES:
-        for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", read(page)):
-            is_old = name.removeprefix("--vnc-").replace("-", "_") in OLD_OPTIONS
-            assert is_old or option(pytestconfig, name) != "no", f"{page.name}: {name}"
+        without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)  # one is of an option that has gone
+        for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages):
+            assert option(pytestconfig, name) != "no", f"{page.name}: {name}"
 
 
 def test_the_settings_that_are_named_exist() -> None:
@@ -358,7 +385,7 @@ NOT_YET_SHORT = ("ci", "init")
 def paragraphs(page: Path) -> Iterator[str]:
     """The prose of a page: paragraphs, items of lists, cells of tables; no code, no messages, nothing generated."""
     parts: re.Pattern[str] = generated()["PART"]  # type: ignore[assignment]
-    text = re.sub(r"^ *```.*?^ *```$", "", parts.sub("", read(page)), flags=re.MULTILINE | re.DOTALL)
+    text = FENCE.sub("", parts.sub("", read(page)))
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.|\|) ?)", text):
         if block.lstrip().startswith("|"):
             yield from (cell for cell in re.split(r"(?<!\\)\|", block) if cell.strip(" -:\n"))

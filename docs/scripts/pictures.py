@@ -16,6 +16,7 @@ import html
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -143,8 +144,14 @@ def a_wrong_total(folder: Path) -> None:
 def a_recording(folder: Path) -> None:
     """Record a test by demonstration, as a person does who types and then says yes: recording.png."""
     folder.joinpath("test_notes.py").write_text(NOTES, encoding="utf-8")
-    shown = ["--vnc-server=xvnc", "--vnc-app=xterm -e nano notes.txt", "-o", "vnc_rehearse=0"]
-    with Typist([*PYTEST, "-q", "test_notes.py", *shown, "--vnc-record=demonstrate"], folder) as typist:
+    shown = [
+        "test_notes.py",
+        "-q",
+        "--vnc-server=xvnc",
+        "--vnc-app=xterm -e nano notes.txt",
+        "--vnc-record=demonstrate",
+    ]
+    with Typist([*PYTEST, *shown], folder) as typist:
         typist.wait_for("vncviewer ")
         address = next(row for row in typist.rows if "vncviewer " in row).split()[-1]
         with closing(connect(address)) as viewer:
@@ -155,17 +162,16 @@ def a_recording(folder: Path) -> None:
         typist.wait_for("Yes, or no")
         typist.answer("yes")
         typist.wait_for(" passed")
-        command = "$ pytest --vnc-server=xvnc --vnc-app='xterm -e nano notes.txt' --vnc-record=demonstrate"
-        draw_terminal([command, *typist.rows], PICTURES / "recording.png")
+        draw_terminal([f"$ pytest {shlex.join(shown)}", *typist.rows], PICTURES / "recording.png")
 
 
 def a_live_run(folder: Path) -> None:
     """Run a test of the shop by a script, and look at the terminal within: live.png."""
-    command = [*PYTEST, f"{TESTS}::test_an_order_is_placed", "--vnc-record=off", f"--vnc-runs-dir={folder}"]
-    with Typist(command, ROOT) as typist:
+    shown = [f"{TESTS}::test_an_order_is_placed", "--vnc-record=off"]
+    with Typist([*PYTEST, *shown, f"--vnc-runs-dir={folder}"], ROOT) as typist:
         typist.wait_for("step 7 ")
-        rows = [row for row in typist.rows if TESTS in row or "step " in row]
-        draw_terminal(["$ pytest examples/test_shop.py --vnc-record=off", *rows], PICTURES / "live.png")
+        rows = [row for row in typist.rows if row.startswith(TESTS) or "step " in row]
+        draw_terminal([f"$ pytest {shlex.join(shown)}", *rows], PICTURES / "live.png")
 
 
 class Typist:
