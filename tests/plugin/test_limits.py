@@ -186,9 +186,9 @@ def files(
 def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     started = time.monotonic()
-    with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(no regular file|No such device)"):
+    with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(must be a regular file|No such device)"):
         files.read("pipe")
-    with pytest.raises(DesktopError, match=r"cannot write 'pipe'.*(no regular file|No such device)"):
+    with pytest.raises(DesktopError, match=r"cannot write 'pipe'.*(must be a regular file|No such device)"):
         files.write("pipe", "text")
     assert time.monotonic() - started < 20
 
@@ -196,7 +196,7 @@ def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | RemoteExec, t
 def test_a_pipe_with_a_reader_is_not_written_either(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(DesktopError, match="no regular file"):
+    with pytest.raises(DesktopError, match="must be a regular file"):
         WorkingFolder(tmp_path).write("pipe", "text")
     os.close(reader)
 
