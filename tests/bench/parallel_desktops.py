@@ -4,8 +4,8 @@
 
 Eight times the same test, each on a TigerVNC desktop of its own with xterm, by a script that takes 2 s for each turn,
 as a model does. All times are of a whole session of pytest: one without pytest-xdist, one with eight workers, one with
-eight that are not forked (`vnc_fork_workers = false`). What bounds the ratio is the processor time that every worker needs to
-start, mostly to import; it is printed too.
+eight that are not forked (`vnc_fork_workers = false`). What bounds the ratio is the processor time that every worker
+needs to start, mostly to import; it is printed too.
 """
 
 from __future__ import annotations
