@@ -379,7 +379,6 @@ def test_every_picture_stands_on_a_page() -> None:
 # --- plain English ---------------------------------------------------------------------------------------------------
 
 MOST_WORDS_OF_A_SENTENCE, MOST_WORDS_OF_A_PARAGRAPH = 35, 110
-NOT_YET_SHORT = ("ci", "init")
 
 
 def paragraphs(page: Path) -> Iterator[str]:
@@ -403,7 +402,7 @@ def sentences(paragraph: str) -> list[str]:
     return re.split(r"(?<=[.!?])[)\"*”]*\s+(?=[A-Z*`\[(])", re.sub(r"`[^`]+`", "`code`", " ".join(paragraph.split())))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in NOT_YET_SHORT], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_no_sentence_and_no_paragraph_is_long(page: Path) -> None:
     long = [each for each in paragraphs(page) if len(words(each)) > MOST_WORDS_OF_A_PARAGRAPH]
     assert long == [], f"at most {MOST_WORDS_OF_A_PARAGRAPH} words a paragraph"
