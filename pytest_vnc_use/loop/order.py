@@ -3,10 +3,10 @@
     start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
                             \\-> hitl_gate -> act      where the next call waits for a person
 
-LangGraph carries it out (`graph`), as a run may wait for a person, or go on in another process. A replay needs neither:
-its turns come from a file, and whoever wants them again replays the test again. So a plain loop carries them out, and a
-session of replays does not import LangGraph, which takes most of a second. From the moment that a model plans, or that
-a person is to be asked, LangGraph goes on with the run.
+A run may wait for a person, or go on in another process, so LangGraph carries out its nodes (`graph`). A replay needs
+neither: its turns come from a file, and its test can replay them again. A plain loop carries out its nodes, so a session
+of replays does not import LangGraph, which takes most of a second. As soon as a model plans, or a person must be asked,
+LangGraph goes on with the run.
 """
 
 from __future__ import annotations
