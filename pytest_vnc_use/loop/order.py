@@ -4,9 +4,9 @@
                             \\-> hitl_gate -> act      where the next call waits for a person
 
 A run may wait for a person, or go on in another process, so LangGraph carries out its nodes (`graph`). A replay needs
-neither: its turns come from a file, and its test can replay them again. A plain loop carries out its nodes, so a session
-of replays does not import LangGraph, which takes most of a second. As soon as a model plans, or a person must be asked,
-LangGraph goes on with the run.
+neither: its turns come from a file, and its test can replay them again. A plain loop carries out its nodes, so that a
+session of replays does not import LangGraph, which takes most of a second. As soon as a model plans, or a person must
+be asked, LangGraph goes on with the run.
 """
 
 from __future__ import annotations
