@@ -84,7 +84,7 @@ class TaskGraph:
             raise RunFolderError(f"run {run_id!r} does not wait for approval; `resume` goes on with it")
 
     def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
-        with self._compiled() as (graph, config), langsmith.tracing_context(enabled=False):
+        with self._compiled() as (graph, config):
             with suppress(NodeBroke):
                 graph.invoke(given, config, durability="sync")
             if self._broke is None:
@@ -93,7 +93,10 @@ class TaskGraph:
 
     @contextmanager
     def _compiled(self) -> Iterator[tuple[Any, Any]]:
-        """Yield the graph on the run's checkpoints, and the config that names the run."""
+        """Yield the graph on the run's checkpoints, and the config that names the run.
+
+        Within, LangSmith's tracing is off: with LANGSMITH_TRACING=true it would send the state away, texts included.
+        """
         graph = StateGraph(CUAState)
         for node in (self._nodes.observe, self._nodes.propose, self.hitl_gate, self._nodes.act):
             graph.add_node(node.__name__, cast(Any, self._kept_to_itself(node)))
@@ -110,7 +113,7 @@ class TaskGraph:
             "recursion_limit": 10 * self._parts.limits.steps + 100,
         }
         own = SealedCheckpoints(JsonPlusSerializer(allowed_msgpack_modules=None), self._run_id, self._parts.trust)
-        with closing(database):
+        with closing(database), langsmith.tracing_context(enabled=False):
             # what is committed outlives this process, as the run's other files do; the disk is not waited for
             database.execute("PRAGMA synchronous=NORMAL")
             yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config

@@ -10,7 +10,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
 
     pytest_addoption                  options                     ini options, some as options too
     pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
-    pytest_load_initial_conftests     options                     old options become ini options, before pytest looks
     pytest_configure                  __init__                    marker and settings; the rest needs them
                                       redaction                   knows the secrets before anything is printed
                                       reporting                   triage, session_results, html_report follow
@@ -114,6 +113,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.addinivalue_line("markers", MARKER)
     something_is_set = options.read_layers(config)
+    if something_is_set:
+        options.warn_of_old_options(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
         register_the_rest(config)

@@ -10,9 +10,8 @@ import shlex
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,24 +33,20 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
     own = [spec for spec in specs if spec.popen and not spec.python and not spec.via]
     if not (settings.fork_workers and settings.server) or sys.platform != "linux" or not own:
         return
-    folder = tempfile.mkdtemp(prefix="vnc-use-")  # nobody else may look into it
-    address = str(Path(folder, "workers"))
-    server = _start_server(address, engine.REPLAYS if only_replays(settings) else engine.ENGINE)
-    if server is None:
-        return
+    name = f"vnc-use-{token_hex(16)}"
+    server = _start_server(name, engine.REPLAYS if only_replays(settings) else engine.ENGINE)
     config.add_cleanup(lambda: _end(server))
     for spec in own:
-        spec.python = shlex.join([sys.executable, "-I", "-S", worker_launcher.__file__, address])
+        spec.python = shlex.join([sys.executable, "-I", "-S", worker_launcher.__file__, name])
 
 
-def _start_server(address: str, engine_module: str) -> subprocess.Popen[bytes] | None:
-    """Start the server, which imports this module too. Return None where a socket cannot have this address."""
+def _start_server(name: str, engine_module: str) -> subprocess.Popen[bytes]:
+    """Start the server, which imports this module too.
+
+    It listens at an abstract address, which ends with it and leaves nothing on the disk.
+    """
     with socket.socket(socket.AF_UNIX) as listener:
-        try:
-            listener.bind(address)
-        except OSError:  # the path of the temporary folder is too long: workers start as usual
-            Path(address).parent.rmdir()
-            return None
+        listener.bind(f"\0{name}")
         listener.listen()
         options = ["-u", *(["-B"] if sys.dont_write_bytecode else [])]
         code = SERVER.format(listener=listener.fileno(), modules=[engine_module, *worker_server.MODULES])

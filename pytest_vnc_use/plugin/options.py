@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import warnings
@@ -34,8 +35,9 @@ OLD_OPTIONS = frozenset(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too."""
+    """Add each setting as an ini option, and some as options too; old options stay as hidden ones."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
+    old_options = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
         default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
@@ -44,26 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
         else:
             parser.addini(f"vnc_{name}", about + default, default=None)
+        if name in OLD_OPTIONS:
+            old_options.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
-
-
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Turn old options into `-o vnc_…=…`, and say what to write instead.
-
-    To add them all as hidden options would cost each session of pytest several milliseconds.
-    """
-    for place in reversed(range(len(args))):
-        option, equals, value = args[place].partition("=")
-        name = option.removeprefix("--vnc-").replace("-", "_")
-        if name not in OLD_OPTIONS or option != option_name(name):
-            continue
-        if not equals and place + 1 == len(args):
-            raise pytest.UsageError(f"{option} needs a value: write -o vnc_{name}=…")
-        value = value if equals else args[place + 1]
-        args[place : place + (1 if equals else 2)] = ["-o", f"vnc_{name}={value}"]
-        warning = f"{option} goes with 0.3: write -o vnc_{name}={value}, or vnc_{name} in the ini file"
-        early_config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
 
 
 def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
@@ -80,7 +66,7 @@ def read_layers(config: pytest.Config) -> bool:
     pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
     overrides = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
     in_ini = {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()}
-    options = {name: config.getoption(f"vnc_{name}") for name in OPTIONS}
+    options = {name: config.getoption(f"vnc_{name}") for name in OPTIONS | OLD_OPTIONS}
     _read_env_file(config, (in_ini, environment_layer(os.environ)[0], overrides, options))
     layers = (
         (in_ini, lambda name: f"ini option vnc_{name}"),
@@ -105,6 +91,18 @@ def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]
         config.add_cleanup(use_env_file(named[-1], config.rootpath))
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
+
+
+def warn_of_old_options(config: pytest.Config) -> None:
+    """Warn of each old option, and say what to write instead. Raises UsageError if warnings are errors."""
+    for name in sorted(OLD_OPTIONS):
+        if config.getoption(f"vnc_{name}") is None:
+            continue
+        warning = f"{option_name(name)} goes with 0.3: write -o vnc_{name}=…, or vnc_{name} in the ini file"
+        try:
+            config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
+        except pytest.PytestDeprecationWarning as exc:
+            raise pytest.UsageError(warning) from exc
 
 
 def read_settings(config: pytest.Config) -> Settings:

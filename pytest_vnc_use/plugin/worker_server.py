@@ -9,9 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import selectors
-import shutil
 import signal
 import socket
+import struct
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -39,12 +39,8 @@ def worker_code(listener: int, modules: Sequence[str]) -> str:
         import_module(name)
     gc.freeze()  # a search for garbage writes into each object: the memory would not be shared any more
     with socket.socket(fileno=listener) as asked, selectors.DefaultSelector() as waiting:
-        folder = Path(asked.getsockname()).parent
         code = _served(asked, waiting)
-    if code:
-        signal.signal(signal.SIGINT, on_ctrl_c)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)  # here, so that it goes also if the session was killed
+    signal.signal(signal.SIGINT, on_ctrl_c)
     return code
 
 
@@ -59,7 +55,13 @@ def _served(asked: socket.socket, waiting: selectors.BaseSelector) -> str:
                 waiting.unregister(asked)
             elif key.fd == asked.fileno():
                 launcher, _ = asked.accept()
-                pid, code = _forked(launcher)
+                launcher_pid, user, _ = struct.unpack(
+                    "3i", launcher.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+                )
+                if user != os.getuid():  # everybody on the machine can connect
+                    launcher.close()
+                    continue
+                pid, code = _forked(launcher, launcher_pid)
                 if pid == 0:
                     for _, other in workers.values():
                         other.close()
@@ -75,13 +77,14 @@ def _served(asked: socket.socket, waiting: selectors.BaseSelector) -> str:
     return ""
 
 
-def _forked(launcher: socket.socket) -> tuple[int, str]:
-    """Fork a worker with the launcher's streams. Return 0 in the worker, and the code that it runs."""
+def _forked(launcher: socket.socket, launcher_pid: int) -> tuple[int, str]:
+    """Fork a worker with the launcher's streams, environment and folder. Return 0 in the worker, and its code."""
     code, streams, _, _ = socket.recv_fds(launcher, LONGEST_CODE, 4)
     *standard, held_by_worker = streams
     pid = os.fork()
     if pid == 0:
         launcher.close()
+        _take_over_environment(Path("/proc", str(launcher_pid)))
         for number, stream in enumerate(standard):
             os.dup2(stream, number)
         _let_pytest_rewrite_others()
@@ -91,6 +94,14 @@ def _forked(launcher: socket.socket) -> tuple[int, str]:
     for stream in standard:
         os.close(stream)
     return pid, code.decode()
+
+
+def _take_over_environment(process: Path) -> None:
+    """Use the environment and the working folder of another process: a conftest.py may have changed them since."""
+    pairs = (line.partition(b"=") for line in (process / "environ").read_bytes().split(b"\0") if line)
+    os.environb.clear()
+    os.environb.update({name: value for name, _, value in pairs})
+    os.chdir(process / "cwd")
 
 
 def _let_pytest_rewrite_others() -> None:

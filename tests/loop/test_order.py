@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from pytest_vnc_use.errors import BudgetExceeded, ModelUnavailable, RunFolderErr
 from pytest_vnc_use.loop.graph import CHECKPOINTS
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Decision, Observation, Outcome, Proposal
+from support.json_server import JsonServer, Posted, Reply
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.paths import TESTS
 
 FIRST, SECOND, THIRD = Click(10, 10), Click(20, 20), Click(30, 30)
 RISKY = Proposal(Click(50, 50), "buy", confirmation=Confirmation("this spends money"))
@@ -123,3 +126,42 @@ def test_what_a_replay_imports_does_not_import_langgraph() -> None:
     code = "import sys, pytest_vnc_use.agent.agent; print(sorted({'langgraph', 'langsmith'} & sys.modules.keys()))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
     assert ended.stdout == "[]\n"
+
+
+TRACED = """
+import sys
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.settings.settings import Settings
+from support.memory_desktop import PaintedController
+from test_order import FIRST, RISKY, RecordedTurns, act, finished
+from pytest_vnc_use.types import Proposal
+
+turns = RecordedTurns(act(Proposal(FIRST)), act(Proposal(FIRST), RISKY), finished("done"), replayed=1)
+settings = Settings(runs_dir=sys.argv[1])
+agent = VncUseAgent(settings=settings, controller=PaintedController(), planner=turns)
+agent.approve(agent.run("a task").run_id)
+from langchain_core.tracers.langchain import wait_for_all_tracers
+
+wait_for_all_tracers()
+"""
+
+
+@pytest.mark.slow
+def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
+    """LangGraph would send the state to the address in LANGSMITH_ENDPOINT, where a model takes over too."""
+
+    def accept(_: Posted) -> Reply:
+        return Reply({})
+
+    with JsonServer(accept, accept) as server:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "loop", TESTS.parent))),
+            "LANGSMITH_TRACING": "true",
+            "LANGSMITH_ENDPOINT": server.url,
+            "LANGSMITH_API_KEY": "a-key",
+        }
+        command = [sys.executable, "-c", TRACED, str(tmp_path)]
+        subprocess.run(command, env=environment, check=True, timeout=100)
+        assert server.requests == []

@@ -104,31 +104,46 @@ def test_without_a_server_in_the_settings_workers_start_as_usual(tmp_path: Path)
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+CHANGED_LATE = """
+import os
+
+
+def pytest_xdist_setupnodes(config, specs):
+    os.environ["SET_LATE"] = "yes"
+    os.makedirs("elsewhere")
+    os.chdir("elsewhere")
+"""
+SEES_IT = """
+import os
+import sys
+
+
+def test_it():
+    assert "pytest_vnc_use.loop.runner" in sys.modules
+    assert os.environ["SET_LATE"] == "yes"
+"""
+
+
 @pytest.mark.slow
-def test_where_a_path_is_too_long_for_a_socket_workers_start_as_usual(tmp_path: Path) -> None:
-    temporary = tmp_path / ("long" * 30)
-    temporary.mkdir()
-    ended = session(tmp_path, AS_USUAL, "-n1", "-pno:langsmith_plugin", TMPDIR=str(temporary))
+def test_what_a_conftest_sets_late_reaches_forked_workers_too(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CHANGED_LATE)
+    ended = session(tmp_path, SEES_IT, "-n1", str(tmp_path / "test_it.py"))
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
-    assert not list(temporary.glob("vnc-use-*"))
 
 
 def test_without_a_server_the_launcher_becomes_the_worker(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-S", worker_launcher.__file__, str(tmp_path / "nobody"), "-u", "-c"]
+    command = [sys.executable, "-I", "-S", worker_launcher.__file__, "nobody", "-u", "-c"]
     code = "import os, signal; print(os.getpid(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     with subprocess.Popen([*command, code], stdout=subprocess.PIPE, text=True) as worker:
         assert worker.communicate()[0].split() == [str(worker.pid), "True"]
 
 
-def test_the_worker_dies_with_its_launcher(tmp_path: Path) -> None:
+def test_the_worker_dies_with_its_launcher() -> None:
     from pytest_vnc_use.plugin.forked_workers import _end, _start_server
 
-    folder = tmp_path / "f"
-    folder.mkdir()
-    address = str(folder / "s")
-    server = _start_server(address, "pytest_vnc_use.loop.runner")
-    assert server
-    command = [sys.executable, "-I", "-S", worker_launcher.__file__, address, "-u", "-c"]
+    name = f"vnc-use-{os.getpid()}"
+    server = _start_server(name, "pytest_vnc_use.loop.runner")
+    command = [sys.executable, "-I", "-S", worker_launcher.__file__, name, "-u", "-c"]
     code = "import signal; print('runs', flush=True); signal.pause()"
     with subprocess.Popen([*command, code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
         assert worker.stdout
@@ -137,4 +152,3 @@ def test_the_worker_dies_with_its_launcher(tmp_path: Path) -> None:
         assert worker.stdout.read() == ""
     _end(server)
     assert server.returncode == 0
-    assert not folder.exists()

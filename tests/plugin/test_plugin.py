@@ -891,12 +891,14 @@ def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
     pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.depth == 16")
     result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", *old)
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*--vnc-depth goes with 0.3: write -o vnc_depth=16, or vnc_depth in the ini file"])
+    result.stdout.fnmatch_lines(["*--vnc-depth goes with 0.3: write -o vnc_depth=…, or vnc_depth in the ini file"])
 
 
-def test_an_old_option_without_its_value_and_one_that_never_was(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("--vnc-depth")
-    result.stderr.fnmatch_lines(["ERROR: --vnc-depth needs a value: write -o vnc_depth=…"])
+def test_an_old_option_is_an_error_where_warnings_are_and_one_that_never_was_too(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-Werror", "--vnc-depth=16")
+    result.stderr.fnmatch_lines(
+        ["ERROR: --vnc-depth goes with 0.3: write -o vnc_depth=…, or vnc_depth in the ini file"]
+    )
     result = pytester.runpytest_subprocess("--vnc-tls=off")
     result.stderr.fnmatch_lines(["*unrecognized arguments: --vnc-tls=off"])
 
