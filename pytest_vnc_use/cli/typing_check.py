@@ -66,7 +66,7 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
         )
     if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
-    which = ", which one the desktop's keyboard layout decides," if controller.quirks.text == "ascii" else ""
+    which = "; the desktop's keyboard layout decides which one" if controller.quirks.text == "ascii" else ""
     return Finding("ok", "typing", f"typing a letter works{which}")
 
 

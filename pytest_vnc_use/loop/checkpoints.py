@@ -11,6 +11,10 @@ from typing import Any, Protocol
 from pytest_vnc_use.errors import RunFolderError, VncUseError
 from pytest_vnc_use.runs.seal import is_seal_of, seal_of
 
+CHECKPOINTS = "checkpoints.sqlite"
+"""Their file in the run folder."""
+NO_CHECKPOINT = "run {!r} left no checkpoint to go on from; a replay leaves none, so run its test again"
+
 
 class Serializer(Protocol):
     """A serializer: it turns a value into bytes and back, each with the name of its kind."""

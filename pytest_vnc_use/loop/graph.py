@@ -24,13 +24,11 @@ with warnings.catch_warnings():
     from langgraph.types import Command, StateSnapshot, interrupt
 
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
-from pytest_vnc_use.loop.checkpoints import SealedCheckpoints, damage_as_error
+from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, SealedCheckpoints, damage_as_error
 from pytest_vnc_use.loop.nodes import Nodes, Parts
 from pytest_vnc_use.loop.order import NodeName, answered, next_node, was_answered
 from pytest_vnc_use.runs.folder import from_json
 from pytest_vnc_use.types import CUAState, Ruling
-
-CHECKPOINTS = "checkpoints.sqlite"
 
 
 class NodeBroke(Exception):
@@ -75,9 +73,7 @@ class TaskGraph:
     def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
         run_id = self._run_id
         if not snapshot.values:
-            raise RunFolderError(
-                f"run {run_id!r} left no checkpoint to go on from; a replay leaves none, so run its test again"
-            )
+            raise RunFolderError(NO_CHECKPOINT.format(run_id))
         if outcome := snapshot.values.get("outcome"):
             raise RunFolderError(f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run goes on")
         if answered and not snapshot.interrupts and not was_answered(cast(CUAState, snapshot.values)):

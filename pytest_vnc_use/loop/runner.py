@@ -13,8 +13,10 @@ from typing import Protocol
 
 from pytest_vnc_use import faults
 from pytest_vnc_use.costs.budget import Budget
+from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.loop import resume
 from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, page_url_of
+from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
@@ -209,6 +211,8 @@ class Runner:
             resume.check_unfinished(trace)
             resume.check_origin(trace, trust=trust)
             resume.check_step(trace, step)
+            if not (folder.path / CHECKPOINTS).exists():
+                raise RunFolderError(NO_CHECKPOINT.format(run_id))
             ends_here = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
             self._keep_own(run_id, policy, context.models.nobody() if ends_here else planner)
             if not ends_here and folder.path not in self.folders:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SERVER = "from pytest_vnc_use.plugin.worker_server import worker_code; exec(worker_code({listener}, {modules}))"
 
+LONGEST_END_S = 10.0
+"""How long the server may take to end, once all workers have ended."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
@@ -62,4 +65,8 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     """End the server; pytest-xdist has ended the workers."""
     assert server.stdin
     server.stdin.close()
-    server.wait()
+    try:
+        server.wait(LONGEST_END_S)
+    except subprocess.TimeoutExpired:  # it was stopped, or hangs
+        server.kill()
+        server.wait()

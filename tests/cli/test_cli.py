@@ -166,7 +166,7 @@ def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_pat
         subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=60)
         refused = at_server(server, tmp_path, "approve", "r1")
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert "planned by 'callable (plans:plan)'" in refused.stderr
+        assert "its planner was 'callable (plans:plan)'" in refused.stderr
         assert "--planner" in refused.stderr
         approved = at_server(server, tmp_path, "approve", "--planner", "plans:plan", "r1")
         assert (approved.returncode, server.requests) == (0, []), approved.stderr

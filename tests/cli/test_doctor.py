@@ -317,7 +317,7 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
 def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
     with xterm(x11vnc, tmp_path, "cat"):
         found = finding(Settings(server=x11vnc.address), "typing", typing=True)
-    said = "typing a letter works, which one the desktop's keyboard layout decides"
+    said = "typing a letter works; the desktop's keyboard layout decides which one"
     assert found == Finding("ok", "typing", f"{said}; ASCII goes by keys, nothing else can be typed")
 
 

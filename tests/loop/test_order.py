@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import BudgetExceeded, ModelUnavailable, RunFolderError
-from pytest_vnc_use.loop.graph import CHECKPOINTS
+from pytest_vnc_use.loop.checkpoints import CHECKPOINTS
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, Decision, Observation, Outcome, Proposal
 from support.json_server import JsonServer, Posted, Reply

@@ -127,7 +127,7 @@ def _way(trace: Trace, step: Step, known: _Before) -> tuple[str, str]:
     """Return who chose the step, and the reason."""
     planner = trace.started.planner
     if planner.startswith("recording") and not step.model:
-        return ("healed", known.healed.problem) if known.healed and step.words else ("replayed", "")
+        return ("healed", known.healed.problem) if known.healed else ("replayed", "")
     if known.healed:
         return "healed", f"the recording did not fit any more: {known.healed.problem}"
     if planner == "a person":
