@@ -109,7 +109,7 @@ def test_state_that_is_left_behind_is_told(project: Project) -> None:
     assert ended.code == 0, ended.out
     assert "2 passed" in ended.out
     assert "NOT REPEATED test_till.py::TestTill::test_till[alice]: in rehearsal 1: " in ended.out
-    assert "if an earlier run caused it, reset it in a fixture" in ended.out
+    assert "reset what it leaves behind, in a fixture" in ended.out
 
 
 def test_a_module_s_fixtures_are_made_anew_where_the_test_was_their_last(project: Project) -> None:
