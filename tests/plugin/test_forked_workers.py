@@ -152,3 +152,13 @@ def test_the_worker_dies_with_its_launcher() -> None:
         assert worker.stdout.read() == ""
     _end(server)
     assert server.returncode == 0
+
+
+def test_a_server_that_was_stopped_does_not_hold_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_vnc_use.plugin import forked_workers
+
+    monkeypatch.setattr(forked_workers, "LONGEST_END_S", 0.1)
+    server = forked_workers._start_server(f"vnc-use-stopped-{os.getpid()}", "pytest_vnc_use.loop.runner")
+    server.send_signal(signal.SIGSTOP)
+    forked_workers._end(server)
+    assert server.returncode == -signal.SIGKILL
