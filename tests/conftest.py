@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,11 @@ def pytest_configure() -> None:
     """Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Take the collected tests out of garbage collection: sessions within the process look for garbage many times."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,6 +25,7 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
+from pytest_vnc_use.planners.common.certificates import load_certificates
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange
@@ -379,6 +380,7 @@ def test_no_traceback_shows_the_key_where_nothing_can_be_sent(
 ) -> None:
     planner = GeminiComputerUse(api_key=gemini.API_KEY, base_url="https://localhost:1", backoff=QUICK)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    load_certificates.cache_clear()
     with pytest.raises(PlannerError, match=r"could not be asked: FileNotFoundError") as caught:
         planner.decide(history.observation(), timeout_s=5.0)
     assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]

@@ -17,7 +17,7 @@ import pytest
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.planners.common import http_json
+from pytest_vnc_use.planners.common.certificates import load_certificates
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
@@ -128,9 +128,9 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
     """An authority that is trusted in this test."""
     authority = Authority(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    http_json._load_certificates.cache_clear()
+    load_certificates.cache_clear()
     yield authority
-    http_json._load_certificates.cache_clear()
+    load_certificates.cache_clear()
 
 
 UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {

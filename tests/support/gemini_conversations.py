@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from PIL import Image
@@ -31,6 +32,7 @@ ALLOWED = Ruling("allow", "rule 1")
 QUICK = Backoff(first_wait_s=0.01, longest_wait_s=0.02)
 
 
+@cache
 def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
     """Return a screen of one colour, as a real PNG."""
     file = io.BytesIO()

@@ -10,20 +10,19 @@ import base64
 import hashlib
 import json
 import re
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx2
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.certificates import certificate_failure
+from pytest_vnc_use.planners.common.certificates import certificate_failure, load_certificates
 from pytest_vnc_use.planners.common.json_answers import (
     MOST_BYTES,
     MOST_VALUES,
@@ -117,7 +116,7 @@ def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
     ends_at = time.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     request = partial(httpx2.stream, "POST", service.url, content=json.dumps(body), headers=headers)
-    with request(timeout=timeout_s + CLEAN_UP_S, verify=_load_certificates()) as response:
+    with request(timeout=timeout_s + CLEAN_UP_S, verify=load_certificates()) as response:
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
@@ -126,12 +125,6 @@ def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
             if time.monotonic() > ends_at:
                 raise DeadlineExceeded
     return _Response(response.status_code, response.headers, content.decode(errors="replace"))
-
-
-@cache
-def _load_certificates() -> ssl.SSLContext:
-    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
-    return httpx2.create_ssl_context()
 
 
 def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.common.certificates import certificate_failure
+from pytest_vnc_use.planners.common.certificates import certificate_failure, load_certificates
 from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, http_errors, limit_stream
 from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Failure, ask, request_size
@@ -144,7 +144,12 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         # a late answer to a closed client leaves no socket open
         headers={"Connection": "close", "Accept-Encoding": "identity"},
         # the SDK would follow a redirect with the key, wherever it leads
-        client_args={"event_hooks": {"request": [note], "response": [bound]}, "follow_redirects": False},
+        client_args={
+            "event_hooks": {"request": [note], "response": [bound]},
+            "follow_redirects": False,
+            "verify": load_certificates(),
+        },
+        async_client_args={"ssl": load_certificates()},  # unused, but else the SDK reads them again for each client
     )
     return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
 
