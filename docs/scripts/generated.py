@@ -26,8 +26,7 @@ import yaml
 
 from pytest_vnc_use.cli import parser
 from pytest_vnc_use.plugin.options import SECRET_HELP
-from pytest_vnc_use.settings.layers import ENVIRONMENT_PREFIX
-from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, option_name
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, option_name
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

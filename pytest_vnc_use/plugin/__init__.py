@@ -10,6 +10,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
 
     pytest_addoption                  options                     ini options, some as options too
     pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
+    pytest_load_initial_conftests     options                     the arguments are known: is there an old option?
     pytest_configure                  __init__                    marker and settings; the rest needs them
                                       redaction                   knows the secrets before anything is printed
                                       reporting                   triage, session_results, html_report follow
@@ -109,12 +110,15 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, read the settings, and register the other plugins if they may be needed."""
-    from pytest_vnc_use.plugin.on_demand import register_the_rest
-
     config.addinivalue_line("markers", MARKER)
-    something_is_set = options.read_layers(config)
-    if something_is_set:
-        options.warn_of_old_options(config)
+    something_is_set = False
+    if options.may_be_set(config):
+        from pytest_vnc_use.plugin import session_settings
+
+        something_is_set = session_settings.read_layers(config)
+        session_settings.warn_of_old_options(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
+        from pytest_vnc_use.plugin.on_demand import register_the_rest
+
         register_the_rest(config)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin.collecting import check_markers
+from pytest_vnc_use.plugin.collecting import check_markers, has_the_rest
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Run the marker's tasks in the call phase, before the body; report soft checks after it."""
     check_markers(pyfuncitem)
-    from pytest_vnc_use.plugin import stash
-
     if "vnc_agent" not in pyfuncitem.funcargs:
         result = yield
-        if stash.AGENT in pyfuncitem.stash:  # the body fetched the agent by itself
-            _judge(pyfuncitem, pyfuncitem.stash[stash.AGENT])
+        if has_the_rest(pyfuncitem.config):
+            _judge_fetched(pyfuncitem)
         return result
     from unittest import SkipTest
 
-    from pytest_vnc_use.plugin import markers, proofs, tasks
+    from pytest_vnc_use.plugin import markers, proofs, stash, tasks
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
@@ -38,6 +36,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         result = yield
         _judge(pyfuncitem, agent)
         return result
+
+
+def _judge_fetched(item: pytest.Function) -> None:
+    """Judge by the agent that the body fetched by itself, if it did."""
+    from pytest_vnc_use.plugin.stash import AGENT
+
+    if AGENT in item.stash:
+        _judge(item, item.stash[AGENT])
 
 
 def _judge(item: pytest.Function, agent: object) -> None:

@@ -1,4 +1,7 @@
-"""The collection of tests with a desktop: finds them, and reads their markers."""
+"""The collection of tests with a desktop: finds them, and reads their markers.
+
+pytest calls these hooks for each test of each session. They import nothing as long as no test has to do with a desktop.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.plugin.on_demand import register_the_rest
-
 _LEARNED = pytest.StashKey[bool]()
+
+
+def has_the_rest(config: pytest.Config) -> bool:
+    """Return whether the plugins of on_demand.py are registered."""
+    return bool(config.pluginmanager.has_plugin("vnc_use_reporting"))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Collect `test_*.vnc.toml` files: tests that need no Python."""
     if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
+        from pytest_vnc_use.plugin.on_demand import register_the_rest
         from pytest_vnc_use.plugin.toml_items import TaskFile
 
         register_the_rest(parent.config)
@@ -28,13 +35,13 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
     function = getattr(obj, "__func__", obj)
     if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
         return
-    from pytest_vnc_use.plugin import markers
-
     _learn_secrets(collector)
     needs_agent = pytest.mark.usefixtures("vnc_agent")
     own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
     if own:
-        register_the_rest(collector.config)
+        from pytest_vnc_use.plugin import markers, on_demand
+
+        on_demand.register_the_rest(collector.config)
         markers.learn_secrets(collector.config, own)
         needs_agent(function)
     elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
@@ -43,8 +50,6 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str
 
 def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
     """Learn the secrets of all markers in the collector's file, once, before a parameter of any test gets its id."""
-    from pytest_vnc_use.plugin import markers
-
     module = collector.getparent(pytest.Module)
     if module is None or _LEARNED in module.stash:
         return
@@ -54,7 +59,9 @@ def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
     things += filter(inspect.isfunction, methods)
     marks = [mark for each in (module.obj, *things) for mark in _marks_on(each) if mark.name == "vnc_task"]
     if marks:
-        register_the_rest(collector.config)
+        from pytest_vnc_use.plugin import markers, on_demand
+
+        on_demand.register_the_rest(collector.config)
         markers.learn_secrets(collector.config, marks)
 
 
@@ -67,10 +74,12 @@ def _marks_on(thing: object) -> list[pytest.Mark]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for."""
-    from pytest_vnc_use.plugin import markers, stash
+    if not _may_be_ours(item):
+        return
+    from pytest_vnc_use.plugin import markers, on_demand, stash
 
     if stash.is_ours(item):
-        register_the_rest(item.config)
+        on_demand.register_the_rest(item.config)
     markers.read(item)
     if item.stash[stash.SPECS] and isinstance(item, pytest.Function):
         item.fixturenames = [*(name for name in item.fixturenames if name != "vnc_agent"), "vnc_agent"]
@@ -84,8 +93,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 def check_markers(item: pytest.Item) -> None:
     """Raise the error that was found in the test's markers when it was collected."""
-    from pytest_vnc_use.plugin import markers
+    if not _may_be_ours(item):
+        return
+    from pytest_vnc_use.plugin import markers, on_demand
 
     if error := markers.error_of(item):
-        register_the_rest(item.config)
+        on_demand.register_the_rest(item.config)
         raise error
+
+
+def _may_be_ours(item: pytest.Item) -> bool:
+    """Return whether the test may have to do with a desktop. Says no without an import."""
+    fixtures = getattr(item, "fixturenames", ())
+    is_asked_for = item.get_closest_marker("vnc_task") or any(name.startswith("vnc_") for name in fixtures)
+    return bool(is_asked_for) or has_the_rest(item.config)

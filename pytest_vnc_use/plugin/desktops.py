@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pytest_vnc_use import assembly
+from pytest_vnc_use.plugin import desktops_ahead, engine, recordings
+from pytest_vnc_use.plugin.stash import DESKTOPS
+from pytest_vnc_use.settings.paths import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop
 
@@ -118,3 +127,40 @@ class Desktops:
         if not self._managed:
             self._managed = settings, assembly.managed_desktops(settings)
         return self._managed[1]
+
+
+def lease_for_test(
+    request: pytest.FixtureRequest, settings: Settings, command: str | Sequence[str]
+) -> Iterator[Desktop]:
+    """Yield the desktop of the requesting test, with the program `command`, within the scope of the settings."""
+    app = shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else str(command)
+    desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
+    desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
+    desktops = _of_process(request.config)
+    meanwhile = (
+        engine.imported_meanwhile(replays=recordings.begins_with_replay(request.node, desktop_settings))
+        if "vnc_agent" in request.fixturenames
+        else nullcontext()
+    )
+    if desktop_settings.scope == "test":
+        with meanwhile:
+            desktop = desktops.lease(desktop_settings, request.node.nodeid)
+        request.node.stash[desktops_ahead.WANTED] = desktop_settings
+        yield assembly.browsable(desktop_settings, desktop)
+        try:
+            desktops_ahead.start(request.node)
+        finally:
+            desktop.stop()
+    else:
+        owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
+        owner.addfinalizer(partial(desktops.end_shared, owner.nodeid))
+        with meanwhile:
+            shared = desktops.share(desktop_settings, owner.nodeid)
+        yield assembly.browsable(desktop_settings, shared)
+
+
+def _of_process(config: pytest.Config) -> Desktops:
+    if DESKTOPS not in config.stash:
+        config.stash[DESKTOPS] = Desktops()
+        config.add_cleanup(config.stash[DESKTOPS].close)
+    return config.stash[DESKTOPS]

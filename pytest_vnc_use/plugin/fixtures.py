@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.plugin.on_demand import register_the_rest
-from pytest_vnc_use.plugin.options import LAYERS
-from pytest_vnc_use.settings.layers import merge
-from pytest_vnc_use.settings.settings import Settings
-
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin.desktops import Desktops
-    from pytest_vnc_use.recordings.session import RecordedTest
-    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
+    from pytest_vnc_use.settings.settings import Settings
+    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 
 @pytest.fixture
@@ -31,10 +22,11 @@ def vnc_settings(request: pytest.FixtureRequest) -> Settings:
 
     Of several markers, the settings that all of them share count; a setting of only one marker holds for its own task.
     """
-    from pytest_vnc_use.plugin import markers, stash
+    from pytest_vnc_use.plugin import markers, session_settings, stash
+    from pytest_vnc_use.settings.layers import merge
 
-    agreed = markers.agreed(request.node.stash[stash.SPECS])
-    return merge(*request.config.stash[LAYERS], (agreed, lambda name: f"vnc_task({name}=…)"))
+    agreed = markers.agreed(request.node.stash.get(stash.SPECS, ()))
+    return merge(*session_settings.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)"))
 
 
 @pytest.fixture
@@ -53,45 +45,9 @@ def vnc_desktop(
     `session` it is kept as it is for the next test, unless its program has ended or the next test needs another
     desktop.
     """
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.plugin import desktops_ahead, engine, recordings
-    from pytest_vnc_use.settings.paths import absolute_desktop
+    from pytest_vnc_use.plugin.desktops import lease_for_test
 
-    app = shlex.join(map(str, vnc_app)) if isinstance(vnc_app, (list, tuple)) else str(vnc_app)
-    settings = absolute_desktop(vnc_settings, request.config.invocation_params.dir)
-    settings = settings if app == vnc_settings.app else dataclasses.replace(settings, app=app)
-    desktops = _desktops(request.config)
-    meanwhile = (
-        engine.imported_meanwhile(replays=recordings.begins_with_replay(request.node, settings))
-        if "vnc_agent" in request.fixturenames
-        else nullcontext()
-    )
-    if settings.scope == "test":
-        with meanwhile:
-            desktop = desktops.lease(settings, request.node.nodeid)
-        request.node.stash[desktops_ahead.WANTED] = settings
-        yield assembly.browsable(settings, desktop)
-        try:
-            desktops_ahead.start(request.node)
-        finally:
-            desktop.stop()
-    else:
-        owner = (settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
-        owner.addfinalizer(functools.partial(desktops.end_shared, owner.nodeid))
-        with meanwhile:
-            shared = desktops.share(settings, owner.nodeid)
-        yield assembly.browsable(settings, shared)
-
-
-def _desktops(config: pytest.Config) -> Desktops:
-    from pytest_vnc_use.plugin.stash import DESKTOPS
-
-    if DESKTOPS not in config.stash:
-        from pytest_vnc_use.plugin.desktops import Desktops
-
-        config.stash[DESKTOPS] = Desktops()
-        config.add_cleanup(config.stash[DESKTOPS].close)
-    return config.stash[DESKTOPS]
+    yield from lease_for_test(request, vnc_settings, vnc_app)
 
 
 @pytest.fixture
@@ -142,67 +98,6 @@ def vnc_agent(
     It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A
     task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
-    register_the_rest(request.config)
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.plugin import live_line, markers, proofs, recordings, redaction, stash
-    from pytest_vnc_use.settings.paths import absolute_files
+    from pytest_vnc_use.plugin.agents import agent_of_test
 
-    item, secrets = request.node, markers.declared_secrets(request.node)
-    vnc_settings = absolute_files(vnc_settings, request.config.invocation_params.dir)
-    recorded = recordings.recorded_test(item, vnc_settings, vnc_planner, secrets, vnc_desktop)
-    follower = proofs.Follower(item)
-    agent = _agent(item, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions, recorded, follower)
-    item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
-    redaction.secrets_of(request.config).add(assembly.ambient_secrets(vnc_settings, vnc_desktop.password))
-    item.stash[stash.AGENT] = agent
-    yield agent
-    try:
-        proofs.judge_after_teardown(item, agent)
-    finally:
-        del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
-        agent.close()
-        follower.close()
-        live_line.close_line(item.config)
-    if failed := agent.unmet():
-        raise failed  # of a check made outside the test's call
-
-
-def _agent(
-    item: pytest.Item,
-    settings: Settings,
-    desktop: Desktop,
-    planner: Planner,
-    judge: Judge | None,
-    functions: Sequence[Callable[..., object]],
-    recorded: RecordedTest | None,
-    follower: RunObserver,
-) -> VncUseAgent:
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import costs, desktops_ahead, hooks, live_line, markers, redaction, reporting
-
-    replays = recorded is not None and recorded.mode == "replay"
-    if recorded:
-        settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
-    return VncUseAgent(
-        vnc_password=desktop.password,
-        settings=assembly.settings_at(settings, desktop.server),
-        hitl_mode=False,
-        planner=planner,
-        judge=judge,
-        functions=functions,
-        secrets={**redaction.secrets_of(item.config).given, **markers.declared_secrets(item)},
-        other_secrets=redaction.secrets_of(item.config).declared,
-        observers=[
-            reporting.ItemObserver(item),
-            desktops_ahead.LastRun(item, replays=replays),
-            follower,
-            *live_line.open_line(item),
-            hooks.HookCalls(item),
-        ],
-        test_id=item.nodeid,
-        check=True,
-        desktop=desktop,
-        budget=costs.budget_of(item, settings),
-        recorded=recorded,
-    )
+    yield from agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)

@@ -91,7 +91,9 @@ def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
 def declared_secrets(item: pytest.Item) -> dict[str, str]:
     """Return the secrets of all markers. Raises SettingsError if neither an option nor the environment holds one."""
     given = secrets_of(item.config).given
-    secrets = {name: given.get(name, value) for spec in item.stash[SPECS] for name, value in spec.secrets.items()}
+    secrets = {
+        name: given.get(name, value) for spec in item.stash.get(SPECS, ()) for name, value in spec.secrets.items()
+    }
     for name, value in secrets.items():
         if not value:
             raise SettingsError(

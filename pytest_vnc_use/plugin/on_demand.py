@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_vnc_use.plugin.collecting import has_the_rest
+
 
 def register_the_rest(config: pytest.Config) -> None:
     """Register the plugins for tests with a desktop. Called once there is such a test, or may be one on a worker."""
-    if config.pluginmanager.has_plugin("vnc_use_reporting"):
+    if has_the_rest(config):
         return
     from pytest_vnc_use.plugin import (
         broken_calls,
@@ -27,7 +29,7 @@ def register_the_rest(config: pytest.Config) -> None:
         reporting,
         stash,
     )
-    from pytest_vnc_use.plugin.options import read_settings
+    from pytest_vnc_use.plugin.session_settings import read_settings
 
     config.stash[stash.SETTINGS] = read_settings(config)
     plugins = [

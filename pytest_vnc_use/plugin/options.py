@@ -1,26 +1,18 @@
-"""Options of the command line and of ini files, read into layers of settings."""
+"""The options of the command line and of ini files. session_settings.py reads them, where one may be set."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.settings.fallbacks import fallback_layer
-from pytest_vnc_use.settings.layers import environment_layer, merge
-from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, option_name
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, option_name
 
 SECRET_HELP = (
     "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
 )
-LAYERS = pytest.StashKey[list[tuple[Mapping[str, object], Callable[[str], str]]]]()
-"""The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
 OLD_OPTIONS = frozenset(
     """
     depth start_ahead engine container_port container_env volumes start_seconds blank_seconds frozen_seconds
@@ -35,9 +27,8 @@ OLD_OPTIONS = frozenset(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too; old options stay as hidden ones."""
+    """Add each setting as an ini option, and some as options too."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
-    old_options = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
         default = "" if field.default in ("", (), None) else f" (default: {_shown(field.default)})"
@@ -46,80 +37,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
         else:
             parser.addini(f"vnc_{name}", about + default, default=None)
-        if name in OLD_OPTIONS:
-            old_options.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
 
 
-def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
-    """Return the texts of the session's secrets, each with the option that it is from, and the folder that it means."""
-    in_file = [(text, "ini option vnc_secrets", config.rootpath) for text in config.getini("vnc_secrets")]
-    return [
-        *in_file,
-        *((text, "--vnc-secret", config.invocation_params.dir) for text in config.getoption("vnc_secret")),
-    ]
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Add the old options as hidden ones if there may be one among the arguments: each option slows pytest's start."""
+    if any(arg.startswith("--vnc-") for arg in args):
+        group = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
+        for name in OLD_OPTIONS:
+            group.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
 
 
-def read_layers(config: pytest.Config) -> bool:
-    """Keep the layers of settings in the stash. Return whether one of them sets something."""
-    pairs = (each.partition("=") for each in config.getoption("override_ini") or () if each.startswith("vnc_"))
-    overrides = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.removeprefix("vnc_") in FIELDS}
-    in_ini = {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()}
-    options = {name: config.getoption(f"vnc_{name}") for name in OPTIONS | OLD_OPTIONS}
-    _read_env_file(config, (in_ini, environment_layer(os.environ)[0], overrides, options))
-    layers = (
-        (in_ini, lambda name: f"ini option vnc_{name}"),
-        environment_layer(),
-        (overrides, lambda name: f"-o vnc_{name}"),
-        (options, option_name),
-    )
-    config.stash[LAYERS] = [fallback_layer(layers), *layers]
-    has_setting = any(value is not None for layer, _ in config.stash[LAYERS] for value in layer.values())
-    return has_setting or bool(secret_sources(config))
+def may_be_set(config: pytest.Config) -> bool:
+    """Return whether an option, an ini option or a variable may set something. Each may still have a wrong value."""
+    if any(value not in (None, []) for name, value in vars(config.option).items() if name.startswith("vnc_")):
+        return True
+    with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
+        warnings.simplefilter("ignore", DeprecationWarning)
+        in_ini = any(_is_in_ini(config, f"vnc_{name}") for name in (*FIELDS, "secrets"))
+    return in_ini or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
 
 
-def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]) -> None:
-    """Read the file of variables that the strongest layer names, for the time of this session. Raises UsageError."""
-    named = [layer["env_file"] for layer in layers if layer.get("env_file") is not None]
-    if not (named and named[-1]):
-        return
-    from pytest_vnc_use.errors import SettingsError
-    from pytest_vnc_use.settings.env_file import use_env_file
-
+def _is_in_ini(config: pytest.Config, name: str) -> bool:
     try:
-        config.add_cleanup(use_env_file(named[-1], config.rootpath))
-    except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
-
-
-def warn_of_old_options(config: pytest.Config) -> None:
-    """Warn of each old option, and say what to write instead. Raises UsageError if warnings are errors."""
-    for name in sorted(OLD_OPTIONS):
-        if config.getoption(f"vnc_{name}") is None:
-            continue
-        warning = f"{option_name(name)} goes with 0.3: write -o vnc_{name}=…, or vnc_{name} in the ini file"
-        try:
-            config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
-        except pytest.PytestDeprecationWarning as exc:
-            raise pytest.UsageError(warning) from exc
-
-
-def read_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the session. Raises UsageError if one of them is wrong."""
-    from pytest_vnc_use.errors import SettingsError
-
-    try:
-        settings = merge(*config.stash[LAYERS])
-        if settings.policy:
-            from pytest_vnc_use.safety.policy_file import load_policy
-
-            load_policy(settings.policy)
-    except SettingsError as exc:
-        from pytest_vnc_use.triage.failure_text import sanitize
-
-        raise pytest.UsageError(sanitize(str(exc), str)) from exc
-    return settings
+        return config.getini(name) not in (None, [])
+    except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
+        return True
 
 
 def _shown(value: object) -> str:
@@ -130,29 +74,3 @@ def _shown(value: object) -> str:
         if isinstance(value, float)
         else str(value)
     )
-
-
-def _ini(config: pytest.Config, name: str) -> object:
-    """Return an ini option, also of a native type of TOML; a path in it is relative to the ini file."""
-    try:
-        with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
-            warnings.simplefilter("ignore", DeprecationWarning)
-            value = config.getini(f"vnc_{name}")
-    except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
-        value = _native(config, f"vnc_{name}")
-    if isinstance(value, str) and value and name == "policy":
-        from pytest_vnc_use.settings.paths import policy_path
-
-        return policy_path(config.rootpath, value)
-    if isinstance(value, str) and value and name in ("prices", "runs_dir", "results", "tls_ca"):
-        return str(config.rootpath / value)
-    return value
-
-
-def _native(config: pytest.Config, key: str) -> object:
-    """Return the TOML value of an option in [tool.pytest], or in [pytest] of pytest.toml."""
-    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    assert config.inipath is not None
-    tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
-    native: object = {**tables.get("tool", {}).get("pytest", {}), **tables.get("pytest", {})}.get(key)
-    return native

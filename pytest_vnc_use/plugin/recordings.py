@@ -77,7 +77,7 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return assembly.no_planner()
-        if is_missing and not item.stash[SPECS]:
+        if is_missing and not item.stash.get(SPECS, ()):
             return assembly.no_planner(exc)
         raise
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin.attachments import FIGURES, PICTURES
-from pytest_vnc_use.plugin.options import secret_sources
+from pytest_vnc_use.plugin.session_settings import secret_sources
 from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_vnc_use.settings.settings import FIELDS, Settings
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, Settings
 from pytest_vnc_use.settings.variables import VARIABLES
-
-ENVIRONMENT_PREFIX = "VNC_USE_"
 
 
 def read_value(field: str, value: object, origin: str) -> Any:

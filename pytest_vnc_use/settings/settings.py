@@ -4,8 +4,6 @@ Each field carries its own help text and the parser of its text. One list makes 
 environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -142,7 +140,7 @@ class Settings:
         "and at-spi2-core on the desktop, with at-spi-bus-launcher started before the program (elements of a page need "
         "only vnc_cdp)",
     )
-    encoding: EncodingChoice = _setting(
+    encoding: "EncodingChoice" = _setting(
         "auto",
         _one_of("auto", "raw", "zrle", "tight"),
         "encoding of pixels: raw, zrle or tight, all without loss (auto: raw on a fast link, else tight)",
@@ -157,7 +155,7 @@ class Settings:
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
     username: str = _setting("", str, "user name for a VNC server that asks for one")
     tunnel: str = _setting("", str, "the way to the desktop: ssh://user@host:port", "WHERE")
-    tls: TlsChoice = _setting(
+    tls: "TlsChoice" = _setting(
         "auto",
         _one_of("auto", "require", "anonymous", "off"),
         "TLS to a given VNC server: auto uses it across a network if the server offers a certificate; require accepts "
@@ -268,8 +266,10 @@ class Settings:
     )
     step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, after the screen has settled")
     stall: int = _setting(3, _count, "end a run that repeats the same action on the same screen this many times")
-    scroll: ScrollMeans = _setting("wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys")
-    typing: TypingMeans = _setting(
+    scroll: "ScrollMeans" = _setting(
+        "wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys"
+    )
+    typing: "TypingMeans" = _setting(
         "keys",
         _one_of("keys", "clipboard"),
         "type text by keys, as far as the server supports them, or paste all text, as for a keyboard layout without "
@@ -360,6 +360,7 @@ class Settings:
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 OPTIONS = frozenset(name for name, field in FIELDS.items() if field.metadata["metavar"])
 """The settings that a user sets for one run: options of the command line. A project sets the others in its ini file."""
+ENVIRONMENT_PREFIX = "VNC_USE_"
 TIMING = tuple(name for name, field in FIELDS.items() if field.metadata["read"] in (_seconds, _pause))
 """The settings that are durations in seconds."""
 

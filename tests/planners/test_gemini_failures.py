@@ -25,7 +25,7 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.common.certificates import load_certificates
+from pytest_vnc_use.planners.common.http_json import load_certificates
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import ModelExchange

@@ -17,7 +17,7 @@ import pytest
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.planners.common.certificates import load_certificates
+from pytest_vnc_use.planners.common.http_json import load_certificates
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer

@@ -1,20 +1,11 @@
-"""The certificates that services are trusted by, and one error text for an invalid one, for both HTTP libraries."""
+"""One error text for an invalid certificate, for both HTTP libraries."""
 
 from __future__ import annotations
 
 import ssl
-from functools import cache
-
-import httpx2
 
 from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.planners.common.retry import Failure
-
-
-@cache
-def load_certificates() -> ssl.SSLContext:
-    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
-    return httpx2.create_ssl_context()
 
 
 def certificate_failure(error: BaseException) -> Failure | None:

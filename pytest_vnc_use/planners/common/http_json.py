@@ -10,19 +10,20 @@ import base64
 import hashlib
 import json
 import re
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import httpx2
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.certificates import certificate_failure, load_certificates
+from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.json_answers import (
     MOST_BYTES,
     MOST_VALUES,
@@ -125,6 +126,12 @@ def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
             if time.monotonic() > ends_at:
                 raise DeadlineExceeded
     return _Response(response.status_code, response.headers, content.decode(errors="replace"))
+
+
+@cache
+def load_certificates() -> ssl.SSLContext:
+    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
+    return httpx2.create_ssl_context()
 
 
 def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:

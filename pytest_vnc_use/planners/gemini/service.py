@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.common.certificates import certificate_failure, load_certificates
+from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, http_errors, limit_stream
+from pytest_vnc_use.planners.common.http_json import load_certificates
 from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
 from pytest_vnc_use.planners.common.retry import Attempt, Failure, ask, request_size
 from pytest_vnc_use.planners.gemini.answers import (

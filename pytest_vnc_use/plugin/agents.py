@@ -1,0 +1,95 @@
+"""The agent of a test: made for the fixture, and closed after the test."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.agent.agent import VncUseAgent
+from pytest_vnc_use.plugin import (
+    costs,
+    desktops_ahead,
+    hooks,
+    live_line,
+    markers,
+    on_demand,
+    proofs,
+    recordings,
+    redaction,
+    reporting,
+    stash,
+)
+from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.settings.paths import absolute_files
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
+
+
+def agent_of_test(
+    request: pytest.FixtureRequest,
+    settings: Settings,
+    desktop: Desktop,
+    planner: Planner,
+    judge: Judge | None,
+    functions: Sequence[Callable[..., object]],
+) -> Iterator[VncUseAgent]:
+    """Yield the agent of the requesting test. Raises the first check that failed outside the test's call."""
+    on_demand.register_the_rest(request.config)
+    item, secrets = request.node, markers.declared_secrets(request.node)
+    settings = absolute_files(settings, request.config.invocation_params.dir)
+    recorded = recordings.recorded_test(item, settings, planner, secrets, desktop)
+    follower = proofs.Follower(item)
+    agent = _agent(item, settings, desktop, planner, judge, functions, recorded, follower)
+    item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
+    redaction.secrets_of(request.config).add(assembly.ambient_secrets(settings, desktop.password))
+    item.stash[stash.AGENT] = agent
+    yield agent
+    try:
+        proofs.judge_after_teardown(item, agent)
+    finally:
+        del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
+        agent.close()
+        follower.close()
+        live_line.close_line(item.config)
+    if failed := agent.unmet():
+        raise failed  # of a check made outside the test's call
+
+
+def _agent(
+    item: pytest.Item,
+    settings: Settings,
+    desktop: Desktop,
+    planner: Planner,
+    judge: Judge | None,
+    functions: Sequence[Callable[..., object]],
+    recorded: RecordedTest | None,
+    follower: RunObserver,
+) -> VncUseAgent:
+    replays = recorded is not None and recorded.mode == "replay"
+    if recorded:
+        settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
+    return VncUseAgent(
+        vnc_password=desktop.password,
+        settings=assembly.settings_at(settings, desktop.server),
+        hitl_mode=False,
+        planner=planner,
+        judge=judge,
+        functions=functions,
+        secrets={**redaction.secrets_of(item.config).given, **markers.declared_secrets(item)},
+        other_secrets=redaction.secrets_of(item.config).declared,
+        observers=[
+            reporting.ItemObserver(item),
+            desktops_ahead.LastRun(item, replays=replays),
+            follower,
+            *live_line.open_line(item),
+            hooks.HookCalls(item),
+        ],
+        test_id=item.nodeid,
+        check=True,
+        desktop=desktop,
+        budget=costs.budget_of(item, settings),
+        recorded=recorded,
+    )
