@@ -1,4 +1,4 @@
-"""What the plugin costs who does not use it: `pytest --collect-only` on an empty suite. Run as a script:
+"""What the plugin costs who does not use it: `pytest --collect-only` on 100 tests without a desktop. Run as a script:
 
     python tests/bench/run.py collecting [ROUNDS]
 
@@ -33,8 +33,11 @@ def main(rounds: int) -> None:
     print(f"{machine()}, n = {rounds}\n")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "pytest.ini").write_text("[pytest]\n")
+        for number in range(10):
+            tests = (f"def test_{each}():\n    assert True\n" for each in range(10))
+            (Path(folder) / f"test_{number}.py").write_text("\n\n".join(tests))
         spent_s = [{way: spent(folder, plugins) for way, plugins in WAYS.items()} for _ in range(rounds + 1)][1:]
-    print(head("`pytest --collect-only`, empty suite", *WAYS, "ratio with"))
+    print(head("`pytest --collect-only`, 100 tests", *WAYS, "ratio with"))
     for clock, name in enumerate(("wall clock", "processor")):
         ratios = [each["with"][clock] / each["without"][clock] for each in spent_s]
         quickest_s = {way: min(each[way][clock] for each in spent_s) for way in WAYS}
@@ -54,7 +57,7 @@ def spent(folder: str, plugins: set[str]) -> tuple[float, float]:
     left_out = [f"-pno:{name}" for name in INSTALLED - plugins]
     began_s, before_s = time.perf_counter(), of_children_s()
     ended = subprocess.run([*COMMAND, *left_out], cwd=folder, env=environment, capture_output=True)
-    assert ended.returncode == 5, ended.stdout + ended.stderr  # no tests
+    assert ended.returncode == 0, ended.stdout + ended.stderr
     return time.perf_counter() - began_s, of_children_s() - before_s
 
 
