@@ -20,6 +20,8 @@ from support.gemini_server import GeminiServer, Reply
 from support.paths import PAD, PAD_LINE
 from support.vnc_servers import VncServer
 
+DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
+"""The fixtures, for tests of several folders, that start a desktop."""
 LONGEST_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
 
@@ -35,10 +37,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test a time limit: none hangs."""
+    """Give each test a time limit: none hangs. Mark those whose fixtures start a desktop, before -m selects."""
     for item in items:
         item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
+        if not DESKTOPS.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.desktop)
 
 
 @pytest.fixture(autouse=True)

@@ -31,6 +31,7 @@ class Listener:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._received: list[bytes] = []
         self._thread = threading.Thread(target=self._serve)
+        self._is_over = False
         self.address = f"127.0.0.1::{self._listener.getsockname()[1]}"
 
     def hears_at_once(self, act: Callable[[], object], *messages: bytes) -> None:
@@ -52,6 +53,7 @@ class Listener:
         with self.listening(), closing(connect(self.address)) as hands:
             self._received.clear()
             yield hands
+            self._is_over = True
 
     def _serve(self) -> None:
         connection, _ = self._listener.accept()
@@ -60,6 +62,8 @@ class Listener:
             self.say(self._words)
             while piece := connection.recv(1 << 20):
                 self._received.append(piece)
+                if self._is_over:  # the end waits for an answer
+                    self.say(update(SCREEN))
 
 
 def key(keysym: int, down: bool) -> bytes:

@@ -14,6 +14,7 @@ from typing import get_args
 import pytest
 
 from pytest_vnc_use.backends.rfb.clipboard import Flag
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent, Offer, in_keys, inputs_of
@@ -43,6 +44,8 @@ from support.vnc_servers import wait_for
 from support.wire import serving
 
 SIZE = 8
+SOON = SettleRules(first_change_s=0.05, quiet_s=0.02)
+"""The screen shows nothing of most actions."""
 TAKES_SCANCODES = rectangle(0, 0, 0, 0, -258)
 CLIPBOARD = cut_text(-4, struct.pack(">I", Flag.CAPS | Flag.REQUEST | Flag.NOTIFY | Flag.PROVIDE | Flag.TEXT))
 INSERT = 0xFF63
@@ -123,7 +126,7 @@ KINDS: dict[str, tuple[Ear, TypingMeans]] = {
 def hearing(kind: str) -> Iterator[tuple[VNCController, Ear]]:
     known, type_by = KINDS[kind]
     ear = replace(known, events=[], texts=[])
-    with serving(server_of(ear)) as address, closing(connect(address, type_by=type_by)) as hands:
+    with serving(server_of(ear)) as address, closing(connect(address, type_by=type_by, settle_rules=SOON)) as hands:
         yield hands, ear
 
 
