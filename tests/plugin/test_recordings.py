@@ -13,6 +13,7 @@ from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.modes import mode_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import read_results
+from support.made_once import made_once
 from support.till_project import PLANS, TEST, Project, project_in
 
 pytestmark = pytest.mark.desktop
@@ -39,12 +40,15 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = project_in(tmp_path_factory.mktemp("project"))
-    ended = made.run("--vnc-record=auto")
-    assert ended.code == 0, ended.out
-    assert "vnc-use: 1 recording written" in ended.out
-    (made.path / "asked.txt").unlink()
-    return made.path
+    def record(folder: Path) -> Path:
+        made = project_in(folder)
+        ended = made.run("--vnc-record=auto")
+        assert ended.code == 0, ended.out
+        assert "vnc-use: 1 recording written" in ended.out
+        (made.path / "asked.txt").unlink()
+        return made.path
+
+    return made_once(tmp_path_factory, "recorded_project", record)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.made_once import made_once
 from support.tills import STEPS, Steps, Tills
 
 
@@ -19,11 +20,14 @@ def tills(tmp_path: Path) -> Tills:
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the recording of `STEPS`."""
-    tills = Tills(tmp_path_factory.mktemp("recorded"))
-    with tills.agent("auto", Steps(*STEPS)) as played:
-        played.run()
-        assert played.recorded.keep()
-    return tills.folder
+
+    def record(folder: Path) -> Path:
+        with Tills(folder).agent("auto", Steps(*STEPS)) as played:
+            played.run()
+            assert played.recorded.keep()
+        return folder
+
+    return made_once(tmp_path_factory, "recorded_tills", record)
 
 
 @pytest.fixture
