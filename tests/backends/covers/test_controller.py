@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pytest_vnc_use import deadline
+from pytest_vnc_use.backends.covers import controller
 from pytest_vnc_use.backends.covers.controller import CoveringController
 from pytest_vnc_use.backends.covers.covers import Covers
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import COVER_COLOURS, Click, DesktopAction, Frame, KeyCombo, OpenAddress, Region, TypeText
+from pytest_vnc_use.types import (
+    COVER_COLOURS,
+    Click,
+    DesktopAction,
+    Frame,
+    KeyCombo,
+    OpenAddress,
+    Region,
+    TypeText,
+)
+from support import painted_form
 from support.painted_form import FIELD, INK, PAPER, SIZE, PaintedForm, Pen, font, shows, word
 
 SECRET = "hunter2swordfish"
@@ -23,11 +34,33 @@ REDACTOR = Redactor({"PASSWORD": SECRET})
 TEXT = (FIELD.left + 2, FIELD.top + 2, FIELD.right - 2, FIELD.bottom - 2)
 
 
+class Clock:
+    """A clock in place of the module `time`: time passes only where somebody waits, however slow the machine is."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock of the eyes and of the form."""
+    made = Clock()
+    for module in (controller, deadline, painted_form):
+        monkeypatch.setattr(module, "time", made)
+    return made
+
+
 @pytest.fixture(autouse=True)
 def _blink_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._SHOWS_S", 0.05)
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.1)
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._RESTLESS_S", 0.05)
+    monkeypatch.setattr(controller, "_SHOWS_S", 0.05)
+    monkeypatch.setattr(controller, "_BLINKS_S", 0.1)
+    monkeypatch.setattr(controller, "_RESTLESS_S", 0.05)
 
 
 def covering(form: PaintedForm, redactor: Redactor = REDACTOR) -> CoveringController:
@@ -231,7 +264,7 @@ def test_text_that_looks_like_dots_is_covered(text: str) -> None:
 
 
 def test_a_blinking_caret_beneath_a_cover_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.5)
+    monkeypatch.setattr(controller, "_BLINKS_S", 0.5)
     form = PaintedForm(caret=True, blinks=True)
     eyes = covering(form)
     covers = [type_secret(eyes)]
@@ -242,11 +275,11 @@ def test_a_blinking_caret_beneath_a_cover_does_not_change_it(monkeypatch: pytest
     assert np.array_equal(covered_in(covers[0]), covered_in(type_secret(covering(PaintedForm()))))
 
 
-def test_an_animation_and_a_button_that_is_enabled_are_not_covered() -> None:
+def test_an_animation_and_a_button_that_is_enabled_are_not_covered(clock: Clock) -> None:
     spinner = Region(320, 20, 360, 60)
 
     def also(pen: Pen, form: PaintedForm) -> None:
-        turns = int(1000 * time.monotonic()) % 40
+        turns = round(1000 * clock.monotonic()) % 40
         pen.ellipse((320 + turns // 2, 20, 330 + turns // 2, 50), fill="#20a020")
         pen.text((320, 120), "Send", "#808080" if not form.text else INK, font())
 
@@ -281,22 +314,25 @@ def test_a_preview_elsewhere_in_another_font_is_covered_too() -> None:
 
 
 class RemembersMoments(PaintedForm):
-    """A form whose transient frames are the screens after each action."""
+    """A form whose transient frames are the screens after each action, at the moments that `now_s` tells."""
+
+    now_s: Callable[[], float]
 
     def perform(self, action: DesktopAction) -> None:
         super().perform(action)
-        self.moments = [*getattr(self, "moments", []), replace(self.frame(), taken_s=time.monotonic())]
+        self.moments = [*getattr(self, "moments", []), replace(self.frame(), taken_s=self.now_s())]
 
     def transient_frames(self) -> tuple[Frame, ...]:
         return tuple(self.moments)
 
 
-def test_a_hint_that_goes_with_the_last_character_is_covered_in_the_moments_before() -> None:
+def test_a_hint_that_goes_with_the_last_character_is_covered_in_the_moments_before(clock: Clock) -> None:
     def hint(pen: Pen, form: PaintedForm) -> None:
         if 0 < len(form.text) < len(SECRET):
             pen.text((300, 200), form.text, "#c02020", font(24))
 
     form = RemembersMoments(also=hint)
+    form.now_s = clock.monotonic
     eyes = covering(form)
     piece = word(SECRET[:4], size=24, colour="#c02020")
     assert not shows(type_secret(eyes), piece)
@@ -394,24 +430,24 @@ def test_the_place_of_a_one_time_code_is_compared_once_its_glyphs_are_gone(monke
     assert all(not np.array_equal(one, other) for one, other in itertools.combinations(looks, 2))
 
 
-def test_a_wrong_last_character_that_comes_late_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    right, wrong = (late_form(monkeypatch, last) for last in (SECRET[-1], "k"))
+def test_a_wrong_last_character_that_comes_late_is_compared(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    right, wrong = (late_form(monkeypatch, clock, last) for last in (SECRET[-1], "k"))
     assert not np.array_equal(right, wrong)
 
 
-def late_form(monkeypatch: pytest.MonkeyPatch, last: str) -> Pixels:
+def late_form(monkeypatch: pytest.MonkeyPatch, clock: Clock, last: str) -> Pixels:
     """Type the secret into a form that shows another last character after a moment; return the picture then."""
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.3)
+    monkeypatch.setattr(controller, "_BLINKS_S", 0.3)
     form, shown_s = PaintedForm(caret=True), 0.0
 
     def perform(action: DesktopAction) -> None:
         nonlocal shown_s
         PaintedForm.perform(form, action)
-        shown_s = time.monotonic()
+        shown_s = clock.monotonic()
 
     def wait_changed(moment_s: float, timeout_s: float) -> bool:
-        time.sleep(0.01)
-        if form.text == SECRET and time.monotonic() - shown_s > 0.1:
+        clock.sleep(0.01)
+        if form.text == SECRET and clock.monotonic() - shown_s > 0.1:
             form.text = SECRET[:-1] + last
         return False
 
@@ -422,8 +458,10 @@ def late_form(monkeypatch: pytest.MonkeyPatch, last: str) -> Pixels:
     return seen
 
 
-def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._BLINKS_S", 0.2)
+def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    monkeypatch.setattr(controller, "_BLINKS_S", 0.2)
     form = PaintedForm()
     waiting: list[str] = []
 
@@ -432,7 +470,7 @@ def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(mon
         waiting.extend(action.text)
 
     def wait_changed(moment_s: float, timeout_s: float) -> bool:
-        time.sleep(0.01)
+        clock.sleep(0.01)
         if waiting:
             form.text += waiting.pop(0)
         return False
@@ -448,11 +486,11 @@ def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(mon
     assert not any(shows(seen, word(SECRET[start : start + 4])) for start in range(len(SECRET) - 3))
 
 
-def test_what_blinks_beside_the_field_is_not_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.covers.controller._RESTLESS_S", 0.3)
+def test_what_blinks_beside_the_field_is_not_covered(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    monkeypatch.setattr(controller, "_RESTLESS_S", 0.3)
 
     def also(pen: Pen, _: PaintedForm) -> None:
-        if time.monotonic() % 0.1 < 0.05:
+        if clock.monotonic() % 0.1 < 0.05:
             pen.text((330, 64), "READY", INK, font())
 
     form = PaintedForm(also=also, moving=(Region(320, 60, 400, 90),))
