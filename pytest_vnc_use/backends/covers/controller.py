@@ -69,7 +69,7 @@ class CoveringController(ForwardingController):
         self._covers = covers
         self._hide = hide
         self._moving: tuple[Region, ...] = ()
-        self._letters = Letters()
+        self._letters: Letters | None = None
         self._watches = 0
         self._open: Typing | None = None
         """The secret that was typed last, or begun, until the next action: the program may show more of it late."""
@@ -155,33 +155,56 @@ class CoveringController(ForwardingController):
         """Carry out an action that holds no secret; it may be a letter of one."""
         is_letter = isinstance(action, TypeText) and action == TypeText(action.text) and len(action.text) == 1
         if isinstance(action, TypeText) and is_letter:
-            self.desktop.settle(briefly=True)  # the letter before may not be there yet
-            self._letters.add(action.text, self._look())
-        elif action == KeyCombo(("backspace",)):
+            self._perform_letter(action)
+            return
+        if action == KeyCombo(("backspace",)) and self._letters:
             self._letters.take_back()
         elif not isinstance(action, (Wait, TakeScreenshot)):
-            self._letters.forget()
+            self._letters = None
         self.desktop.perform(action)
-        secret = self._letters.secret(self._hide) if is_letter else None
-        if secret:
-            before, last = (self._letters.screen_before(count) for count in (len(secret.text), 1))
-            self._letters.forget()
+
+    def _perform_letter(self, letter: TypeText) -> None:
+        """Type one letter; learn the secret if it is the last letter of one."""
+        self.desktop.settle(briefly=True)
+        if not self._letters:
+            self._letters = Letters(self._unrest())
+        self._await_letter(self._letters)  # the letter before may not be there yet
+        self._letters.add(letter.text, self._look())
+        self.desktop.perform(letter)
+        if secret := self._letters.secret(self._hide):
+            letters, self._letters = self._letters, None
             self._typed_s = time.monotonic(), math.inf
-            typing = Typing(secret, before, [last], self._unrest())
+            before, last = (letters.screen_before(count) for count in (len(secret.text), 1))
+            self._await_letter(letters)
+            typing = Typing(secret, before, [last], letters.unrest)
             typing.looks.append(self._answer(typing))
             self._learn(typing)
+
+    def _await_letter(self, letters: Letters) -> None:
+        """Wait until the last letter is on the screen, unless an earlier one did not appear."""
+        if letters and letters.are_shown:
+            letters.are_shown = self._await_new(letters.screen_before(1), letters.unrest)
 
     def _type(self, parts: Sequence[TypedPart], *, press_enter: bool, clear_first: bool) -> None:
         if clear_first:
             self.desktop.perform(TypeText("", clear_first=True))
-        for part in parts:
+        for number, part in enumerate(parts, 1):
             if part.mark:
                 self._type_secret(part)
+            elif number < len(parts):
+                self._type_before_secret(part)
             else:
                 self.desktop.perform(TypeText(part.text))
         if press_enter:
             self.desktop.perform(TypeText("", press_enter=True))
             self._open = None
+
+    def _type_before_secret(self, text: TypedPart) -> None:
+        """Type a text that a secret follows, and wait for it: what appears after the secret was begun is covered."""
+        self.desktop.settle(briefly=True)
+        unrest = self._unrest()
+        self.desktop.perform(TypeText(text.text))
+        self._answer(Typing(text, unrest.newest, [], unrest))
 
     def _type_secret(self, secret: TypedPart) -> None:
         """Type a secret; look at the screen before its last character, because that may lead to another screen."""
@@ -200,17 +223,24 @@ class CoveringController(ForwardingController):
 
     def _answer(self, typing: Typing) -> Pixels:
         """Return the screen once it shows the typed text; wait longer for the first answer than for the second."""
-        typed_s, deadline = time.monotonic(), Deadline(_SLOW_S)
+        deadline = Deadline(_SLOW_S)
         self.desktop.settle()
+        if not typing.looks:
+            self._await_new(typing.before, typing.unrest)
         seen = self._look()
-        if not typing.looks and not differing(typing.before, seen).any():
-            self.desktop.wait_changed(typed_s, _SHOWS_S)
         while deadline.remaining_s:
             self.desktop.settle()
             before, seen = seen, self._look()
             if before.shape != seen.shape or within_caret(differing(before, seen)):
                 break
         return seen
+
+    def _await_new(self, before: Pixels, unrest: Unrest) -> bool:
+        """Wait until the screen shows anything new; return whether it does. A prompt for a password shows nothing."""
+        deadline = Deadline(_SHOWS_S)
+        while not (is_new := unrest.is_new(before, self._look())) and deadline.remaining_s:
+            self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+        return is_new
 
     def _look(self) -> Pixels:
         seen: Pixels = _pixels_in(self.desktop.glance()) & COLOUR_BITS

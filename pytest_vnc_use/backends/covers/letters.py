@@ -1,4 +1,8 @@
-"""Letters that come one by one, as a person types them. The screen before each is kept until a secret is complete."""
+"""Letters that come one by one, as a person types them. The screen before each is kept until a secret is complete.
+
+Nobody knows at the first letter whether the letters will make a secret. So what moves by itself is watched before the
+first letter: a watch after the last one would take letters that are drawn late for moving parts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pytest_vnc_use.backends.covers.typed_text import TypedPart, parts_of
+from pytest_vnc_use.backends.covers.unrest import Unrest
 from pytest_vnc_use.backends.screen.rectangles import Pixels
 
 _MOST = 128
@@ -16,10 +21,18 @@ _MOST = 128
 
 
 class Letters:
-    """The newest letters that were typed at one place, and the screen before each."""
+    """The newest letters that were typed at one place, and the screen before each.
 
-    def __init__(self) -> None:
+    `unrest` is what moved by itself before the first letter. `are_shown` is false once a letter did not appear.
+    """
+
+    def __init__(self, unrest: Unrest) -> None:
+        self.unrest = unrest
+        self.are_shown = True
         self._letters: deque[tuple[str, bytes, tuple[int, ...]]] = deque(maxlen=_MOST)
+
+    def __bool__(self) -> bool:
+        return bool(self._letters)
 
     def add(self, letter: str, before: Pixels) -> None:
         """Keep a letter that is typed now, and the screen before it."""
@@ -29,10 +42,6 @@ class Letters:
         """Forget the last letter."""
         if self._letters:
             self._letters.pop()
-
-    def forget(self) -> None:
-        """Forget all letters."""
-        self._letters.clear()
 
     def secret(self, hide: Callable[[str], str]) -> TypedPart | None:
         """Return the secret that the newest letters make; None if they make none yet."""

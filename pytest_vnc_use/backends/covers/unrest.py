@@ -98,6 +98,10 @@ class Unrest:
                     box.part_of(marked)[:] = True
         return marked
 
+    def is_new(self, before: Pixels, screen: Pixels) -> bool:
+        """Return whether a screen shows anything new since an earlier one, besides parts that move by themselves."""
+        return before.shape != screen.shape or bool((differing(before, screen) & ~self.left_out(screen)).any())
+
     def moved(self, shape: tuple[int, ...]) -> Mask:
         """Mark the parts that move by themselves: the plain space of a field ends there."""
         marked = np.zeros(shape, np.bool_)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from pytest_vnc_use.types import (
     Click,
     DesktopAction,
     Frame,
+    Glance,
     KeyCombo,
     OpenAddress,
     Region,
@@ -375,6 +376,68 @@ def test_a_secret_that_comes_letter_by_letter_is_covered_as_if_typed_at_once() -
     assert form.text == f"z{SECRET}"
     assert np.array_equal(seen, type_secret(covering(PaintedForm()), f"z{TYPED}"))
     assert not shows(seen, word(SECRET[:4]))
+
+
+@dataclass
+class SlowForm(PaintedForm):
+    """A form that draws each character `late` looks after it was typed. Its screen is never quiet for long."""
+
+    late: int = 0
+    is_quiet: bool = False
+    waiting: list[tuple[int, str]] = field(default_factory=list)
+    looks: int = 0
+
+    def perform(self, action: DesktopAction) -> None:
+        assert isinstance(action, TypeText)
+        self.waiting += [(self.looks + self.late, character) for character in action.text]
+
+    def glance(self) -> Glance:
+        self.looks += 1
+        while self.waiting and self.waiting[0][0] < self.looks:
+            self.text += self.waiting.pop(0)[1]
+        return super().glance()
+
+    def changed_since(self, moment_s: float) -> bool:
+        return not self.is_quiet
+
+
+@pytest.fixture
+def _patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the eyes wait long enough for each letter of a slow form."""
+    monkeypatch.setattr(controller, "_SHOWS_S", 1.0)
+
+
+@pytest.mark.usefixtures("_patiently")
+@pytest.mark.parametrize("caret", [False, True], ids=["no caret", "a caret"])
+@pytest.mark.parametrize("late", [1, 2, 3, 7])
+def test_letters_that_are_drawn_late_are_covered_as_if_typed_at_once(late: int, *, caret: bool) -> None:
+    form = SlowForm(late=late, caret=caret)
+    eyes = covering(form)
+    for letter in f"z{SECRET}":
+        eyes.perform(TypeText(letter))
+    seen = seen_by(eyes)
+    assert form.text == f"z{SECRET}"
+    assert not any(shows(seen, word(SECRET[start:])) for start in range(len(SECRET)))
+    assert np.array_equal(seen, type_secret(covering(PaintedForm(caret=caret)), f"z{TYPED}"))
+
+
+@pytest.mark.usefixtures("_patiently")
+def test_a_text_before_the_secret_that_is_drawn_late_is_not_covered() -> None:
+    form = SlowForm(late=3, is_quiet=True)
+    seen = type_secret(covering(form), f"user {TYPED}")
+    assert form.text == f"user {SECRET}"
+    assert shows(seen, word("user"))
+    assert np.array_equal(seen, type_secret(covering(PaintedForm()), f"user {TYPED}"))
+
+
+def test_letters_that_do_not_appear_are_waited_for_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controller, "_SHOWS_S", 1.0)
+    monkeypatch.setattr(controller, "_BLINKS_S", 0.0)
+    eyes = covering(SlowForm(late=10_000, is_quiet=True))
+    began_s = clock.monotonic()
+    for letter in SECRET[:-1]:
+        eyes.perform(TypeText(letter))
+    assert 1.0 <= clock.monotonic() - began_s < 1.1
 
 
 def test_a_value_that_a_test_wrote_itself_is_covered_as_well() -> None:
