@@ -8,30 +8,14 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from pytest_vnc_use.errors import ModelUnavailable
-
 Result = TypeVar("Result")
 T = TypeVar("T")
 
 _MEANWHILE_S = 1.0
-_LATE_S = 2.0
 
 
 class DeadlineExceeded(Exception):
     """The time was up before the work was done."""
-
-
-def within(work: Callable[[float], Result], deadline: Deadline, what: str) -> Result:
-    """Return `work(seconds)`; wait until the deadline and a little longer, because foreign code may hang.
-
-    Work that keeps to the seconds raises its own error. Raises ModelUnavailable, with `what` in its message, if the
-    work hangs.
-    """
-    left_s = deadline.remaining_s
-    try:
-        return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
-    except DeadlineExceeded as exc:
-        raise ModelUnavailable(f"the model that {what} did not answer within {left_s:g} s") from exc
 
 
 class Deadline:

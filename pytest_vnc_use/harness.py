@@ -16,8 +16,8 @@ from typing import Any, Literal
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import ActionError, PlannerError, SettingsError
 from pytest_vnc_use.planners.local.callables import address_of, finish
-from pytest_vnc_use.runs.uitask_actions import CLICKS
 from pytest_vnc_use.types import (
+    CLICKS,
     Button,
     Click,
     Decision,

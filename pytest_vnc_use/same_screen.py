@@ -8,12 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.types import Frame
-
-BAR_PX = (3, 48)
-"""The width and height of the largest caret that is a bar, in pixels."""
-CARET_PX = (12, 48)
-"""The width and height of the largest caret, in pixels: differences within one such box may blink by themselves."""
+from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame
 
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:

@@ -157,7 +157,9 @@ class Reference:
     def listed(self) -> str:
         """Return each public name with its signature and the first sentence of its docstring."""
         module, _, class_name = (self.name, "", "") if self.is_module else self.name.rpartition(".")
-        tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text("utf-8"))
+        place = ROOT / module.replace(".", "/")
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        tree = ast.parse(file.read_text("utf-8"))
         whole = (ast.get_docstring(tree) or "") if self.is_module and not self.members else ""
         about = [f"```text\n{part}\n```\n" if "├──" in part else f"{part}\n" for part in whole.split("\n\n") if part]
         chosen = [class_name] if class_name else self.members

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import TypeVar
 
 from pytest_vnc_use.body_checks.code_places import CodePlace
+from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.loop.runner import Runner
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.sightings import SIGHTINGS
 from pytest_vnc_use.types import (
     AskedVerdict,
     Extracted,
@@ -27,10 +27,11 @@ from pytest_vnc_use.types import (
     Usage,
     Verdict,
     VerdictKind,
+    error_for_verdicts,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge
 from pytest_vnc_use.verification.extraction import Form, unread
-from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_state_claim, error_for_verdicts
+from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_state_claim
 
 T = TypeVar("T")
 

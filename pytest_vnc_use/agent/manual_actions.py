@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_vnc_use.backends.input.spellings import button_of
 from pytest_vnc_use.loop.actor import check_declared, perform_text
 from pytest_vnc_use.loop.runner import DesktopAccess
 from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.types import Button, Click, DesktopAction, Direction, Drag, Frame, KeyCombo, Scroll, TypeText
+from pytest_vnc_use.types import (
+    Button,
+    Click,
+    DesktopAction,
+    Direction,
+    Drag,
+    Frame,
+    KeyCombo,
+    Scroll,
+    TypeText,
+    button_of,
+)
 
 
 @dataclass(frozen=True)

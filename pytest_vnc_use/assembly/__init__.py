@@ -23,7 +23,12 @@ from pytest_vnc_use.assembly.desktops import (
     start_ahead as start_ahead,
     vnc_behind as vnc_behind,
 )
-from pytest_vnc_use.assembly.eyes import PROTECT as PROTECT, connect_to as connect_to, wire_of as wire_of
+from pytest_vnc_use.assembly.eyes import (
+    PROTECT as PROTECT,
+    connect_to as connect_to,
+    devtools_url as devtools_url,
+    wire_of as wire_of,
+)
 from pytest_vnc_use.assembly.live_models import LiveModels as LiveModels
 from pytest_vnc_use.assembly.models import (
     API_KEY_VARIABLES as API_KEY_VARIABLES,
@@ -39,6 +44,7 @@ from pytest_vnc_use.assembly.models import (
     judge_of as judge_of,
     model_that_judges as model_that_judges,
     no_planner as no_planner,
+    person_as_judge as person_as_judge,
 )
 from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words

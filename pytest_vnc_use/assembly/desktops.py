@@ -20,7 +20,7 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import Action, Frame
-from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, MessageTap
 
 if TYPE_CHECKING:
@@ -307,8 +307,6 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
     """Return the function that finds the elements of an action: in the browser (`cdp`), in programs (`elements`)."""
-    from pytest_vnc_use.loop.targets import ASK_S
-
     if settings.cdp:
         from pytest_vnc_use.backends.browser.acted_on import acted_on as on_page
         from pytest_vnc_use.backends.browser.devtools import browser_at

@@ -1,4 +1,4 @@
-"""Open VNC connections with the protection that the settings ask for."""
+"""Connections to a desktop: VNC, with the protection that the settings ask for, and the browser's DevTools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.wire import Wire
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.backends.browser.controller import BrowsableDesktop
     from pytest_vnc_use.backends.controller import VNCController
 
 PROTECT = "use a server with TLS (vnc_tls=require), --vnc-tunnel=ssh://user@host, or wss://"
@@ -26,6 +27,16 @@ def connect_bare(server: str, password: str | None) -> VNCController:
     from pytest_vnc_use.backends import vnc
 
     return vnc.connect(server, password)
+
+
+def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
+    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
+    from pytest_vnc_use.backends.browser.devtools import await_devtools
+
+    def is_over() -> bool:
+        return bool(desktop.fault() or desktop.program_fault())
+
+    return await_devtools(lambda: desktop.browser, settings.start_seconds, is_over)
 
 
 def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:

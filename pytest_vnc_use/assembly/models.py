@@ -237,6 +237,13 @@ def build_judge(settings: Settings) -> Judge:
     return SmallerFrames(judge, settings.picture_bytes, limit, settings.picture_size)
 
 
+def person_as_judge(ask: Callable[[str], str]) -> Judge:
+    """Return a judge that asks the person at the keyboard; `ask` raises EOFError if nobody is there."""
+    from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
+
+    return AtTheKeyboard(ask)
+
+
 def _named_judge(settings: Settings) -> Judge:
     model, backoff = model_that_judges(settings), _backoff(settings)
     fetched = _key_from_command(settings, judge_of(settings))

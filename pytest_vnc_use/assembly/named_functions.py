@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.faults import named
+from pytest_vnc_use.errors.faults import named
 
 
 def named_functions(module: str) -> Sequence[Callable[..., object]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from typing_extensions import assert_never
 
 from pytest_vnc_use.backends.input.devices import Keyboard, Pointer
-from pytest_vnc_use.backends.input.spellings import button_of, scroll_of
+from pytest_vnc_use.backends.input.spellings import scroll_of
 from pytest_vnc_use.backends.input.typist import EFFECT, Writer
 from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
@@ -32,6 +32,7 @@ from pytest_vnc_use.types import (
     Settled,
     TypingMeans,
     actions as act,
+    button_of,
 )
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_vnc_use.sightings import Sighting
+from pytest_vnc_use.body_checks.sightings import Sighting
 
 _WATCHED = frozenset("read_file run elements program_fault logs verify saw check extract screenshot".split())
 """Calls of the agent and the desktop that are noted by name."""

@@ -30,8 +30,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _test(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.cli.policy_replay import replay_rulings
     from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.safety.policy_replay import replay_rulings
 
     rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
     print(sanitize(rulings, hide=str))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.runs.transcript import plain
 
 if TYPE_CHECKING:
@@ -95,13 +94,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _write_sheet(file: Path, failed: Sequence[Failed]) -> None:
-    from pytest_vnc_use.report.failures import sheet
+    from pytest_vnc_use.report.failures import write_sheet
 
-    png = sheet(failed)
-    if png is None:
-        return
     try:
-        replace_file(file, png)
+        write_sheet(file, failed)
     except OSError as exc:
         raise SettingsError(f"--failures must be a file that can be written, got {str(file)!r}: {exc}") from exc
 

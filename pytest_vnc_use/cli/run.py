@@ -6,15 +6,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
-from pytest_vnc_use import assembly, faults
+from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.errors import InfraError, VncUseError
+from pytest_vnc_use.errors import InfraError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.progress import Progress, ShownProgress
 from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.runs.terminal_line import can_show
 from pytest_vnc_use.runs.transcript import line, plain, step_line
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.terminal_line import can_show
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver

@@ -12,11 +12,10 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
-from pytest_vnc_use.faults import chain, named
+from pytest_vnc_use.errors.faults import chain, named
 from pytest_vnc_use.loop.targets import StepTarget, Targets, cut_names
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import (
     SECRET_MARK,
@@ -46,6 +45,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 

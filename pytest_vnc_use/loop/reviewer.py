@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from pytest_vnc_use.keyboard.keystrokes import TellsMeans
 from pytest_vnc_use.safety.keyboard_state import KeyboardState
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.safety.rulings import deny_unasked
@@ -25,8 +24,7 @@ class Reviewer:
     def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
         """Note that a run begins or continues; `controller` acts in it, `before` are its steps so far."""
         self._page_url = controller.page_url if isinstance(controller, TellsUrl) else str
-        if isinstance(controller, TellsMeans):
-            self._keyboard = replace(self._keyboard, means=controller.means)
+        self._keyboard = self._keyboard.on(controller)
         if run_id not in self._runs:  # it has observed the other steps
             self._keyboard = self._keyboard.after_steps(before)
         self._runs.add(run_id)

@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from pytest_vnc_use import faults
 from pytest_vnc_use.costs.budget import Budget
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunFolderError, faults
 from pytest_vnc_use.loop import resume
 from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, page_url_of
 from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT

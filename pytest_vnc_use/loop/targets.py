@@ -19,13 +19,11 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Action, Frame, FrameRef, Region, TakeScreenshot, TypeText, Wait
 from pytest_vnc_use.types.action_points import Point, points
-from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, TellsElements
 
 CROP_PX = (160, 60)
 """Width and height of the picture of the place."""
-ASK_S = 1.0
-"""The longest time that a step waits for its elements."""
 _SLOW_S, _MOST_SLOW = 0.5, 3
 """After three slow answers in a row, stop asking, so that a heavy page is not delayed."""
 FIELDS = frozenset(

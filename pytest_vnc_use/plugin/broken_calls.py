@@ -28,9 +28,9 @@ from pytest_vnc_use.body_checks.consequences import (
     in_doubt,
     may_decide,
 )
+from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.plugin.stash import is_ours
-from pytest_vnc_use.sightings import SIGHTINGS
 
 if TYPE_CHECKING:
     from pytest_vnc_use.errors import VncUseError
@@ -290,7 +290,8 @@ def _call_of(name: str, args: tuple[object, ...], options: dict[str, object]) ->
 
 def _broken(made: str, method: Method, error: BaseException) -> VncUseError | None:
     """Return the error of a broken call; None if it is an answer about the product, or about how a run ended."""
-    from pytest_vnc_use import errors, faults
+    from pytest_vnc_use import errors
+    from pytest_vnc_use.errors import faults
     from pytest_vnc_use.triage import rules
 
     ours = isinstance(error, errors.VncUseError)

@@ -39,7 +39,7 @@ def pytest_runtest_makereport(
 
 def empty_frames(error: BaseException) -> None:
     """Empty the frames of an error's traceback, and of all errors that led to it."""
-    from pytest_vnc_use.faults import chain
+    from pytest_vnc_use.errors.faults import chain
 
     for each in chain(error):
         for frame, _ in walk_tb(each.__traceback__):

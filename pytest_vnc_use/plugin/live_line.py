@@ -34,7 +34,7 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     if capture is None or not is_wanted(config):
         return []
     from pytest_vnc_use.runs.progress import Progress, ShownProgress
-    from pytest_vnc_use.terminal_line import can_show
+    from pytest_vnc_use.runs.terminal_line import can_show
 
     close_line(config)
     progress = Progress(item.name, secrets_of(config).hide)

@@ -19,11 +19,8 @@ from pytest_vnc_use.plugin.stash import PLAYWRIGHT_CALLS, is_ours
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Playwright
 
-    from pytest_vnc_use.backends.browser.cdp import DevToolsAddress
-
 _NAMES = ("playwright", "pytest_playwright.pytest_playwright")
 """The names of pytest-playwright as a plugin: by its entry point, and by `-p`."""
-_POLL_S = 0.05
 _MOST_CALLS = 1000
 
 
@@ -33,10 +30,9 @@ def context(request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     if not _is_on_desktop(request):
         yield request.getfixturevalue("context")
         return
-    playwright, at = _playwright(request), _endpoint(request)
-    host = f"[{at.host}]" if ":" in at.host else at.host
+    playwright, address = _playwright(request), _devtools_url(request)
     # without Playwright's defaults a download, a file dialog and the focus are as a user has them
-    browser = playwright.chromium.connect_over_cdp(f"http://{host}:{at.port}", no_defaults=True)
+    browser = playwright.chromium.connect_over_cdp(address, no_defaults=True)
     try:
         with _noted_calls(request.node, browser):
             yield browser.contexts[0]
@@ -78,23 +74,11 @@ def _playwright(request: pytest.FixtureRequest) -> Playwright:
     return playwright
 
 
-def _endpoint(request: pytest.FixtureRequest) -> DevToolsAddress:
+def _devtools_url(request: pytest.FixtureRequest) -> str:
     """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    from pytest_vnc_use.backends.browser.cdp import endpoint_of, find_pages
-    from pytest_vnc_use.deadline import Deadline
-    from pytest_vnc_use.errors import DesktopError
+    from pytest_vnc_use import assembly
 
-    settings, desktop = request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop")
-    deadline = Deadline(settings.start_seconds)
-    while True:
-        try:
-            endpoint = endpoint_of(desktop.browser.address)
-            find_pages(endpoint, deadline)
-            return endpoint
-        except DesktopError:
-            if desktop.fault() or desktop.program_fault() or not deadline.remaining_s:
-                raise
-            time.sleep(_POLL_S)  # a port, and a file on the desktop, have no event to wait for
+    return assembly.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
 
 
 # --- what Playwright did ---------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class Follower:
     """An observer of a test that notes what the test looks at, and which of its objects change during a task."""
 
     def __init__(self, item: pytest.Item) -> None:
-        from pytest_vnc_use.sightings import SIGHTINGS
+        from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 
         self._item, self._sightings, self._before = item, SIGHTINGS, dict[str, object]()
         SIGHTINGS.follow()
@@ -184,14 +184,14 @@ def _has_asserted(item: pytest.Item, last: LastTask, sources: Sources, *, trusts
 
 def _has_looked(item: pytest.Item, last: LastTask, sources: Sources) -> bool:
     """Return whether the test can have learnt anything of the product since the task."""
-    from pytest_vnc_use.sightings import SIGHTINGS
+    from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 
     return len(SIGHTINGS.seen) > last.looks or item.stash.get(CHANGED, False) or _has_evidence(sources)
 
 
 def _sights(item: pytest.Item, last: LastTask) -> Sights:
+    from pytest_vnc_use.body_checks.sightings import SIGHTINGS
     from pytest_vnc_use.body_checks.sights import Sights
-    from pytest_vnc_use.sightings import SIGHTINGS
 
     return Sights(
         frozenset(SIGHTINGS.seen[last.looks :]),
@@ -204,7 +204,7 @@ def _sights(item: pytest.Item, last: LastTask) -> Sights:
 
 
 def _has_evidence(sources: Sources) -> bool:
-    from pytest_vnc_use.sightings import SIGHTINGS
+    from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 
     return sources.connection or any(map(SIGHTINGS.is_fresh, sources.files))
 

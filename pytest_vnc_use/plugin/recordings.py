@@ -149,13 +149,12 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
 
     if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
         return None
-    from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 
     def ask(question: str) -> str:
         with _at_the_terminal(item.config):
             return input(f"{question}> ")
 
-    return AtTheKeyboard(ask)
+    return assembly.person_as_judge(ask)
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:

@@ -52,7 +52,7 @@ PROPERTIES = "vnc_"
 class FailureTriage(NamedTuple):
     """The triage of a test's failure.
 
-    `triage` is one of `triage.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
+    `triage` is one of `types.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
     line.
     """
 

@@ -15,8 +15,7 @@ from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import rules
-from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict
-from pytest_vnc_use.verification.verifier import error_for_verdicts
+from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict, error_for_verdicts
 
 WAYS_OUT = (
     "no check shows that the task is done. Add an assertion after it, in the test's body, on what the program shows or "

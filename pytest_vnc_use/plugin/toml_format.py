@@ -30,8 +30,8 @@ from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
 from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.paths import POLICY_PRESETS, policy_path
-from pytest_vnc_use.types import SECRET_MARK
+from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.types import POLICY_PRESETS, SECRET_MARK
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

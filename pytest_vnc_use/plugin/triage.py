@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
 
 
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
-    from pytest_vnc_use import faults
+    from pytest_vnc_use.errors import faults
     from pytest_vnc_use.triage import failure_text
     from pytest_vnc_use.triage.rules import SETTINGS, gravest, rule_for
 
@@ -94,7 +94,7 @@ def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseExce
 
     A fixture of the user may assert that too, after a task was done, unless a fault of something else came first.
     """
-    from pytest_vnc_use.faults import asked, asserts_in
+    from pytest_vnc_use.errors.faults import asked, asserts_in
 
     says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(raised)
     if not says_so or not asserts_in(raised, item.path):
@@ -132,7 +132,7 @@ def _tell_plainly(
 
 def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: FailureFacts, rule: TriageRule) -> None:
     """Show other known facts below the error that the test itself raised."""
-    from pytest_vnc_use.faults import named
+    from pytest_vnc_use.errors.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import broken_before, word_on_run
 
@@ -169,7 +169,7 @@ def _let_know(
     cause and stays as it is. The new one keeps the class that `xfail(raises=…)` looks for, unless that class
     contradicts the triage.
     """
-    from pytest_vnc_use.faults import asked, text_of
+    from pytest_vnc_use.errors.faults import asked, text_of
     from pytest_vnc_use.triage.rules import CLASSES
 
     if rule.triage is None or (rule.triage == "product" and not isinstance(error, VncUseError)):
@@ -195,7 +195,7 @@ def _saying(error: VncUseError, text: str) -> VncUseError:
     If the class cannot hold the text, return an error of this package's nearest class.
     """
     from pytest_vnc_use import errors
-    from pytest_vnc_use.faults import text_of
+    from pytest_vnc_use.errors.faults import text_of
 
     try:
         saying: VncUseError = type(error).__new__(type(error), text)
@@ -214,7 +214,7 @@ def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
 
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Return the places of the error: the step and run folder, the lines, the machine."""
-    from pytest_vnc_use import faults
+    from pytest_vnc_use.errors import faults
 
     place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
     in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.recordings.format import FORMAT, VERSION, WITHOUT_COVERS, WITHOUT_ELEMENTS, Recording
-from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow, load_json
-from pytest_vnc_use.same_screen import CARET_PX
-from pytest_vnc_use.types import JsonObject, Region
+from pytest_vnc_use.runs.json_lines import load_json
+from pytest_vnc_use.types import CARET_PX, JsonObject, Region
+from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 _LONGEST_VALUE = 300

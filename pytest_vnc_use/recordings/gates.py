@@ -10,8 +10,7 @@ import numpy as np
 
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
-from pytest_vnc_use.same_screen import CARET_PX
-from pytest_vnc_use.types import COVER_COLOURS, Action, Region
+from pytest_vnc_use.types import CARET_PX, COVER_COLOURS, Action, Region
 from pytest_vnc_use.types.action_points import points
 
 AROUND_PX = (120, 40)

@@ -14,8 +14,9 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_in, pixels_of
 from pytest_vnc_use.runs.json_lines import to_json
-from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
 from pytest_vnc_use.types import (
+    BAR_PX,
+    CARET_PX,
     CallFunction,
     Frame,
     FrameRef,

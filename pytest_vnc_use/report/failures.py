@@ -14,6 +14,7 @@ from pathlib import Path, PureWindowsPath
 from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
 from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.results import ItemResult
@@ -60,6 +61,12 @@ def links(failed: Sequence[Failed], address: str) -> str:
         for row, test in enumerate(failed[:_MOST_LINKS], start=1)
     ]
     return "\n".join(["| | what decided it, in the report |", "|---:|---|", *rows, ""])
+
+
+def write_sheet(file: Path, failed: Sequence[Failed]) -> None:
+    """Write the picture of `sheet`, if there is one. Raises OSError."""
+    if png := sheet(failed):
+        replace_file(file, png)
 
 
 def sheet(failed: Sequence[Failed]) -> bytes | None:

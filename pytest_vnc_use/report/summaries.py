@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_vnc_use.report.results import ItemResult, SessionResults
-from pytest_vnc_use.triage.rules import TRIAGES
+from pytest_vnc_use.types import TRIAGES
 
 _MOST_ROWS = 100
 _LONGEST_CELL = 300

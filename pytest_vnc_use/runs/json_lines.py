@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -19,11 +19,8 @@ from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
-DEEPEST = 100
-"""The most levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
 MOST_VALUES = 1_000_000
 """The most values in a file or a line of JSON. One takes up to 100 bytes of memory, and may be two bytes of text."""
-TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
 
 
 def private(path: str, flags: int) -> int:
@@ -77,12 +74,6 @@ def load_json(text: bytes, most: int = MOST_VALUES) -> Any:
 def values_in(text: bytes) -> int:
     """Return about how many values a JSON text, or a part of one, has; no fewer than it has."""
     return sum(map(text.count, (b",", b"[", b"{")))
-
-
-def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
-    """Return whether a JSON value has at most this many levels."""
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
 
 
 class JsonLines:

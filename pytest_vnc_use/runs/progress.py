@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from pytest_vnc_use.plain_text import columns_of, fit, plain
+from pytest_vnc_use.runs.terminal_line import TerminalLine
 from pytest_vnc_use.runs.transcript import format_action
-from pytest_vnc_use.terminal_line import TerminalLine
 from pytest_vnc_use.types import (
     ApprovalAsked,
     GateAwaited,

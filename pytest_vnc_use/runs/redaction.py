@@ -12,8 +12,7 @@ from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
-from pytest_vnc_use import faults
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import SettingsError, VncUseError, faults
 from pytest_vnc_use.runs.totp import totp
 from pytest_vnc_use.types import SECRET_MARK, FrameRef
 from pytest_vnc_use.types.secret_text import SecretText

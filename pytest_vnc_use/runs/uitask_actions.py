@@ -16,6 +16,7 @@ from pydantic import Field
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.runs.json_lines import from_json, to_json
 from pytest_vnc_use.types import (
+    CLICKS,
     Action,
     Click,
     Drag,
@@ -30,7 +31,6 @@ from pytest_vnc_use.types import (
     Wait,
 )
 
-CLICKS = {"single": 1, "double": 2, "triple": 3}
 SIDES = ("up", "down", "left", "right")
 FINISH = "finish"
 Point = tuple[int, int]

@@ -14,6 +14,7 @@ from pytest_vnc_use.keyboard.keystrokes import (
     Means,
     Offer,
     Press,
+    TellsMeans,
     Text,
     held_after,
     in_keys,
@@ -47,6 +48,10 @@ class KeyboardState:
     holds_meta: bool = False
     editors: tuple[Editor, ...] = _EDITORS
     unsure: tuple[Editor, ...] = _EDITORS
+
+    def on(self, controller: object) -> KeyboardState:
+        """Return the state on the desktop of a controller, with its means if the controller knows them."""
+        return replace(self, means=controller.means) if isinstance(controller, TellsMeans) else self
 
     def after(self, action: Action, *, failed: bool = False) -> KeyboardState:
         """Return the state after the action, which may have `failed` in the middle.

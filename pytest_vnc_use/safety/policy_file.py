@@ -50,8 +50,7 @@ from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.safety import strict
 from pytest_vnc_use.safety.addresses import Addresses
 from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys
-from pytest_vnc_use.settings.paths import POLICY_PRESETS
-from pytest_vnc_use.types import Region, RulingKind
+from pytest_vnc_use.types import POLICY_PRESETS, Region, RulingKind
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from pytest_vnc_use.keyboard.keystrokes import Input, KeyEvent, held_after, in_keys, inputs_of
 from pytest_vnc_use.keyboard.names import key_set, on_us_keyboard
-from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.safety.editors import MOST_TEXT, Editor
 from pytest_vnc_use.safety.keyboard_state import MOST_EDITS, Edit, KeyboardState, edited, edits_of, says_meta
 from pytest_vnc_use.safety.keys_alike import Keys, keys_alike, names_of
@@ -30,6 +29,7 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 
 MOST_READ = 1_000_000
 """The most characters of one action, and the most that it adds to a text."""

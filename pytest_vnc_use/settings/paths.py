@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import POLICY_PRESETS
 
-POLICY_PRESETS = ("strict",)
-"""The words that name a policy of this package in place of a file."""
 _FILES = ("prices", "runs_dir", "results", "tls_ca")
 
 

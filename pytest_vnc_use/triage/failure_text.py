@@ -20,7 +20,7 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     VncUseError,
 )
-from pytest_vnc_use.faults import asked, named, text_of
+from pytest_vnc_use.errors.faults import asked, named, text_of
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types.protocols import Desktop

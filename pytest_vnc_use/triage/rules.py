@@ -18,11 +18,9 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
 
 from typing_extensions import assert_never
 
-from pytest_vnc_use import faults
 from pytest_vnc_use.errors import (
     AgentFailed,
     AnswerRefused,
@@ -39,13 +37,12 @@ from pytest_vnc_use.errors import (
     SettingsError,
     TaskFailed,
     VncUseError,
+    faults,
 )
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.triage.failure_text import Fault
-from pytest_vnc_use.types import STALLED, Outcome, RunResult, Step, TakeScreenshot, Verdict, Wait
+from pytest_vnc_use.types import STALLED, Outcome, RunResult, Step, TakeScreenshot, Triage, Verdict, Wait
 
-Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
-TRIAGES: tuple[Triage, ...] = get_args(Triage)
 SETTINGS = "settings"
 """Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
 

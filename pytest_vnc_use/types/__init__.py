@@ -1,9 +1,11 @@
 """The vocabulary of the package as plain data. `protocols` says what each exchangeable part must do."""
 
 from pytest_vnc_use.types.actions import (
+    CLICKS as CLICKS,
     HISTORY_KEYS as HISTORY_KEYS,
     NUMBERED_BUTTONS as NUMBERED_BUTTONS,
     PIXELS_A_NOTCH as PIXELS_A_NOTCH,
+    POLICY_PRESETS as POLICY_PRESETS,
     SECRET_MARK as SECRET_MARK,
     Action as Action,
     Button as Button,
@@ -29,9 +31,13 @@ from pytest_vnc_use.types.actions import (
     TypeText as TypeText,
     TypingMeans as TypingMeans,
     Wait as Wait,
+    button_of as button_of,
 )
 from pytest_vnc_use.types.frames import (
+    BAR_PX as BAR_PX,
+    CARET_PX as CARET_PX,
     COVER_COLOURS as COVER_COLOURS,
+    LOOK as LOOK,
     NO_FRAME as NO_FRAME,
     Drifted as Drifted,
     EncodingChoice as EncodingChoice,
@@ -78,9 +84,12 @@ from pytest_vnc_use.types.model import (
     report_to_nobody as report_to_nobody,
 )
 from pytest_vnc_use.types.verdicts import (
+    TRIAGES as TRIAGES,
     AskedVerdict as AskedVerdict,
     Reading as Reading,
+    Triage as Triage,
     Usage as Usage,
     Verdict as Verdict,
     VerdictKind as VerdictKind,
+    error_for_verdicts as error_for_verdicts,
 )

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
+from pytest_vnc_use.errors import ActionError
+
 Button = Literal["left", "middle", "right"]
 Direction = Literal["up", "down", "left", "right"]
 ScrollMeans = Literal["wheel", "keys"]
@@ -15,8 +17,12 @@ HistoryDirection = Literal["back", "forward"]
 JsonObject = Mapping[str, Any]
 NUMBERED_BUTTONS: Mapping[int, Button] = {1: "left", 2: "middle", 3: "right"}
 """The buttons by their numbers in VNC's protocol."""
+CLICKS: Mapping[str, int] = {"single": 1, "double": 2, "triple": 3}
+"""The counts of a click by their words, in traces of UiPath and in an agent of one's own."""
 PIXELS_A_NOTCH = 100
 """The pixels that a notch of the wheel stands for, where somebody scrolls by pixels."""
+POLICY_PRESETS = ("strict",)
+"""The words that name a policy of this package, which rules on actions, in place of a policy file."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
 """The placeholder for a secret's value, or for the one-time code that the value is the key of, with the secret's name.
 
@@ -199,3 +205,11 @@ DesktopAction = Union[
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
 """Every action that a planner can propose, in screen pixels, never in a model's own vocabulary."""
+
+
+def button_of(button: Button | int) -> Button:
+    """Return the button's name; it may be its number, 1 to 3. Raises ActionError."""
+    name = NUMBERED_BUTTONS.get(button) if isinstance(button, int) else button
+    if name is None or name not in NUMBERED_BUTTONS.values():
+        raise ActionError(f"a button must be 'left', 'middle' or 'right', or its number 1, 2 or 3, got {button!r}")
+    return name

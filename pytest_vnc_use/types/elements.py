@@ -25,5 +25,7 @@ class Element:
         return (self.box.left + self.box.right) // 2, (self.box.top + self.box.bottom) // 2
 
 
+ASK_S = 1.0
+"""The longest time that a step waits for its elements."""
 Elements = tuple[Union[Element, None], ...]
 """The elements that an action acts on: one for each of its points, None where nobody knows; for typing, the focus."""

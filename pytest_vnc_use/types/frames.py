@@ -138,5 +138,11 @@ class GateAwaited:
 
 COVER_COLOURS = (0x565A72, 0x868AA2)
 """The two colours of a cover, `0xRRGGBB`, which hides a typed secret. They are too unlike to pass for one another."""
+BAR_PX = (3, 48)
+"""The width and height of the largest caret that is a bar, in pixels."""
+CARET_PX = (12, 48)
+"""The width and height of the largest caret, in pixels: differences within one such box may blink by themselves."""
+LOOK = "pytest_vnc_use.look"
+"""The audit event of a look at the desktop."""
 NO_FRAME = FrameRef("", 0, 0)
 """The placeholder in a run's start until its first frame is there."""

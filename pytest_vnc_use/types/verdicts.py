@@ -1,15 +1,18 @@
-"""The answers of a judge: verdicts on claims, values read off the screen, and the tokens they took."""
+"""The answers of a judge: verdicts on claims, values read off the screen, their tokens; the triages of a failure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.errors import Inconclusive, ProductFailed, TaskFailed
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.types.frames import FrameRef, Region
 
 VerdictKind = Literal["holds", "fails", "unsure"]
+Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
+TRIAGES: tuple[Triage, ...] = get_args(Triage)
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,8 @@ class Reading:
     frame: FrameRef | None = None
     model: str = ""
     usage: Usage = Usage()
+
+
+def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
+    """Return the error class for claims that do not all hold: ProductFailed if one fails, else Inconclusive."""
+    return ProductFailed if "fails" in kinds else Inconclusive

@@ -9,12 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_vnc_use.deadline import Deadline, within
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, SettingsError
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Report
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Reader
+from pytest_vnc_use.verification.verifier import within
 
 T = TypeVar("T")
 

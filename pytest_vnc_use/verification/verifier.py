@@ -10,14 +10,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import get_args
+from typing import TypeVar, get_args
 
-from pytest_vnc_use.deadline import Deadline, within
-from pytest_vnc_use.errors import Inconclusive, ProductFailed, SettingsError, TaskFailed
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import ModelUnavailable, SettingsError
 from pytest_vnc_use.types import Frame, Report, Usage, Verdict, VerdictKind, report_to_nobody
 from pytest_vnc_use.types.protocols import Judge
 
+T = TypeVar("T")
+
 JUDGE_TIMEOUT_S = 60.0
+_LATE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,19 @@ def _split(ballots: Sequence[Verdict]) -> Verdict:
     counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
     reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
     return replace(ballots[0], kind="unsure", reason=f"they split {counts}; {reasons}", region=None)
+
+
+def within(work: Callable[[float], T], deadline: Deadline, what: str) -> T:
+    """Return `work(seconds)`; wait until the deadline and a little longer, because foreign code may hang.
+
+    Work that keeps to the seconds raises its own error. Raises ModelUnavailable, with `what` in its message, if the
+    work hangs.
+    """
+    left_s = deadline.remaining_s
+    try:
+        return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
+    except DeadlineExceeded as exc:
+        raise ModelUnavailable(f"the model that {what} did not answer within {left_s:g} s") from exc
 
 
 class NoJudge:
@@ -122,8 +138,3 @@ def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
         raise SettingsError(f"votes must be an odd number, at least 1, got {votes!r}")
     if not (isinstance(within_s, (int, float)) and 0 <= within_s < math.inf):
         raise SettingsError(f"within_s must be a number of seconds, 0 for now, got {within_s!r}")
-
-
-def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
-    """Return the error class for claims that do not all hold: ProductFailed if one fails, else Inconclusive."""
-    return ProductFailed if "fails" in kinds else Inconclusive

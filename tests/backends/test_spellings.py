@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.input.spellings import button_of, scroll_of
+from pytest_vnc_use.backends.input.spellings import scroll_of
 from pytest_vnc_use.errors import ActionError, DesktopError, DesktopRefused
-from pytest_vnc_use.types import Scroll
+from pytest_vnc_use.types import Scroll, button_of
 
 SIZE = (1440, 900)
 

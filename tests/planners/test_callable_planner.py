@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
-from pytest_vnc_use.faults import users_lines
+from pytest_vnc_use.errors.faults import users_lines
 from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.planners.local.callables import (
     ActingPlanner,

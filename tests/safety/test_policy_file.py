@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.cli.policy_replay import replay, replay_rulings
 from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.safety import policy_file
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.safety.policy_replay import replay, replay_rulings
 from pytest_vnc_use.safety.policy_words import explain
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
 from pytest_vnc_use.safety.rulings import approve

@@ -43,9 +43,10 @@ from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import Fault, fault_of
-from pytest_vnc_use.triage.rules import CLASSES, RULES, TRIAGES, FailureFacts, error_for_run, rule_for
+from pytest_vnc_use.triage.rules import CLASSES, RULES, FailureFacts, error_for_run, rule_for
 from pytest_vnc_use.types import (
     STALLED,
+    TRIAGES,
     Click,
     Confirmation,
     Decision,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -21,9 +22,9 @@ from pytest_vnc_use.backends.browser.cdp import (
 from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable, ProductFailed, SettingsError
-from pytest_vnc_use.sightings import LOOK
-from pytest_vnc_use.types import HistoryDirection, JsonObject
+from pytest_vnc_use.types import LOOK, HistoryDirection, JsonObject
 
+_POLL_S = 0.05
 _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
@@ -237,6 +238,25 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     except (FileNotFoundError, FileUnreadable) as exc:
         raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
+
+
+def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]) -> str:
+    """Return where the DevTools of `browser()` listen, as `http://host:port`, once they do. Raises DesktopError.
+
+    A desktop whose browser has not started yet has no `browser()`: it raises DesktopError. `is_over` says that waiting
+    is in vain.
+    """
+    deadline = Deadline(limit_s)
+    while True:
+        try:
+            endpoint = endpoint_of(browser().address)
+            find_pages(endpoint, deadline)
+            host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+            return f"http://{host}:{endpoint.port}"
+        except DesktopError:
+            if is_over() or not deadline.remaining_s:
+                raise
+            time.sleep(_POLL_S)  # a port, and a file on the desktop, have no event to wait for
 
 
 def _is_visible(endpoint: DevToolsAddress, target: PageTarget, deadline: Deadline) -> bool:

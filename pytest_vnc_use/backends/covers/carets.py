@@ -9,8 +9,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.covers.changes import boxes_of, differing, most_common
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
-from pytest_vnc_use.same_screen import BAR_PX, CARET_PX
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import BAR_PX, CARET_PX, Region
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from pytest_vnc_use.backends.covers.changes import AppearedPart, Mask
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
-from pytest_vnc_use.same_screen import CARET_PX
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import CARET_PX, Region
 
 LEAST_CHARACTERS = 4
 """The fewest characters of a longer secret that count as found; fewer would be in many words by chance."""

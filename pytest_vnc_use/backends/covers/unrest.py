@@ -9,8 +9,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.covers.changes import Mask, boxes_of, differing
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
-from pytest_vnc_use.same_screen import CARET_PX
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import CARET_PX, Region
 
 _MOST_LOOKS = 3
 """The most looks of a blinking part. With more it is a spinner or a clock, whose next look is unknown."""

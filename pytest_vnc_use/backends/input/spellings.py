@@ -1,21 +1,13 @@
-"""Other spellings of a button and of a scroll: a button's number, and pixels in place of notches."""
+"""Other spellings of a scroll: pixels in place of notches, and no point."""
 
 from __future__ import annotations
 
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.types import NUMBERED_BUTTONS, PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
+from pytest_vnc_use.types import PIXELS_A_NOTCH, Direction, Scroll, ScrollMeans
 
 MAGNITUDE = 800
 """The pixels of a scroll that says only where it goes."""
 _DIRECTIONS = ("up", "down", "left", "right")
-
-
-def button_of(button: Button | int) -> Button:
-    """Return the button's name; it may be its number, 1 to 3. Raises ActionError."""
-    name = NUMBERED_BUTTONS.get(button) if isinstance(button, int) else button
-    if name is None or name not in NUMBERED_BUTTONS.values():
-        raise ActionError(f"a button must be 'left', 'middle' or 'right', or its number 1, 2 or 3, got {button!r}")
-    return name
 
 
 def scroll_of(

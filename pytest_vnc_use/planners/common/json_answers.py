@@ -7,8 +7,9 @@ from typing import Any
 
 from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.planners.common.retry import Failure
-from pytest_vnc_use.runs.json_lines import DEEPEST, is_shallow, load_json
+from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject
+from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 MOST_BYTES = 4 * 2**20
 """The largest answer that is read. A turn of a model is a few thousand bytes."""

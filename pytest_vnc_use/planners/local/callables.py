@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any, Union, cast
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.faults import lines_in
+from pytest_vnc_use.errors.faults import lines_in
 from pytest_vnc_use.planners.local.scripted import decision_of
 from pytest_vnc_use.runs.folder import to_json
-from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Planner
 
 Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]], None]

@@ -8,8 +8,8 @@ from typing import Any, Union, get_args
 
 from pytest_vnc_use.errors import PlannerError, RunFolderError
 from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.runs.json_lines import is_shallow
 from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
+from pytest_vnc_use.types.json_depth import is_shallow
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
 """One turn: a whole decision, or just the actions."""

@@ -22,7 +22,6 @@ from pytest_vnc_use.planners.common.arguments import (
 from pytest_vnc_use.planners.common.pixels import SentScreen, while_held
 from pytest_vnc_use.planners.common.turn_results import proposals_of
 from pytest_vnc_use.planners.common.vocabulary import notches
-from pytest_vnc_use.runs.json_lines import TOO_DEEP, is_shallow
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -41,6 +40,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 
 MOST_ACTIONS = 20
 """The most actions of one call that are carried out."""

@@ -18,6 +18,7 @@ from random import Random
 
 from PIL import Image
 
+from pytest_vnc_use.cli.policy_replay import replay_rulings
 from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.recordings.format import screens
@@ -32,7 +33,6 @@ from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
 from pytest_vnc_use.runs.run_summary import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.safety.policy_replay import replay_rulings
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-LOOK = "pytest_vnc_use.look"
-"""The audit event of a look at the desktop."""
+from pytest_vnc_use.types import LOOK
+
 SLACK_NS = 50_000_000
 """The time stamp of a file may be this much earlier than the write: clocks of file systems tick."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT

@@ -20,8 +20,8 @@ from pytest_vnc_use.errors import InfraError, VncUseError
 ASKS = "_vnc_asks"
 """A local variable with this name marks a frame as `planner` or `judge`. It is read like `__tracebackhide__`."""
 
-_PACKAGE = Path(__file__).resolve().parent
-_OWN_PLANNERS = f"{__package__}.planners."
+_PACKAGE = Path(__file__).resolve().parents[1]
+_OWN_PLANNERS = f"{__name__.partition('.')[0]}.planners."
 _ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("local.callables", "local.scripted"))
 """The only modules of `planners` that call a function of the user."""
 
