@@ -42,7 +42,6 @@ from pytest_vnc_use.types import (
     Judged,
     Limits,
     ModelAsked,
-    Observation,
     Outcome,
     Report,
     RunEnded,
@@ -278,7 +277,9 @@ class Runner:
         review_context = ReviewContext(test_id=started.test_id, task=started.task)
         planner, acting = self._own_planners.get(started.run_id) or context.models.planner, controller
         if isinstance(planner, Checked):
-            planner = planner.checked_by(lambda seen: context.failed_claim(started, _frame_of(seen), emit))
+            planner = planner.checked_by(
+                lambda seen: context.failed_claim(started, Frame(seen.frame, seen.load_png(seen.frame)), emit)
+            )
         if context.recorded and started.run_id not in self._own_planners:
             planner, acting = context.recorded.begin(started, planner, controller, folder, emit)
         context.desktop.keep_messages(folder, secrets.everything.hide)
@@ -350,7 +351,3 @@ class Runner:
     def forget_frames(self) -> None:
         """Take the kept frames as old: something was done after the newest run."""
         self._newest_steps = ()
-
-
-def _frame_of(observation: Observation) -> Frame:
-    return Frame(observation.frame, observation.load_png(observation.frame))

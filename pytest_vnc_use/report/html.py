@@ -27,7 +27,7 @@ from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.captions import Caption, CaptionPart
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
-from pytest_vnc_use.types import Action, FrameRef, Reading, Region, Step, Verdict, VerdictKind
+from pytest_vnc_use.types import FrameRef, Reading, Region, Step, Verdict, VerdictKind
 
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")
 _VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
@@ -97,15 +97,6 @@ def run_html(
         trace = read_trace(run_folder)
     except RunFolderError as exc:
         return render("run", style=_STYLE, problem=Badge("cannot be shown", "bad"), problem_text=str(exc))
-    show = partial(_picture, Screens(RunFolder(run_folder)), link)
-    bad = [verdict for verdict in trace.verdicts if verdict.kind != "holds"]
-    held = [verdict for verdict in trace.verdicts if verdict.kind == "holds"]
-    decided = [*_drift_figures(trace, show), *(_verdict_figure(each, trace, show, is_first=True) for each in bad)]
-    judged = [
-        *_transient_figures(trace, show),
-        *(_verdict_figure(each, trace, show) for each in held),
-        *_reading_figures(trace, show),
-    ]
     verdicts = [Badge(f"claim {verdict.kind}", _VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts]
     return render(
         "run",
@@ -115,11 +106,7 @@ def run_html(
         marks=[_outcome(trace), *verdicts],
         lines=_ending(trace),
         facts={name: text for name, text in _facts(trace, machine).items() if text},
-        groups=[
-            *([FigureGroup(decided)] if decided else []),
-            *_turns(trace, show),
-            FigureGroup([_end_figure(trace, show), *judged]),
-        ],
+        groups=list(_groups(trace, partial(_picture, Screens(RunFolder(run_folder)), link))),
         page=page,
         sentence=sentence,
         are_thumbs=are_thumbs,
@@ -127,15 +114,23 @@ def run_html(
     )
 
 
+def _groups(trace: Trace, show: Show) -> Iterator[FigureGroup]:
+    """Yield what decided the run, its turns, and its end with what was judged there."""
+    verdicts = trace.verdicts
+    bad = [_verdict_figure(each, trace, show, is_first=True) for each in verdicts if each.kind != "holds"]
+    held = [_verdict_figure(each, trace, show) for each in verdicts if each.kind == "holds"]
+    if decided := [*_drift_figures(trace, show), *bad]:
+        yield FigureGroup(decided)
+    yield from _turns(trace, show)
+    transients, readings = _transient_figures(trace, show), _reading_figures(trace, show)
+    yield FigureGroup([_end_figure(trace, show), *transients, *held, *readings])
+
+
 def _picture(screens: Screens, link: Link, ref: FrameRef) -> Picture:
     try:
         return Picture(link(screens.png(ref)), ref.width, ref.height)
     except RunFolderError as exc:
         return Picture(problem=f"no picture: {exc}")
-
-
-def _with_mark(picture: Picture, action: Action) -> Picture:
-    return picture if picture.problem else replace(picture, mark=action_path(action, (picture.width, picture.height)))
 
 
 def _with_border(picture: Picture, region: Region | None) -> Picture:
@@ -187,9 +182,12 @@ def _turns(trace: Trace, show: Show) -> Iterator[FigureGroup]:
 
 def _step_figure(step: Step, reason: str, show: Show) -> Figure:
     state, tone = _state(step)
+    picture = show(step.frame_before)
+    if not picture.problem:
+        picture = replace(picture, mark=action_path(step.proposal.action, (picture.width, picture.height)))
     return Figure(
         tone,
-        _with_mark(show(step.frame_before), step.proposal.action),
+        picture,
         (CaptionPart(f"{step.number}. "), *(replace(part, text=cut(part.text)) for part in phrases.caption_of(step))),
         _step_lines(step, reason),
         badge=Badge(state, tone) if state else None,

@@ -36,9 +36,9 @@ _TICKS = re.compile("`+")
 def run_markdown(run: Path, base: Path) -> str:
     """Return a run as Markdown, with links from the folder `base`. It says what is missing or damaged."""
     page = show_run(run, quick=True)
-    links = Links(run, base)
-    parts = _problem_of(page) if page.view.problem else _parts(page, links)
-    return "\n\n".join(part for part in parts if part) + "\n"
+    if page.view.problem:
+        return f"# Run {code(page.view.run_id, 200)}\n\nThe run cannot be shown: {code(page.view.problem)}\n"
+    return "\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n"
 
 
 def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[Path]:
@@ -118,11 +118,6 @@ class Links:
 
 
 # --- the parts of the report ------------------------------------------------------------------------------------------
-
-
-def _problem_of(page: RunPage) -> Iterator[str]:
-    yield f"# Run {code(page.view.run_id, 200)}"
-    yield f"The run cannot be shown: {code(page.view.problem)}"
 
 
 def _parts(page: RunPage, links: Links) -> Iterator[str]:

@@ -23,11 +23,12 @@ def absolute_files(settings: Settings, base: Path) -> Settings:
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
     """Return the settings with a desktop's programs, folders, authorities and unix sockets resolved against `base`."""
+    servers = map(str.strip, settings.server.split(","))
     return dataclasses.replace(
         settings,
         app=absolute_command(settings.app, base),
         exec=absolute_command(settings.exec, base),
-        server=",".join(_socket(each.strip(), base) for each in settings.server.split(",")),
+        server=",".join(str(base / each) if "/" in each and ":" not in each else each for each in servers),
         tls_ca=str(base / settings.tls_ca) if settings.tls_ca else "",
         volumes=tuple(_volume(each, base) for each in settings.volumes),
     )
@@ -41,10 +42,6 @@ def absolute_command(command_line: str, base: Path) -> str:
         return command_line
     absolute = [str(base / word) if "/" in word and (base / word).exists() else word for word in words]
     return command_line if absolute == words else shlex.join(absolute)
-
-
-def _socket(address: str, base: Path) -> str:
-    return str(base / address) if "/" in address and ":" not in address else address
 
 
 def _volume(volume: str, base: Path) -> str:

@@ -175,7 +175,7 @@ class Framebuffer:
 
     def only_colour(self, timeout_s: float) -> str:
         """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
-        several = self.wait_until(lambda: self._has_several_colours(), timeout_s)
+        several = self.wait_until(self._has_several_colours, timeout_s)
         return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
 
     def _has_several_colours(self) -> bool:
