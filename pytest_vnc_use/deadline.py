@@ -19,11 +19,11 @@ class DeadlineExceeded(Exception):
 
 
 class Deadline:
-    """A time limit of `seconds` from now, less `spent_s` that were used before."""
+    """A time limit of `limit_s` from now, less `spent_s` that were used before."""
 
-    def __init__(self, seconds: float, spent_s: float = 0.0) -> None:
+    def __init__(self, limit_s: float, spent_s: float = 0.0) -> None:
         self._started = time.monotonic() - spent_s
-        self._seconds = seconds
+        self._limit_s = limit_s
 
     @property
     def spent_s(self) -> float:
@@ -33,7 +33,7 @@ class Deadline:
     @property
     def remaining_s(self) -> float:
         """Seconds left; never below zero."""
-        return max(0.0, self._seconds - self.spent_s)
+        return max(0.0, self._limit_s - self.spent_s)
 
     def call(self, work: Callable[[], Result], meanwhile: Callable[[], None] = lambda: None) -> Result:
         """Return `work()`, which runs in a daemon thread.

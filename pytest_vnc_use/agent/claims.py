@@ -253,7 +253,7 @@ def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
         if not left_s:
             return
         last, left_s = frame.ref, deadline.remaining_s
-        if not controller.wait_changed(frame.taken_s, left_s):
+        if not controller.wait_changed(frame.taken_at, left_s):
             return
         controller.settle()
 

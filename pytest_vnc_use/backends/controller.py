@@ -145,9 +145,9 @@ class VNCController:
         return self._screen
 
     @property
-    def changed_s(self) -> float:
+    def changed_at(self) -> float:
         """The moment when a pixel last changed, on the monotonic clock."""
-        return self._screen.changed_s
+        return self._screen.changed_at
 
     def last_frame(self) -> Frame:
         """Return the screen as it was last seen, even if the connection is lost."""
@@ -178,13 +178,13 @@ class VNCController:
         self._clicked = False
         return self._screen.wait_settled(self._rules.shortened() if briefly else self._rules)
 
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether a pixel changed after `moment_s`, outside moving regions. Raises DesktopError."""
-        return self._screen.changed_since(moment_s)
+    def changed_since(self, moment: float) -> bool:
+        """Return whether a pixel changed after `moment`, outside moving regions. Raises DesktopError."""
+        return self._screen.changed_since(moment)
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self._screen.wait_changed(moment_s, timeout_s)
+        return self._screen.wait_changed(moment, timeout_s)
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, without taking a frame. Raises ConnectionLost."""

@@ -49,7 +49,7 @@ class Watched(Controller, Protocol):
         """Return whether keys or buttons are held down."""
 
     @property
-    def changed_s(self) -> float:
+    def changed_at(self) -> float:
         """The moment when a pixel last changed, on the monotonic clock."""
 
     def last_frame(self) -> Frame:
@@ -122,13 +122,13 @@ class Watchdog:
         """Wait until the screen is quiet. Raises DesktopError, ActionInterrupted."""
         return self._surviving(lambda: self._desktop.settle(briefly=briefly))
 
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether the screen changed after `moment_s`, outside moving regions. Raises DesktopError."""
-        return self._surviving(lambda: self._desktop.changed_since(moment_s))
+    def changed_since(self, moment: float) -> bool:
+        """Return whether the screen changed after `moment`, outside moving regions. Raises DesktopError."""
+        return self._surviving(lambda: self._desktop.changed_since(moment))
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self._surviving(lambda: self._desktop.wait_changed(moment_s, timeout_s))
+        return self._surviving(lambda: self._desktop.wait_changed(moment, timeout_s))
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
@@ -192,8 +192,8 @@ class Watchdog:
             )
 
     def _seems_frozen(self) -> bool:
-        changed_s = self._desktop.changed_s
-        self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_s]
+        changed_at = self._desktop.changed_at
+        self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_at]
         return len(self._unanswered) >= UNANSWERED_ACTIONS and time.monotonic() - self._unanswered[0] >= self._frozen_s
 
     def _check_size(self, frame: Frame) -> None:

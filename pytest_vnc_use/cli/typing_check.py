@@ -122,9 +122,9 @@ def _is_taken_back(controller: Controller, before: set[bytes]) -> bool:
     return any(png in before for png in _glances(controller, _TAKEN_BACK_S))
 
 
-def _glances(controller: Controller, seconds: float) -> Iterator[bytes]:
-    """Yield the screen as PNG, again and again for that many seconds."""
-    deadline = Deadline(seconds)
+def _glances(controller: Controller, limit_s: float) -> Iterator[bytes]:
+    """Yield the screen as PNG, again and again for `limit_s`."""
+    deadline = Deadline(limit_s)
     while deadline.remaining_s:
         yield controller.frame().png
         controller.perform(Wait(_GLANCE_S))

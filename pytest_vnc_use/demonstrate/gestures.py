@@ -77,7 +77,7 @@ class Demonstration:
         """The modifiers that are down, and whether each was used, or is also down on the desktop."""
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
-        self._pressed_s = 0.0
+        self._pressed_at = 0.0
         self._way: list[tuple[int, int]] = []
         self._is_open = False
 
@@ -142,10 +142,10 @@ class Demonstration:
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
             return
-        last, before_s = self._open, self._pressed_s
+        last, before = self._open, self._pressed_at
         yield from self._hold_modifiers(at_s)
-        self._pressed, self._pressed_s, self._way = down, at_s, [(down.x, down.y)]
-        if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before_s):
+        self._pressed, self._pressed_at, self._way = down, at_s, [(down.x, down.y)]
+        if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before):
             last.action = replace(last.action, count=last.action.count + 1)
             yield GestureAction(down)
         else:
@@ -163,7 +163,7 @@ class Demonstration:
             self.inexact += [] if is_exact else [len(self.steps)]
             step.action, self._is_open = Drag(*start, up.x, up.y), False
             yield GestureAction(up)
-        elif moved or at_s - self._pressed_s >= LONG_S:
+        elif moved or at_s - self._pressed_at >= LONG_S:
             step.action = down
             yield GestureAction(up, self._begin(up, at_s))
         else:

@@ -153,9 +153,9 @@ class ViewerSession:
         """Move the pointer to where it rests, so that anything that opens on hovering opens."""
         if self._hovers is None or self._at is None or not self.demonstration.may_rest:
             return
-        place, since_s = self._hovers
+        place, since = self._hovers
         is_there = near(place, self._rests[-1].at if self._rests else self._at)
-        if not is_there and time.monotonic() - since_s >= HOVER_S:
+        if not is_there and time.monotonic() - since >= HOVER_S:
             self._rests.append(Rest(place, self._screen()))
             self._eyes.perform(Move(*place))
             self._looks.clear()

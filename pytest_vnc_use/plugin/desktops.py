@@ -145,7 +145,7 @@ def lease_for_test(
     if desktop_settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(desktop_settings, request.node.nodeid)
-        request.node.stash[desktops_ahead.WANTED] = desktop_settings
+        request.node.stash[desktops_ahead.LEASE_SETTINGS] = desktop_settings
         yield assembly.browsable(desktop_settings, desktop)
         try:
             desktops_ahead.start(request.node)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NEXT = pytest.StashKey[pytest.Item]()
 """The next test, while a test with a desktop runs before it."""
-WANTED = pytest.StashKey[Settings]()
+LEASE_SETTINGS = pytest.StashKey[Settings]()
 """The settings of the lease of the test's own desktop."""
 
 
@@ -47,7 +47,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 def start(item: pytest.Item) -> None:
     """Start the next test's desktop, unless there is one already, or the session is to stop after this test."""
-    session, settings = item.session, item.stash.get(WANTED, None)
+    session, settings = item.session, item.stash.get(LEASE_SETTINGS, None)
     if settings and NEXT in item.stash and not (session.shouldstop or session.shouldfail):
         item.config.stash[DESKTOPS].start_ahead(settings, item.stash[NEXT].nodeid)
 

@@ -26,12 +26,12 @@ class _Attempt:
     """One attempt at a test: its reports so far. `decided` is the first that is bad, or else the one on the call."""
 
     number: int
-    seconds: float = 0.0
+    duration_s: float = 0.0
     decided: pytest.TestReport | None = field(default=None, repr=False)
 
     def add(self, report: pytest.TestReport) -> None:
         """Add the report on one phase."""
-        self.seconds += report.duration
+        self.duration_s += report.duration
         decides = report.failed or report.when == "call" or report.skipped
         if decides and (self.decided is None or (report.failed and not self.decided.failed)):
             self.decided = report
@@ -111,7 +111,7 @@ def _result_of(item: pytest.Item, attempt: _Attempt, last: pytest.TestReport) ->
         failure=sanitize(decided.longreprtext, hide) if decided.failed or hasattr(decided, "wasxfail") else "",
         attempt=attempt.number,
         worker=getattr(item.config, "workerinput", {}).get("workerid", ""),
-        seconds=round(attempt.seconds, 3),
+        seconds=round(attempt.duration_s, 3),
         dollars=dict(last.user_properties).get(session_results.DOLLARS),  # type: ignore[arg-type]
         is_rehearsal=REHEARSAL in item.stash,
     )

@@ -46,7 +46,7 @@ class _Again:
 
     reports: list[pytest.TestReport]
     subtests: list[pytest.TestReport]
-    seconds: float
+    duration_s: float
     rehearsal: Rehearsal
 
     @property
@@ -262,7 +262,7 @@ def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
 
     regions = again.rehearsal.regions if again.passed else []
     learnt = tuple(f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in regions)
-    figures = RehearsalFigures(number, again.passed, learnt=learnt, seconds=round(again.seconds, 3))
+    figures = RehearsalFigures(number, again.passed, learnt=learnt, seconds=round(again.duration_s, 3))
     if again.passed:
         return figures
     bad = again.bad[0]

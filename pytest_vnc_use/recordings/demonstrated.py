@@ -99,11 +99,11 @@ class DemonstratedRun:
         """Close the desktop."""
         self._desktop.close()
 
-    def changed_since(self, moment_s: float) -> bool:
+    def changed_since(self, moment: float) -> bool:
         """Return False: only the person acts on the desktop, and sees if it is gone."""
         return False
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Return False at once."""
         return False
 

@@ -270,9 +270,9 @@ class Recording(_Part):
         texts = (getattr(step.action, "text", "") for run in self.runs for step in run.steps)
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
-    def has_covers(self, wanted: bool) -> bool:
+    def has_covers(self, by_settings: bool) -> bool:
         """Return whether a replay has covers: as in the recording if a secret is typed, else as the settings say."""
-        return self.covered if self.types_secrets else wanted
+        return self.covered if self.types_secrets else by_settings
 
     @model_validator(mode="after")
     def _is_on_the_screen(self) -> Recording:

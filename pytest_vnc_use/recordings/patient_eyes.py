@@ -65,7 +65,7 @@ class PatientEyes(ForwardingController):
         self._limit_s = limit_s
         self._awaited: Gate | None = None
         self._seen: Frame | None = None
-        self._opened_s = 0.0
+        self._opened_at = 0.0
         self.let_go = let_go
         self._tell = tell
 
@@ -115,21 +115,21 @@ class PatientEyes(ForwardingController):
             if not self._replay.look(pixels_in(seen)) or not deadline.remaining_s:
                 self._seen = self.desktop.frame()
                 if not self._mismatch(self._seen):
-                    self._opened_s = self._seen.taken_s
+                    self._opened_at = self._seen.taken_at
                     return True
             if not deadline.remaining_s:
                 return self._is_accepted()
             if deadline.spent_s > _LONG_S and not is_reported:
                 is_reported = True
                 self._tell(deadline.remaining_s)
-            self.desktop.wait_changed(seen.taken_s, min(again_s, deadline.remaining_s))
+            self.desktop.wait_changed(seen.taken_at, min(again_s, deadline.remaining_s))
 
     def _is_accepted(self) -> bool:
         """Return whether a rehearsal accepts the screen after the time limit."""
         frame = self._seen or self.desktop.frame()
         if not self._replay.accept(frame.ref, lambda: pixels_in(frame)):
             return False
-        self._seen, self._awaited, self._opened_s = frame, self._replay.gate, frame.taken_s
+        self._seen, self._awaited, self._opened_at = frame, self._replay.gate, frame.taken_at
         return True
 
     def _mismatch(self, frame: Frame) -> Mismatch | None:
@@ -145,18 +145,18 @@ class PatientEyes(ForwardingController):
         if gate is None:
             return None
         deadline = Deadline(quiet_s + self._limit_s)
-        open_since_s = seen_s = self._opened_s
+        open_since = seen_at = self._opened_at
         if quiet_s > _LONG_S:
             self._tell(quiet_s)
         while deadline.remaining_s and self.desktop.wait_changed(
-            seen_s, max(0.0, open_since_s + quiet_s - time.monotonic())
+            seen_at, max(0.0, open_since + quiet_s - time.monotonic())
         ):
             seen = self.desktop.glance()
-            seen_s = seen.taken_s
+            seen_at = seen.taken_at
             if self._replay.look(pixels_in(seen)):
                 if not self._await(gate, _BACK_S):
                     break
-                open_since_s = seen_s = self._opened_s
+                open_since = seen_at = self._opened_at
         return self.look_at_end()
 
     def look_at_end(self) -> Mismatch | None:

@@ -75,7 +75,7 @@ class RecordedJudge:
         """Return the evidence that the screen shows again, or None and the reason why there is none."""
         sanitized, seen = self._hide(claim), pixels_of(frame.png)
         evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
-        mismatches = [self._mismatch(each, seen, frame.taken_s) for each in evidence]
+        mismatches = [self._mismatch(each, seen, frame.taken_at) for each in evidence]
         for each, mismatch in zip(evidence, mismatches, strict=True):
             if mismatch is None:
                 self._on_question(sanitized, frame, each, None)
@@ -88,10 +88,10 @@ class RecordedJudge:
         where = last.problem if last else ""
         return None, f"the screen differs from the recorded evidence ({where}), and no judge is configured"
 
-    def _mismatch(self, evidence: Evidence, seen: Pixels, taken_s: float) -> Mismatch | None:
+    def _mismatch(self, evidence: Evidence, seen: Pixels, taken_at: float) -> Mismatch | None:
         if hidden := next(self._hidden(evidence), None):
             return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden)
-        return self._other(evidence, seen) or self._not_staying(evidence, taken_s) or self._not_blinking(evidence)
+        return self._other(evidence, seen) or self._not_staying(evidence, taken_at) or self._not_blinking(evidence)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
         """Return where the screen differs from the judged one.
@@ -104,17 +104,17 @@ class RecordedJudge:
             return None
         return gate.mismatch(seen)
 
-    def _not_staying(self, evidence: Evidence, taken_s: float) -> Mismatch | None:
+    def _not_staying(self, evidence: Evidence, taken_at: float) -> Mismatch | None:
         """Watch until the screen has stayed unchanged for the recorded time; return what differs then."""
         eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
         if not eyes.changed_since(time.monotonic() - quiet_s):
             return None
-        seen_s = taken_s
-        while (left_s := taken_s + quiet_s + (_BACK_S if problem else 0.0) - time.monotonic()) > 0:
-            if not eyes.wait_changed(seen_s, left_s):
+        seen_at = taken_at
+        while (left_s := taken_at + quiet_s + (_BACK_S if problem else 0.0) - time.monotonic()) > 0:
+            if not eyes.wait_changed(seen_at, left_s):
                 break
             seen = eyes.glance()
-            seen_s, problem = seen.taken_s, self._other(evidence, pixels_in(seen))
+            seen_at, problem = seen.taken_at, self._other(evidence, pixels_in(seen))
         return problem
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:

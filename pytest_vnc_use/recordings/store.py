@@ -126,10 +126,10 @@ def _check_pictures(
             what = f"{width} x {height} pixels at {screen.at} are not on the screen"
             raise RecordingError(f"{screen.picture!r} of {str(path)!r} does not fit: {what}; {ANEW}")
     for part in screen.volatile:
-        wanted = part.right - part.left, part.bottom - part.top
+        size = part.right - part.left, part.bottom - part.top
         for look in part.looks:
-            if size_of_picture(look.picture) != wanted:
-                what = f"{wanted[0]} x {wanted[1]} pixels"
+            if size_of_picture(look.picture) != size:
+                what = f"{size[0]} x {size[1]} pixels"
                 raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {what}; {ANEW}")
 
 

@@ -88,9 +88,9 @@ def sheet(failed: Sequence[Failed]) -> bytes | None:
 
 
 def _row(number: int, test: Failed) -> Image.Image | None:
-    shown = show_run(test.run, quick=True)
-    pair = shown.view.deciding
-    pictures = [] if pair is None else [*_pictures(shown, pair)]
+    page = show_run(test.run, quick=True)
+    pair = page.view.deciding
+    pictures = [] if pair is None else [*_pictures(page, pair)]
     if pair is None or not pictures:
         return None
     height = max(picture.height for _, picture in pictures)
@@ -104,7 +104,7 @@ def _row(number: int, test: Failed) -> Image.Image | None:
     return row
 
 
-def _pictures(shown: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
+def _pictures(page: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
     """Yield each picture of the pair, with its name; one that is missing or damaged is left out."""
     sides: list[tuple[str, Shot, Sequence[Box]]] = [(pair.right_name, pair.right, [*pair.boxes, *pair.regions])]
     if pair.left.address != pair.right.address:
@@ -113,7 +113,7 @@ def _pictures(shown: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
         if not shot.address:
             continue
         try:
-            content = shown.made.get(shot.address) or (shown.path / shot.address).read_bytes()
+            content = page.made.get(shot.address) or (page.path / shot.address).read_bytes()
             with Image.open(BytesIO(content)) as picture:
                 whole = picture.convert("RGB")
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError):

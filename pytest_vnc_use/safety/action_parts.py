@@ -35,5 +35,5 @@ def is_like(glob: str | None, *values: str) -> bool:
     """
     if glob is None:
         return True
-    wanted = glob.lower()
-    return any(wanted == value or fnmatchcase(value, wanted) for value in map(str.lower, values))
+    lowered = glob.lower()
+    return any(lowered == value or fnmatchcase(value, lowered) for value in map(str.lower, values))

@@ -124,10 +124,10 @@ class Rule:
         )
 
     def _presses(self, keys: frozenset[str], sight: Sight) -> bool:
-        wanted = on_us_keyboard(keys)
+        combination = on_us_keyboard(keys)
         if self.decision == "allow":
-            return bool(sight.keys) and all(pressed == wanted for pressed in sight.keys)
-        return any(pressed >= wanted for pressed in (*sight.keys, *sight.alike))
+            return bool(sight.keys) and all(pressed == combination for pressed in sight.keys)
+        return any(pressed >= combination for pressed in (*sight.keys, *sight.alike))
 
     def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
         search = Search(text)

@@ -25,13 +25,13 @@ class ForwardingController:
         """Wait until the screen is quiet. Raises DesktopError."""
         return self.desktop.settle(briefly=briefly)
 
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether the screen changed after `moment_s`, outside moving regions. Raises DesktopError."""
-        return self.desktop.changed_since(moment_s)
+    def changed_since(self, moment: float) -> bool:
+        """Return whether the screen changed after `moment`, outside moving regions. Raises DesktopError."""
+        return self.desktop.changed_since(moment)
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
-        return self.desktop.wait_changed(moment_s, timeout_s)
+        return self.desktop.wait_changed(moment, timeout_s)
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""

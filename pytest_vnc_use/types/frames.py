@@ -25,7 +25,7 @@ class FrameRef:
 class Frame:
     """The whole screen at one moment, as PNG (8-bit RGB). Frames with the same picture are equal.
 
-    `taken_s` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
+    `taken_at` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
     the same connection. `moving` is where the screen keeps changing by itself (a spinner, a video); it may be in
     `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
     and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
@@ -34,7 +34,7 @@ class Frame:
 
     ref: FrameRef
     png: bytes = field(repr=False)
-    taken_s: float = field(default_factory=time.monotonic, compare=False)
+    taken_at: float = field(default_factory=time.monotonic, compare=False)
     changed: tuple[Region, ...] = field(default=(), compare=False)
     moving: tuple[Region, ...] = field(default=(), compare=False)
     pixels: object = field(default=None, compare=False, repr=False)
@@ -45,7 +45,7 @@ class Glance:
     """The screen at one moment, as an array like a frame's `pixels`. It is not encoded and not kept."""
 
     pixels: object = field(repr=False)
-    taken_s: float = field(default_factory=time.monotonic, compare=False)
+    taken_at: float = field(default_factory=time.monotonic, compare=False)
 
 
 @dataclass(frozen=True)

@@ -34,16 +34,16 @@ class Ran:
 
 
 class Watching(Protocol):
-    """The ability to see changes between two frames. Moments are times of the monotonic clock, such as `taken_s`."""
+    """The ability to see changes between two frames. Moments are times of the monotonic clock, such as `taken_at`."""
 
-    def changed_since(self, moment_s: float) -> bool:
+    def changed_since(self, moment: float) -> bool:
         """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
 
         Carets, spinners, videos and clocks are known once they have moved for a second or a few. A region that stopped
         moving counts as changed.
         """
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait until such a change, at most `timeout_s`, and return whether there was one. Raises DesktopError."""
 
     def glance(self) -> Glance:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 
 class SecretText(str):
-    """A text to type, with the values of secrets in it; its `repr` is that of `shown`, which has their names.
+    """A text to type, with the values of secrets in it; its `repr` is that of `redacted`, which has their names.
 
     So a traceback, an assertion and a debugger show the names. Only the keyboard reads the characters. `str(…)` is the
     plain text.
     """
 
-    shown: str
+    redacted: str
 
-    def __new__(cls, text: str, shown: str) -> SecretText:
-        """Return the text that `shown` becomes with the values in it."""
+    def __new__(cls, text: str, redacted: str) -> SecretText:
+        """Return the text that `redacted` becomes with the values in it."""
         made = super().__new__(cls, text)
-        made.shown = shown
+        made.redacted = redacted
         return made
 
     @classmethod
@@ -24,4 +24,4 @@ class SecretText(str):
         return cls(value, f"<secret:{name}>")
 
     def __repr__(self) -> str:
-        return repr(self.shown)
+        return repr(self.redacted)

@@ -64,7 +64,7 @@ def test_a_toast_is_kept_and_told_once(screen: Screen) -> None:
     screen.paint(10.1, 7, (0, 18), (0, 19))
     screen.paint(10.4, 0, (0, 18), (0, 19))
     (toast,) = screen.passed.take()
-    assert toast.taken_s == 10.4
+    assert toast.taken_at == 10.4
     assert (toast.pixels[:TILE_PX, 18 * TILE_PX :] == 7).all()
     assert np.count_nonzero(toast.pixels) == 2 * TILE_PX**2
     assert not list(screen.passed.take())
@@ -194,8 +194,8 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     before = hands.frame()
     hands.transient_frames()
     hands.key_combo("enter")
-    assert hands.wait_changed(before.taken_s, 10)
-    came_s = hands.changed_s
+    assert hands.wait_changed(before.taken_at, 10)
+    came_s = hands.changed_at
     assert hands.wait_changed(came_s, 10)
     after = hands.frame()
     (toast,) = hands.transient_frames()
@@ -208,7 +208,7 @@ def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
         before, toast, after = passing_toast(connected(tigervnc))
     assert before == after
     assert differ(toast, before)[:40, :200].any()
-    assert before.taken_s < toast.taken_s < after.taken_s
+    assert before.taken_at < toast.taken_at < after.taken_at
     assert all(
         differ(toast, before)[region.top : region.bottom, region.left : region.right].any() for region in toast.changed
     )

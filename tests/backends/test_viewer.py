@@ -76,7 +76,7 @@ def test_a_client_sees_what_is_shown_and_what_changes(on_stage: Callable[..., Sh
     with closing(connect(shown.stage.address)) as client:
         assert (client.name, client.size) == ("shown", (WIDTH, HEIGHT))
         assert np.array_equal(client.screen.last_capture().pixels & 0xFFFFFF, PIXELS)
-        before_s = client.frame().taken_s
+        before_s = client.frame().taken_at
         shown.draw(np.full((3, 5), 0x123456, np.uint32), 60, 30)
         assert client.wait_changed(before_s, SECONDS)
         expected = PIXELS.copy()

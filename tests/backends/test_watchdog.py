@@ -112,13 +112,13 @@ def test_a_wait_is_begun_again(line: Wire, watch: Watch) -> None:
 
 def test_it_watches_on_over_a_new_connection(desktop: VncServer, line: Wire, watch: Watch) -> None:
     dog = watch(line.address)
-    assert not dog.wait_changed(dog.frame().taken_s, 0.1)
+    assert not dog.wait_changed(dog.frame().taken_at, 0.1)
     line.cut()
     assert dog.changed_since(0.0)
     seen = dog.frame()
-    assert not dog.changed_since(seen.taken_s)
+    assert not dog.changed_since(seen.taken_at)
     desktop.paint(5)
-    assert dog.wait_changed(seen.taken_s, 20.0)
+    assert dog.wait_changed(seen.taken_at, 20.0)
 
 
 def test_a_second_loss_is_one_too_many(line: Wire, watch: Watch) -> None:

@@ -25,13 +25,13 @@ SPINNER = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02
 def test_a_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     hands = connected(tigervnc)
     frame = hands.frame()
-    assert not hands.wait_changed(frame.taken_s, 0.1)
+    assert not hands.wait_changed(frame.taken_at, 0.1)
     painter = threading.Timer(0.2, tigervnc.paint, (5,))
     painter.start()
-    assert hands.wait_changed(frame.taken_s, 20.0)
+    assert hands.wait_changed(frame.taken_at, 20.0)
     painter.join()
-    assert hands.changed_since(frame.taken_s)
-    assert not hands.changed_since(hands.frame().taken_s)
+    assert hands.changed_since(frame.taken_at)
+    assert not hands.changed_since(hands.frame().taken_at)
 
 
 def test_a_server_that_is_gone_is_told_at_once(tigervnc: VncServer, connected: Connect) -> None:
@@ -52,17 +52,17 @@ def test_what_moves_by_itself_is_known_soon_and_left_out(tigervnc: VncServer, co
         hands.click(200, 200)
         hands.settle()
         wait_for(lambda: only_what_moves_has_changed(hands), "that only this changes", 30.0)
-        moment_s = moving(hands).taken_s
+        moment = moving(hands).taken_at
         tigervnc.paint(5)
-        assert hands.wait_changed(moment_s, 20.0)
+        assert hands.wait_changed(moment, 20.0)
 
 
 def only_what_moves_has_changed(hands: VNCController) -> bool:
     """Over 1.2 s; on a busy machine a clock may stop for so long that its going on is a change."""
-    moment_s = hands.frame().taken_s
+    moment = hands.frame().taken_at
     time.sleep(1.2)
     frame = hands.frame()
-    return bool(frame.moving and frame.changed) and not hands.changed_since(moment_s)
+    return bool(frame.moving and frame.changed) and not hands.changed_since(moment)
 
 
 def moving(hands: VNCController) -> Frame:
@@ -88,6 +88,6 @@ def test_what_came_to_rest_has_changed(tigervnc: VncServer, connected: Connect) 
     with xterm(tigervnc, spinner):
         hands = connected(tigervnc)
         wait_for(lambda: hands.frame().moving, "that something moves")
-        moment_s = time.monotonic()
-        assert hands.wait_changed(moment_s, 20.0)
+        moment = time.monotonic()
+        assert hands.wait_changed(moment, 20.0)
         assert not hands.frame().moving

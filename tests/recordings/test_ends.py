@@ -125,9 +125,9 @@ def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp
 
 def gone(played: Played) -> None:
     """Have the program show something else, as a body may do that talks to a server."""
-    moment_s = time.monotonic()
+    moment = time.monotonic()
     played.desktop.write_file("go", "")
-    assert played.agent.controller.wait_changed(moment_s, 10.0)
+    assert played.agent.controller.wait_changed(moment, 10.0)
 
 
 def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:

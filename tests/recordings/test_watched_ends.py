@@ -34,8 +34,8 @@ class Watched:
         shade = [shade for at_s, shade in self._changes.items() if at_s <= self.now_s][-1:]
         return np.full((2, 2), *(shade or [0]))
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        due_s = min((at_s for at_s in self._changes if at_s > moment_s), default=float("inf"))
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        due_s = min((at_s for at_s in self._changes if at_s > moment), default=float("inf"))
         is_due = due_s <= self.now_s + timeout_s
         self.now_s = max(self.now_s, due_s) if is_due else self.now_s + timeout_s
         return is_due

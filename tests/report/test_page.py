@@ -221,7 +221,7 @@ def test_gate_model_and_judge_stand_apart_in_the_times_of_a_step(write_run, make
         folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
         folder.append(StepFinished(step))
     folder.append(judged)
-    first, second = ([(bar.name, bar.seconds) for bar in step.bars] for step in show_run(path).view.steps)
+    first, second = ([(bar.name, bar.duration_s) for bar in step.bars] for step in show_run(path).view.steps)
     assert first == [("gate", 1.75), ("model", 1.25), ("act", 0.5), ("settle", 1.0), ("capture", 0.25)]
     assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
 

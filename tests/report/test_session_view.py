@@ -112,7 +112,7 @@ def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results
     view = session_view(shown(*runs), KnownResults([result] if has_results else []))
     assert view.title == "1 test, none failed"
     (test,) = view.tests
-    assert (test.more, test.seconds) == ("attempt 2", 6.0)
+    assert (test.more, test.duration_s) == ("attempt 2", 6.0)
     assert [run.run_id for run in test.runs] == ["made-2"]
     assert [(name, run.run_id) for name, run in test.aside] == [
         ("attempt 1: failed", "made-1"),

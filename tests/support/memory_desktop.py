@@ -36,7 +36,7 @@ class PaintedController:
         self.closed = False
         self.hang = threading.Event()
         self.hang.set()
-        self.changed_s = 0.0
+        self.changed_at = 0.0
         self.other_than_painted = 0
         self._repaint = repaint
 
@@ -65,13 +65,13 @@ class PaintedController:
     def settle(self, *, briefly: bool = False) -> Settled:
         return Settled("settled", 0.0)
 
-    def changed_since(self, moment_s: float) -> bool:
+    def changed_since(self, moment: float) -> bool:
         if self.closed:
             raise ConnectionLost("the painted desktop is closed")
-        return self.changed_s > moment_s
+        return self.changed_at > moment
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
-        return self.changed_since(moment_s)
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        return self.changed_since(moment)
 
     def glance(self) -> Glance:
         return Glance(pixels_in(self.frame()))

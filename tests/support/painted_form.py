@@ -117,10 +117,10 @@ class PaintedForm:
     def settle(self, *, briefly: bool = False) -> Settled:
         return Settled("settled", 0.0)
 
-    def changed_since(self, moment_s: float) -> bool:
+    def changed_since(self, moment: float) -> bool:
         return False
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         time.sleep(min(timeout_s, 0.01))
         return False
 

@@ -74,7 +74,7 @@ class CoveringController(ForwardingController):
         self._open: Typing | None = None
         """The secret that was typed last, or begun, until the next action: the program may show more of it late."""
         self._is_learnt = False
-        self._typed_s = (math.inf, -math.inf)
+        self._typed_at = (math.inf, -math.inf)
         """The moments when the action with the last secret began, and when its look was learnt, on the monotonic clock.
         """
 
@@ -121,7 +121,7 @@ class CoveringController(ForwardingController):
 
     def _covered_moment(self, frame: Frame) -> Frame:
         painted = self._covers.covered(_pixels_in(frame))
-        if self._typed_s[0] <= frame.taken_s <= self._typed_s[1]:
+        if self._typed_at[0] <= frame.taken_at <= self._typed_at[1]:
             painted = self._covers.as_learnt(_pixels_in(frame) if painted is None else painted)
         return _with_pixels(frame, painted)
 
@@ -139,7 +139,7 @@ class CoveringController(ForwardingController):
         if not isinstance(action, (Wait, TakeScreenshot)):
             self._open, self._watches = None, _MOST_WATCHES
         if any(part.mark for part in parts):
-            self._typed_s = time.monotonic(), math.inf
+            self._typed_at = time.monotonic(), math.inf
         if not any(part.mark for part in parts):
             self._perform_other(action)
         elif isinstance(action, OpenAddress):
@@ -173,7 +173,7 @@ class CoveringController(ForwardingController):
         self.desktop.perform(letter)
         if secret := self._letters.secret(self._hide):
             letters, self._letters = self._letters, None
-            self._typed_s = time.monotonic(), math.inf
+            self._typed_at = time.monotonic(), math.inf
             before, last = (letters.screen_before(count) for count in (len(secret.text), 1))
             self._await_letter(letters)
             typing = Typing(secret, before, [last], letters.unrest)
@@ -219,7 +219,7 @@ class CoveringController(ForwardingController):
     def _learn(self, typing: Typing) -> None:
         self._open = typing
         self._is_learnt = self._covers.learn(typing, self._watch_fields)
-        self._typed_s = self._typed_s[0], time.monotonic()
+        self._typed_at = self._typed_at[0], time.monotonic()
 
     def _answer(self, typing: Typing) -> Pixels:
         """Return the screen once it shows the typed text; wait longer for the first answer than for the second."""

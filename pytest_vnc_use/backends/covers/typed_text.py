@@ -31,7 +31,7 @@ def parts_of(text: str, hide: Callable[[str], str]) -> list[TypedPart]:
 
     If it is not clear which characters a placeholder replaced, the whole text is a secret.
     """
-    hidden = hide(text.shown if isinstance(text, SecretText) else text)
+    hidden = hide(text.redacted if isinstance(text, SecretText) else text)
     marks = [found.group() for found in SECRET_MARK.finditer(hidden)]
     if not marks or hidden == str(text):
         return [TypedPart(str(text))]

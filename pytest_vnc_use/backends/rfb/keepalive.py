@@ -46,9 +46,9 @@ class Pulse:
         """Stop beating, because nobody waits any more."""
         self._until_s = -math.inf
 
-    def want(self, moment_s: float) -> None:
+    def want(self, moment: float) -> None:
         """Beat until `answered_s` has reached that moment."""
-        self._due_s = moment_s
+        self._due_s = moment
         if self._asked_s is None:
             self._beat()
 

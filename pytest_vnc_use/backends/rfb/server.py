@@ -135,7 +135,7 @@ class _Viewer(Protocol):
         self._format = BGRX
         self._encodings: tuple[int, ...] = ()
         self._size = self._screen.size
-        self._seen_s = -np.inf
+        self._seen_at = -np.inf
         self._shape: PointerShape | None = None
         self._waits = False
         self._buttons = 0
@@ -254,9 +254,9 @@ class _Viewer(Protocol):
         if self._screen.size != self._size:
             self.transport.loseConnection()
             return
-        seen_s, parts = self._screen.parts_since(self._seen_s)
+        seen_at, parts = self._screen.parts_since(self._seen_at)
         if parts or self._has_new_shape():
-            self._seen_s, self._waits = seen_s, False
+            self._seen_at, self._waits = seen_at, False
             self._show(parts)
         else:
             reactor.callLater(_LOOK_AGAIN_S, self._show_news)

@@ -98,9 +98,9 @@ class Activity:
             tiles[top : bottom + 1, left : right + 1] = True
         return tiles
 
-    def line_since(self, moment_s: float, except_tiles: Tiles) -> Tiles:
-        """Return the tiles that changed from `moment_s` on, if they may all be one line of text; else none."""
-        tiles: Tiles = (self.last_s >= moment_s) & ~except_tiles
+    def line_since(self, moment: float, except_tiles: Tiles) -> Tiles:
+        """Return the tiles that changed from `moment` on, if they may all be one line of text; else none."""
+        tiles: Tiles = (self.last_s >= moment) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
         return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
 

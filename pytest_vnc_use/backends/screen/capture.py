@@ -20,7 +20,7 @@ class Capture:
     """Pixels that nobody writes to any more, with the facts that a Frame holds about them."""
 
     pixels: Pixels
-    taken_s: float
+    taken_at: float
     changed: Tiles
     moving: Tiles
     pointer: PlacedPointer | None = None
@@ -32,7 +32,7 @@ class Capture:
         height, width = self.pixels.shape
         changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
         digest = hashlib.sha256(png).hexdigest()
-        return Frame(FrameRef(digest, width, height), png, self.taken_s, changed, moving, pixels)
+        return Frame(FrameRef(digest, width, height), png, self.taken_at, changed, moving, pixels)
 
 
 def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:

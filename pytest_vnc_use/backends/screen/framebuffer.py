@@ -121,7 +121,7 @@ class Framebuffer:
             raise self._error
 
     @property
-    def changed_s(self) -> float:
+    def changed_at(self) -> float:
         """The moment when a pixel last changed, on the monotonic clock."""
         with self._condition:
             return self._activity.last_change_s()
@@ -136,7 +136,7 @@ class Framebuffer:
         with self._condition:
             changed = self._activity.last_s >= self._looked_s
             seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
-            self._looked_s = seen.taken_s
+            self._looked_s = seen.taken_at
             self._transients.look(seen)
             return seen
 
@@ -146,10 +146,10 @@ class Framebuffer:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
         return Glance(drawn.drawn_on(pixels) if drawn else pixels)
 
-    def parts_since(self, moment_s: float) -> tuple[float, list[tuple[Region, Pixels]]]:
-        """Return the time now, and copies of all parts in which a pixel changed from `moment_s` on."""
+    def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
         with self._condition:
-            parts = regions(self._activity.last_s >= moment_s, *self.size)
+            parts = regions(self._activity.last_s >= moment, *self.size)
             return time.monotonic(), [(part, self.part(part)) for part in parts]
 
     def part(self, part: Region) -> Pixels:
@@ -239,21 +239,21 @@ class Framebuffer:
             self._activity.learn(now_s)
             self._acting = False
 
-    def changed_since(self, moment_s: float) -> bool:
-        """Return whether a pixel changed after `moment_s`, outside moving tiles. Raises DesktopError."""
+    def changed_since(self, moment: float) -> bool:
+        """Return whether a pixel changed after `moment`, outside moving tiles. Raises DesktopError."""
         with self._condition:
             self.raise_if_lost()
             moving = self._activity.moving(time.monotonic())
-            return self._activity.last_change_s(except_tiles=moving) > moment_s
+            return self._activity.last_change_s(except_tiles=moving) > moment
 
-    def wait_changed(self, moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
 
         Raises DesktopError as soon as the connection ends.
         """
         ends_s = time.monotonic() + timeout_s
         with self._condition:
-            while not self.changed_since(moment_s):
+            while not self.changed_since(moment):
                 remaining_s = ends_s - time.monotonic()
                 if remaining_s <= 0:
                     return False

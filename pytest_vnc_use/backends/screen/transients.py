@@ -35,7 +35,7 @@ class _Moment:
     base: Pixels
     place: tuple[slice, slice]
     part: Pixels
-    taken_s: float
+    taken_at: float
     changed: Tiles
     moving: Tiles
 
@@ -43,7 +43,7 @@ class _Moment:
         """Return the whole screen."""
         pixels = self.base.copy()
         pixels[self.place] = self.part
-        return Capture(pixels, self.taken_s, self.changed, self.moving)
+        return Capture(pixels, self.taken_at, self.changed, self.moving)
 
     def is_a_caret(self) -> bool:
         """Return whether only a caret differs from the look before."""
@@ -63,7 +63,7 @@ class TransientFrames:
     def look(self, seen: Capture) -> None:
         """Note a look at the screen; later changes may be transient."""
         self._base = seen.pixels
-        self._base_s = self._known_s = seen.taken_s
+        self._base_s = self._known_s = seen.taken_at
         self._ended = np.zeros(seen.changed.shape, np.int64)
 
     def resize(self, tiles: Tiles) -> None:

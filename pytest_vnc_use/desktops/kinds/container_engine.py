@@ -126,15 +126,15 @@ class Engine:
             raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
 
 
-def find_engine(wanted: str = "") -> Engine:
+def find_engine(engine: str = "") -> Engine:
     """Return the engine of that name, or else the first that answers; remove containers of earlier sessions there.
 
     Raises SettingsError for an unknown engine, DesktopError if none answers.
     """
-    if wanted and wanted not in ENGINES:
-        raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {wanted!r}")
+    if engine and engine not in ENGINES:
+        raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     found = []
-    for name in [wanted] if wanted else ENGINES:
+    for name in [engine] if engine else ENGINES:
         try:
             return _answering_engine(name)
         except DesktopError as exc:

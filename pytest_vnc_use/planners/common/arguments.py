@@ -159,8 +159,8 @@ def _split(text: str) -> list[str]:
     return [key.strip() for key in text.split("+") if key.strip()]
 
 
-def seconds_to_wait(seconds: float) -> float:
+def seconds_to_wait(duration_s: float) -> float:
     """Return the seconds of one wait. Raises Unreadable if they are too many or negative."""
-    if not 0 <= seconds <= LONGEST_WAIT_S:
-        raise Unreadable(f"a wait takes 0 to {LONGEST_WAIT_S:g} seconds, got {seconds:g}; wait again where needed")
-    return seconds
+    if not 0 <= duration_s <= LONGEST_WAIT_S:
+        raise Unreadable(f"a wait takes 0 to {LONGEST_WAIT_S:g} seconds, got {duration_s:g}; wait again where needed")
+    return duration_s

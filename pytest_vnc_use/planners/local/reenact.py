@@ -32,9 +32,9 @@ class Reenactment:
         """The planner's name with the run's id."""
         return f"re-enacted ({self._of})"
 
-    def limits(self, seconds: float) -> Limits:
+    def limits(self, limit_s: float) -> Limits:
         """Return limits with as many steps as there are actions, even if all are on the same screen."""
-        return Limits(steps=len(self._steps), seconds=seconds, stall=len(self._steps))
+        return Limits(steps=len(self._steps), seconds=limit_s, stall=len(self._steps))
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next action, by the number of turns so far."""

@@ -42,7 +42,7 @@ def line_of_result(result: ItemResult, pages: Sequence[PagedRun], of: int = 1) -
         message=short(failed or result.message, 500),
         runs=runs,
         aside=_aside(pages, last),
-        seconds=_valid(result.duration_s) or 0.0,
+        duration_s=_valid(result.duration_s) or 0.0,
         dollars=_valid(result.dollars),
         started=_start_of(pages),
         more=", ".join(more),
@@ -73,7 +73,7 @@ def line_of_runs(pages: Sequence[PagedRun]) -> TestLine:
         message=_message(run),
         runs=runs,
         aside=_aside(pages, last),
-        seconds=_seconds(pages),
+        duration_s=_seconds(pages),
         dollars=_dollars(pages),
         started=_start_of(pages),
         more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
@@ -116,7 +116,7 @@ def _message(run: RunPage) -> str:
 def _seconds(pages: Sequence[PagedRun]) -> float:
     """Return the seconds of all attempts: each counts once, also if it has several runs."""
     attempts = {run.ended for run, _ in pages if run.ended}
-    rest = sum(run.line("").seconds for run, _ in pages if not run.ended)
+    rest = sum(run.line("").duration_s for run, _ in pages if not run.ended)
     return sum(attempt.seconds for attempt in attempts) + rest
 
 

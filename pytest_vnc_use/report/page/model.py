@@ -79,7 +79,7 @@ class Bar:
     name: str
     start: int
     length: int
-    seconds: float
+    duration_s: float
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class RunLine:
     difference: str
     ways: dict[str, int] = field(default_factory=dict)
     claims: dict[str, int] = field(default_factory=dict)
-    seconds: float = 0.0
+    duration_s: float = 0.0
     dollars: float | None = None
 
 
@@ -190,7 +190,7 @@ class TestLine:
     message: str
     runs: Sequence[RunLine] = ()
     aside: Sequence[tuple[str, RunLine]] = ()
-    seconds: float = 0.0
+    duration_s: float = 0.0
     dollars: float | None = None
     started: str = ""
     more: str = ""

@@ -59,7 +59,7 @@ class RunPage:
             difference=pair.name if pair and trace and _failing_drift(trace) else "",
             ways=dict(Counter(step.way for step in view.steps)),
             claims=dict(Counter(verdict.kind for verdict in trace.verdicts)) if trace else {},
-            seconds=_seconds(trace) if trace else 0.0,
+            duration_s=_seconds(trace) if trace else 0.0,
             dollars=trace.dollars if trace else None,
         )
 

@@ -52,7 +52,7 @@ def session_view(pages: Sequence[PagedRun], known: KnownResults = NO_RESULTS) ->
         ("tests", f"{len(counted)}"),
         ("not counted", _uncounted_in_words(tests)),
         ("steps", ", ".join(f"{count} {way}" for way, count in _ways(tests).most_common()) or "none"),
-        ("time", f"{sum(test.seconds for test in tests):.0f} s"),
+        ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]

@@ -321,7 +321,7 @@ class RemembersMoments(PaintedForm):
 
     def perform(self, action: DesktopAction) -> None:
         super().perform(action)
-        self.moments = [*getattr(self, "moments", []), replace(self.frame(), taken_s=self.now_s())]
+        self.moments = [*getattr(self, "moments", []), replace(self.frame(), taken_at=self.now_s())]
 
     def transient_frames(self) -> tuple[Frame, ...]:
         return tuple(self.moments)
@@ -397,7 +397,7 @@ class SlowForm(PaintedForm):
             self.text += self.waiting.pop(0)[1]
         return super().glance()
 
-    def changed_since(self, moment_s: float) -> bool:
+    def changed_since(self, moment: float) -> bool:
         return not self.is_quiet
 
 
@@ -508,7 +508,7 @@ def late_form(monkeypatch: pytest.MonkeyPatch, clock: Clock, last: str) -> Pixel
         PaintedForm.perform(form, action)
         shown_s = clock.monotonic()
 
-    def wait_changed(moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(moment: float, timeout_s: float) -> bool:
         clock.sleep(0.01)
         if form.text == SECRET and clock.monotonic() - shown_s > 0.1:
             form.text = SECRET[:-1] + last
@@ -532,7 +532,7 @@ def test_text_that_comes_letter_by_letter_is_covered_wherever_it_comes_again(
         assert isinstance(action, TypeText)
         waiting.extend(action.text)
 
-    def wait_changed(moment_s: float, timeout_s: float) -> bool:
+    def wait_changed(moment: float, timeout_s: float) -> bool:
         clock.sleep(0.01)
         if waiting:
             form.text += waiting.pop(0)
