@@ -1,4 +1,4 @@
-"""The pages of docs/ and README: their commands, snippets, links, names and messages are real."""
+"""The pages of docs/, README and CONTRIBUTING: their commands, snippets, links, names and messages are real."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
+WITH_CONTRIBUTING = [*PAGES, *([CONTRIBUTING] if CONTRIBUTING.exists() else [])]  # an sdist has none
 OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
+ANEW = "run python docs/scripts/generated.py --write"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -55,9 +58,9 @@ def blocks(pages: list[Path]) -> list[Block]:
     return [Block(page, found[2], textwrap.dedent(found[3])) for page in pages for found in BLOCK.finditer(read(page))]
 
 
-BLOCKS = blocks(PAGES)
+BLOCKS = blocks(WITH_CONTRIBUTING)
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)  # any block, also one with a title
-PROSE = {page: FENCE.sub("", read(page)) for page in PAGES}
+PROSE = {page: FENCE.sub("", read(page)) for page in WITH_CONTRIBUTING}
 
 
 def every(language: str, holding: str = "") -> pytest.MarkDecorator:
@@ -158,7 +161,7 @@ def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest
 
 def test_the_extras_that_are_named_exist() -> None:
     extras = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
-    for page in PAGES:
+    for page in WITH_CONTRIBUTING:
         for name in re.findall(r"(?:pytest-vnc-use|\.)\[([a-z]+)\]", read(page)):
             assert name in extras, f"{page.name}: {name}"
 
@@ -171,7 +174,7 @@ def test_the_packages_of_debian_that_are_named_exist() -> None:
     if len(known.stdout) < 100_000:
         pytest.skip("apt has no list of packages here: apt-get update")
     names = set(known.stdout.split())
-    for page in PAGES:
+    for page in WITH_CONTRIBUTING:
         for words in re.findall(r"apt-get install ([^`\n#(…]+)", read(page)):
             for name in re.findall(r"(?<!\S)[a-z0-9][a-z0-9.+-]+", words.partition(" &&")[0].partition("  ")[0]):
                 assert name in names, f"{page.name}: {name}"
@@ -185,7 +188,7 @@ def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
 
 
 def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
-    for page in PAGES:
+    for page in WITH_CONTRIBUTING:
         without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)  # one is of an option that has gone
         for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages):
             assert option(pytestconfig, name) != "no", f"{page.name}: {name}"
@@ -193,21 +196,45 @@ def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
 
 def test_the_settings_that_are_named_exist() -> None:
     known = {f"vnc_{name}" for name in FIELDS}
-    for page in PAGES:
+    for page in WITH_CONTRIBUTING:
         for name in re.findall(r"-o ?(vnc_[a-z_]+)", read(page)):
             assert name in known, f"{page.name}: {name}"
         for name in re.findall(rf"{ENVIRONMENT_PREFIX}[A-Z_]+", PROSE[page]):
-            assert name.removeprefix(ENVIRONMENT_PREFIX).lower() in {*FIELDS, "password", "api_key"}, name
+            assert name.removeprefix(ENVIRONMENT_PREFIX).lower() in {*FIELDS, "password", "api_key", "name"}, name
 
 
 def test_the_files_that_are_named_exist() -> None:
     """Those of this project: a test in `tests/` itself is the reader's."""
-    for page in PAGES:
+    for page in WITH_CONTRIBUTING:
         text = " ".join(read(page).split())
         for name in re.findall(r"(?:tests/\w+|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", text):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
         for name in re.findall(r"tests/bench/run\.py ([a-z_]+)", text):
             assert name == "eyes" or (ROOT / f"tests/bench/{name}.py").exists(), f"{page.name}: {name}"
+
+
+def code_in(page: Path) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", PROSE[page]) if page.exists() else []
+
+
+def test_the_paths_that_contributing_names_exist() -> None:
+    """A path is one of the repository or of the package. A file's name alone may be anywhere in the package."""
+    package = ROOT / "pytest_vnc_use"
+    for name in code_in(CONTRIBUTING):
+        if re.fullmatch(r"[\w.][\w./-]*(?:/|\.(?:py|md|toml|yml))", name) and name != "site/":  # which mkdocs makes
+            known = [ROOT / name, package / name, *package.rglob(name.rstrip("/"))]
+            assert any(path.exists() for path in known), name
+
+
+def test_the_lanes_and_the_code_that_contributing_names_exist() -> None:
+    lanes = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["hatch"]["envs"]["default"]["scripts"]
+    folders = ("pytest_vnc_use", "tests")
+    code = "\n".join(read(path) for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    for text in code_in(CONTRIBUTING):
+        if lane := re.match(r"hatch run (\w+)", text):
+            assert lane[1] in lanes, text
+        if name := re.fullmatch(r"(?:\w+\.)?(_[a-z]\w{2,}|[A-Z]{3,}[A-Z_]*S|[A-Z]+_PX)", text):
+            assert re.search(rf"\b{name[1]}\b", code), text
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -233,7 +260,7 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
         yield path, anchor
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
 def test_no_link_is_dead(page: Path) -> None:
     for path, anchor in links(page):
         if path.startswith(SOURCE):
@@ -294,13 +321,13 @@ def test_every_setting_is_in_the_docs() -> None:
     assert "`--vnc-secret=NAME=…`" in page
     for name in FIELDS:
         section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
-        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section
-        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS)
+        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section, f"{name}: {ANEW}"
+        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS), f"{name}: {ANEW}"
 
 
 def test_the_generated_parts_of_the_pages_are_current() -> None:
     stale = [path.name for path, text in generated()["current"]().items() if read(path) != text]  # type: ignore[operator]
-    assert stale == [], "run python docs/scripts/generated.py --write"
+    assert stale == [], ANEW
 
 
 def test_every_generated_text_stands_on_a_page_once() -> None:
