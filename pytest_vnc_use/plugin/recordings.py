@@ -36,8 +36,10 @@ REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 """The rehearsal, while a test is carried out again to rehearse its recording."""
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
 """True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
-HEALED, TRANSIENT, WRITTEN = "vnc_healed", "vnc_transient", "vnc_recording"
-"""Properties of a test: a line for each healed drift and each transient frame; the result for its new recording."""
+HEALED, WENT_ON = "vnc_healed", "vnc_went_on"
+"""Properties of a test: a line for each drift at which a model went on. It is healed only if the test then passed."""
+TRANSIENT, WRITTEN = "vnc_transient", "vnc_recording"
+"""Properties of a test: a line for each transient frame; the result for its new recording."""
 SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
 """Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
@@ -226,10 +228,14 @@ def pytest_runtest_makereport(
     if call.when == "call":  # once for each subtest, then for the test
         item.stash[FAILED] |= report.failed
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
-        _note(item, report, [(HEALED, cut(plain(line))) for line in recorded.healed])
         _note(item, report, [(TRANSIENT, cut(plain(line))) for line in recorded.transients])
+        if item.stash[FAILED]:  # pytest-rerunfailures drops the report on the teardown of an attempt that failed
+            _note(item, report, [(WENT_ON, cut(plain(line))) for line in recorded.healed])
     elif call.when == "teardown":
-        if report.passed and item.stash.get(PASSED, False):
+        has_passed = report.passed and item.stash.get(PASSED, False)
+        name = HEALED if has_passed else WENT_ON
+        _note(item, report, [(name, cut(plain(line))) for line in recorded.healed])
+        if has_passed:
             _note(item, report, [*_savings_of(recorded), *((WRITTEN, line) for line in _write(recorded))])
         recorded.release()
         del item.stash[RECORDED]
@@ -260,10 +266,11 @@ def _write(recorded: RecordedTest) -> Iterator[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that were healed or had transient frames, because they are not unchanged."""
+    """List the tests that drifted and went on, or had transient frames, because they are not unchanged."""
     from pytest_vnc_use.plain_text import line
 
     _list(terminalreporter, HEALED, "healed; check that each change is intended")
+    _list(terminalreporter, WENT_ON, "not healed: a model went on after a drift, and the test did not pass")
     _list(terminalreporter, TRANSIENT, "with an unrecorded transient frame")
     written = [text for report in _reports(terminalreporter, "teardown") for text in _property_values(report, WRITTEN)]
     for text in sorted(set(written)):
@@ -291,15 +298,13 @@ def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
     from pytest_vnc_use.plain_text import line
 
-    found = [
-        (report.nodeid, text)
-        for report in _reports(terminalreporter, "call")
-        for text in _property_values(report, name)
-    ]
+    reports = [*_reports(terminalreporter, "call"), *_reports(terminalreporter, "teardown")]
+    found = dict.fromkeys((report.nodeid, text) for report in reports for text in _property_values(report, name))
     if found:
         terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
+    word = name.removeprefix("vnc_").replace("_", " ").upper()
     for nodeid, text in found:
-        terminalreporter.write_line(line(f"{name.removeprefix('vnc_').upper()} {nodeid}: {text}"), yellow=True)
+        terminalreporter.write_line(line(f"{word} {nodeid}: {text}"), yellow=True)
 
 
 def _property_values(report: Any, name: str) -> list[str]:

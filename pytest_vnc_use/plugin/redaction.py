@@ -25,7 +25,7 @@ _OWN = frozenset({FIGURES, PICTURES}) | {
     "vnc_" + name
     for name in (
         *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "rehearsal"),
-        *("healed", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
+        *("healed", "went_on", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
         *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
     )
 }

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.begun_tests import BegunTests
+from pytest_vnc_use.plugin.recordings import HEALED, WENT_ON
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
@@ -220,7 +221,15 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
     duration_s = result.duration_s + report.duration + sum(each.seconds for each in rehearsals)
     result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
+    result = replace(result, healed=_lines(result.healed, report, HEALED))
+    result = replace(result, went_on=_lines(result.went_on, report, WENT_ON))
     return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
+
+
+def _lines(before: Sequence[str], report: Any, name: str) -> tuple[str, ...]:
+    """Return the lines of a test, with those of one more report, each once."""
+    new = (str(value) for key, value in report.user_properties if key == name)
+    return tuple(dict.fromkeys((*before, *new)))
 
 
 def _begun(result: ItemResult) -> ItemResult:

@@ -69,7 +69,7 @@ class RecordedTest:
         self.mode = mode
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
-        """The differences from the recording that a planner or a judge resolved."""
+        """The differences from the recording at which a planner or a judge went on: healed if the test passes."""
         self._watched = TransientWatch(rehearsal)
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.covers = self._recording.has_covers(covers) if self._recording else covers

@@ -224,9 +224,9 @@ def _end_figure(trace: Trace, show: Show) -> Figure:
 
 
 def _drift_figures(trace: Trace, show: Show) -> Iterator[Figure]:
-    """Yield the recorded screen and the current one, side by side."""
+    """Yield the recorded screen and the current one, side by side. Whether the test passes is not known yet."""
     for drift in trace.drifts:
-        badge = Badge("healed", "doubt") if drift.healed else Badge("not as recorded", "bad")
+        badge = Badge("a model went on", "doubt") if drift.healed else Badge("not as recorded", "bad")
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
             yield Figure(badge.tone, _with_border(show(frame), drift.region), name, [("reason", drift.problem)], badge)
 

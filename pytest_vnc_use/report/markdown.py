@@ -17,6 +17,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import RunFolderUnwritable
 from pytest_vnc_use.report.page.model import Box, ClaimView, Pair, Shot, StepView
 from pytest_vnc_use.report.page.run_view import RunPage, show_run
+from pytest_vnc_use.report.page.step_view import WENT_ON
 from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
@@ -182,7 +183,7 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     yield f"- {links.to_step(step.number)}: {caption} ({step.way}{marks}){decides}"
     if step.words and not step.words_are_guessed:
         yield f"  - intent: {code(step.words)}"
-    if step.way == "healed":
+    if step.way in ("healed", WENT_ON):
         yield f"  - {step.way}: {code(step.way_why)}"
     yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
     seen = [links.to_shot("before", step.pair.left), links.to_shot("after", step.pair.right)]

@@ -89,7 +89,8 @@ class ItemResult:
     `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings` if
     a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
     attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
-    recording, whose time is in `duration_s` too.
+    recording, whose time is in `duration_s` too. `healed` and `went_on` are the drifts at which a model went on, each
+    as a line: `healed` of the attempt that passed, `went_on` of those that did not.
     """
 
     test: str
@@ -102,6 +103,8 @@ class ItemResult:
     runs: tuple[RunFigures, ...] = ()
     dollars: float | None = None
     rehearsals: tuple[RehearsalFigures, ...] = ()
+    healed: tuple[str, ...] = ()
+    went_on: tuple[str, ...] = ()
 
     @property
     def is_unrepeated(self) -> bool:

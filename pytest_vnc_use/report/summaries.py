@@ -50,6 +50,7 @@ def markdown(results: SessionResults) -> str:
         f"{counts or 'no tests'}  ",
         *(f"{line}  " for line in lines(results)),
     ]
+    rows += [f"{line}  " for line in _takeovers(results)]
     rows += [*(f"{cell(problem)}  " for problem in results.problems[:_MOST_ROWS]), ""]
     bad = [test for test in results.tests if test.is_bad]
     if bad:
@@ -61,6 +62,16 @@ def markdown(results: SessionResults) -> str:
     if bad[_MOST_ROWS:]:
         rows += ["", f"and {len(bad) - _MOST_ROWS} more"]
     return "\n".join([*rows, ""])
+
+
+def _takeovers(results: SessionResults) -> Iterator[str]:
+    """Yield how many tests went on with a model after a drift, and how many of these were healed."""
+    healed = sum(bool(test.healed) for test in results.tests)
+    went_on = sum(bool(test.went_on) and not test.healed for test in results.tests)
+    if healed:
+        yield f"{healed} healed"
+    if went_on:
+        yield f"{went_on} not healed: a model went on after a drift, and the test did not pass"
 
 
 def tell_github(results: SessionResults) -> None:

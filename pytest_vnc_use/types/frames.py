@@ -96,7 +96,7 @@ class Region:
 class Drifted:
     """A screen that differs from its recording within `region`. `problem` says how.
 
-    `healed` is true if a model took over.
+    `healed` is true if a model went on. The recording is healed only if the test then passed, which is not known yet.
     """
 
     problem: str

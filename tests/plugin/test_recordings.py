@@ -12,6 +12,7 @@ from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.modes import mode_of
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.results import read_results
 from support.made_once import made_once
 from support.till_project import PLANS, TEST, Project, project_in
@@ -125,10 +126,41 @@ def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
 @pytest.mark.slow
 def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
-    healed = recorded.run(SOON, till=MOVED)
+    healed = recorded.run(SOON, "--junitxml=junit.xml", till=MOVED)
     assert healed.code == 0, healed.out
     assert "HEALED test_till.py::test_till: the screen is not as recorded before step 2 of 4" in healed.out
+    assert "WENT ON" not in healed.out
+    assert 'name="vnc_healed" value="the screen' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
+    assert (len(test.healed), test.went_on) == (1, ())
+    assert [step.way for step in show_run(Path(test.runs[0].folder)).view.steps] == ["replayed", *["healed"] * 3]
     assert recorded.file.read_text(encoding="utf-8") != before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", ["body", "teardown", "first attempt"])
+def test_a_test_that_failed_after_its_drift_is_not_called_healed(recorded: Project, at: str) -> None:
+    before, options = recorded.file.read_text(encoding="utf-8"), [SOON, "--junitxml=junit.xml"]
+    torn = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
+    if at == "teardown":
+        test = TEST.replace("\n@", f"\n{torn}\n@")
+        recorded.write("test_till.py", test.replace("(vnc_desktop", "(breaks, vnc_desktop"))
+    else:
+        recorded.write("test_till.py", TEST.replace("5.00", "6.00"))
+        options += ["--reruns=1"] if at == "first attempt" else []
+    failed = recorded.run(*options, till=MOVED)
+    assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
+    assert "1 not healed: a model went on after a drift, and the test did not pass" in failed.out
+    assert "WENT ON test_till.py::test_till: the screen is not as recorded before step 2 of 4" in failed.out
+    assert "HEALED" not in failed.out
+    junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
+    assert ('name="vnc_went_on" value="the screen is not as' in junit, "vnc_healed" in junit) == (True, False)
+    (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
+    assert (test.healed, [line.partition(":")[0] for line in test.went_on]) == (
+        (),
+        ["the screen is not as recorded before step 2 of 4"],
+    )
+    assert [step.way for step in show_run(Path(test.runs[0].folder)).view.steps] == ["replayed", *["not healed"] * 3]
 
 
 @pytest.mark.slow
@@ -137,6 +169,7 @@ def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
     assert "the test passed, but its replay was healed" in failed.out
+    assert "WENT ON test_till.py::test_till" in failed.out
 
 
 def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:

@@ -439,6 +439,14 @@ def of(message: str, count: int = 1) -> SessionResults:
     return session_results("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01+00:00", tests)
 
 
+def test_github_is_told_of_healed_tests_and_of_those_that_were_not() -> None:
+    healed = ItemResult("test_it.py::test_one", "passed", healed=("drifted",), went_on=("drifted before",))
+    failed = ItemResult("test_it.py::test_two", "failed", "product", went_on=("drifted",))
+    told = markdown(session_results("", "", [healed, failed])).splitlines()
+    assert "1 healed  " in told
+    assert "1 not healed: a model went on after a drift, and the test did not pass  " in told
+
+
 def test_a_long_table_is_cut() -> None:
     told = markdown(of("no", count=103))
     assert told.count("\n| test") == 101

@@ -226,14 +226,19 @@ def test_gate_model_and_judge_stand_apart_in_the_times_of_a_step(write_run, make
     assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
 
 
-def test_a_step_after_a_takeover_is_healed_though_its_planner_says_nothing(write_run, make_step, frames) -> None:
+@pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
+def test_a_step_after_a_takeover_is_healed_only_if_the_test_passed(
+    result: str, way: str, write_run, make_step, frames
+) -> None:
     drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     path = write_run([], planner="recording, or where that drifts callable (plans:plan)")
     folder = RunFolder.open(path)
     for step, events in ((make_step(1, Click(5, 5)), []), (make_step(2, Click(6, 6)), [drift])):
         for event in (*events, TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5), StepFinished(step)):
             folder.append(event)
-    assert [step.way for step in show_run(path).view.steps] == ["replayed", "healed"]
+    if result:
+        write_ended_test(path, EndedTest("test_it.py::test_it", result))
+    assert [step.way for step in show_run(path).view.steps] == ["replayed", way]
 
 
 def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:

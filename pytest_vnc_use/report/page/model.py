@@ -94,7 +94,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class StepView:
-    """A step. `way` is live, replayed, healed, scripted or by a person, and `way_why` its reason.
+    """A step. `way` is live, replayed, healed, not healed, scripted or by a person, and `way_why` its reason.
 
     `title` is its caption as plain text. `crop` is a picture of the place of a step without a name.
     """

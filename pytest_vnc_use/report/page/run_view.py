@@ -100,7 +100,9 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> RunPage:
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:
     steps = trace.all_steps
-    views = step_views(trace, steps, shots)  # before the deciding pair, which has the screens of the last of them
+    has_passed = ended is not None and ended.result == "passed"
+    # before the deciding pair, which has the screens of the last of them
+    views = step_views(trace, steps, shots, has_passed=has_passed)
     deciding = _deciding(trace, steps, shots)
     sentence, rule = _sentence(trace, ended)
     outcome = Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))

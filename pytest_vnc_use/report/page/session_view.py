@@ -89,7 +89,7 @@ def _unwritten(pages: Sequence[PagedRun]) -> list[tuple[str, str]]:
 
 
 def _ways(tests: Sequence[TestLine]) -> Counter[str]:
-    """Return how many steps were live, replayed or healed, in earlier attempts and rehearsals too."""
+    """Return how many steps were live, replayed, healed or not healed, in earlier attempts and rehearsals too."""
     ways = Counter[str]()
     for test in tests:
         for run in (*test.runs, *(run for _, run in test.aside)):

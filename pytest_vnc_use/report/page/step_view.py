@@ -23,6 +23,8 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.action_points import points
 
+WENT_ON = "not healed"
+"""The way of a step after a drift at which a model went on, of a test that did not pass."""
 _MOST_JSON = 6_000
 _LONGEST_S = 1e6
 """The longest credible time. A longer one is damage, and so are nan and inf."""
@@ -31,21 +33,21 @@ _PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then
 
 @dataclass
 class _Before:
-    """The events before a step: exchanges by number, the healed drift, and the time of the step's end.
+    """The events before a step: exchanges by number, the drift at which a model went on, the time of the step's end.
 
     `asked_s` is the time of the exchanges. `judged_s` is that of a judge's exchanges after the step.
     """
 
     exchanges: list[int] = field(default_factory=list)
-    healed: Drifted | None = None
+    drift: Drifted | None = None
     dollars: float | None = None
     at_s: float | None = None
     asked_s: float = 0.0
     judged_s: float = 0.0
 
 
-def step_views(trace: Trace, steps: Sequence[Step], shots: Shots) -> list[StepView]:
-    """Return all steps; none is marked as the deciding one yet."""
+def step_views(trace: Trace, steps: Sequence[Step], shots: Shots, *, has_passed: bool = False) -> list[StepView]:
+    """Return all steps; none is marked as the deciding one yet. `has_passed`: the test of the run passed."""
     before, bodies = _before_each(trace), _bodies(trace)
     guessed = _guessed_parts(trace.started.task, steps)
     first_of = {step.turn: step.number for step in reversed(steps)}
@@ -55,7 +57,7 @@ def step_views(trace: Trace, steps: Sequence[Step], shots: Shots) -> list[StepVi
     for step in steps:
         known = before.get(step.number, _Before())
         words = step.proposal.intent or (step.words if first_of[step.turn] == step.number else "")
-        way, why = _way(trace, step, known)
+        way, why = _way(trace, step, known, has_passed=has_passed)
         view = StepView(
             number=step.number,
             title=short(phrases.action_in_words(step.proposal.action, step.elements), 600),
@@ -85,7 +87,7 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
     costs: list[float | None] = []
     times_s: list[float] = []
     latest = _Before()
-    healed: Drifted | None = None
+    went_on: Drifted | None = None
     for timed in trace.events:
         match timed.event:
             case ModelExchange() as exchange:
@@ -96,14 +98,14 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
                 costs.append(exchange.dollars)
                 times_s.append(exchange.duration_s)
             case Drifted(healed=True) as drift:
-                healed = drift
+                went_on = drift
             case TurnDecided(number=number):
                 of_turn[number], waiting = waiting, []
             case StepFinished(step=step):
                 asked = of_turn.pop(step.turn, [])
                 known = [cost for each in asked if (cost := costs[each]) is not None]
                 asked_s = sum(times_s[each] for each in asked)
-                latest = _Before(asked, healed, sum(known) if known else None, timed.at_s, asked_s)
+                latest = _Before(asked, went_on, sum(known) if known else None, timed.at_s, asked_s)
                 found[step.number] = latest
     return found
 
@@ -123,13 +125,13 @@ def _exchange(exchange: ModelExchange) -> Exchange:
     return Exchange(short(title, 300), as_json(exchange.request, _MOST_JSON), answer, short(exchange.error))
 
 
-def _way(trace: Trace, step: Step, known: _Before) -> tuple[str, str]:
-    """Return who chose the step, and the reason."""
+def _way(trace: Trace, step: Step, known: _Before, *, has_passed: bool) -> tuple[str, str]:
+    """Return who chose the step, and the reason. Only a test that passed has healed its recording."""
     planner = trace.started.planner
+    if known.drift:
+        return "healed" if has_passed else WENT_ON, f"the recording did not fit any more: {known.drift.problem}"
     if planner.startswith("recording") and not step.model:
-        return ("healed", known.healed.problem) if known.healed else ("replayed", "")
-    if known.healed:
-        return "healed", f"the recording did not fit any more: {known.healed.problem}"
+        return "replayed", ""
     if planner == "a person":
         return "by a person", ""
     if "scripted" in planner and not step.model:
@@ -166,7 +168,7 @@ def _facts(step: Step, known: _Before) -> Iterator[tuple[str, str]]:
 def _spans(trace: Trace, step: Step, known: _Before) -> list[tuple[str, float]]:
     """Return the activities of a step in their order, each with its seconds.
 
-    Before a recorded step comes the wait for its gate, then perhaps the question to a model that heals it. After a
+    Before a recorded step comes the wait for its gate, then perhaps the question to a model that goes on. After a
     recorded step comes the wait for the gate of the next one.
     """
     times, is_replay = step.times, trace.started.planner.startswith("recording")
