@@ -44,6 +44,7 @@ from pytest_vnc_use.types import (
     RunEnded,
     StepFinished,
     Times,
+    Transient,
     TurnDecided,
     TypeText,
     Usage,
@@ -184,6 +185,31 @@ def test_a_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -
     assert "votes: fails, fails, fails" in claim.judging
     assert claim.pair is not None
     assert str(claim.pair.regions[0]) == "10 20 50 20"
+
+
+@pytest.mark.parametrize(
+    ("end", "decided"),
+    [
+        (RunEnded(None, "the run broke", "PlannerError: none\nTraceback"), "PlannerError: none; the last step: "),
+        (RunEnded(Outcome.GAVE_UP, "there is no basket"), "the last step: "),
+        (DONE, "a toast was there"),
+    ],
+)
+def test_a_transient_frame_decides_no_run_that_ended_early(
+    end: RunEnded, decided: str, write_run, make_step, frames
+) -> None:
+    toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
+    view = show_run(write_run([make_step(1, Click(5, 5))], end, events=[toast])).view
+    assert view.deciding_text.startswith(decided)
+
+
+def test_the_error_of_a_planner_decides_and_not_an_earlier_verdict(write_run, make_step) -> None:
+    earlier, later = (Judged(Verdict(claim, "fails", "it shows 1", model="m")) for claim in ("earlier", "later"))
+    broke = RunEnded(None, "the run broke", "PlannerError: no answer")
+    path = write_run([make_step(1, Click(5, 5))], broke, events=[earlier])
+    assert show_run(path).view.deciding_text.startswith("PlannerError: no answer; the last step: ")
+    RunFolder.open(path).append(later)  # the test caught the error, and went on
+    assert show_run(path).view.deciding_text == "The claim 'later' fails: it shows 1"
 
 
 def test_a_step_without_words_gets_the_part_of_the_task_marked_as_guessed(write_run, make_step) -> None:

@@ -20,7 +20,7 @@ from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.runs.run_summary import outcome_of
-from pytest_vnc_use.types import Reading, Step, Verdict, VerdictKind
+from pytest_vnc_use.types import Judged, Outcome, Reading, RunEnded, Step, Verdict, VerdictKind
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
@@ -197,15 +197,24 @@ def _deciding(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding 
         drift = drifts[-1]
         pair = shots.pair(("recorded", "now"), (drift.recorded, drift.seen), region=drift.region)
         return _Deciding(pair, drift.problem, len(trace.steps), "after")
-    judged = [verdict for verdict in trace.verdicts if verdict.kind != "holds"]
+    has_broken_off = trace.ended is not None and trace.ended.outcome is not Outcome.DONE
+    verdicts = _verdicts_after_end(trace) if has_broken_off else trace.verdicts
+    judged = [verdict for verdict in verdicts if verdict.kind != "holds"]
     if judged:
         return _by_verdict(trace, judged[0], shots)
-    if trace.transients:
+    if trace.transients and not has_broken_off:
         transient = trace.transients[-1]
         refs = trace.last_frame, transient.seen
         pair = shots.pair(("at the end", "for a moment"), refs, region=transient.region)
         return _Deciding(pair, transient.problem, len(steps))
     return _by_step(trace, steps, shots)
+
+
+def _verdicts_after_end(trace: Trace) -> list[Verdict]:
+    """Return the verdicts after the run's end: those before it did not end a run that was not done."""
+    events = [timed.event for timed in trace.events]
+    end = max(number for number, event in enumerate(events) if isinstance(event, RunEnded))
+    return [event.verdict for event in events[end:] if isinstance(event, Judged)]
 
 
 def _by_verdict(trace: Trace, verdict: Verdict, shots: Shots) -> _Deciding:
@@ -220,14 +229,16 @@ _VERDICTS: dict[VerdictKind, str] = {"holds": "holds", "fails": "fails", "unsure
 
 
 def _by_step(trace: Trace, steps: tuple[Step, ...], shots: Shots) -> _Deciding | None:
-    """Return the last step, which is the one that failed or was denied, if any did."""
+    """Return the last step, which is the one that failed or was denied, if any did; after the error of a broken run."""
+    error = trace.ended.error.partition("\n")[0] if trace.ended else ""
+    why = f"{error}; " if error else ""
     if not steps:
         shot = shots.shot(trace.started.screen, "the first screen")
-        return _Deciding(Pair(shot, shot, "first screen", "first screen"), "no step was taken")
+        return _Deciding(Pair(shot, shot, "first screen", "first screen"), f"{why}no step was taken")
     last = steps[-1]
     refs = last.frame_before, last.frame_after
     pair = shots.pair(("before", "after"), refs, action=last.proposal.action)
-    text = f"the last step: {phrases.action_in_words(last.proposal.action, last.elements)}"
+    text = f"{why}the last step: {phrases.action_in_words(last.proposal.action, last.elements)}"
     return _Deciding(pair, f"{text}; {last.error}" if last.error else text, last.number)
 
 
