@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,10 +16,8 @@ from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.files import replace_file
 
 LOCK_S = 30.0
-_PREFIX = "vnc-use-session-"
-_OWNER = "owner.lock"
-_STARTING_S = 60.0
-"""The time after which the session of a new folder must have locked it."""
+PREFIX = "vnc-use-session-"
+"""The beginning of the name of a session's folder for its ledger."""
 
 
 @dataclass(frozen=True)
@@ -46,32 +42,6 @@ class _Account:
     def in_all(self) -> Amount:
         """Return the sum of the used and reserved amounts."""
         return sum(self.reserved.values(), self.used)
-
-
-class OwnAccount:
-    """A new folder for the ledger of a session. `close()` removes it, or, after a kill, the next session does.
-
-    The session owns the folder while this process lives, through a lock of the operating system.
-    """
-
-    def __init__(self) -> None:
-        _remove_left_accounts()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        self._owned = FileLock(self.folder / _OWNER, mode=0o600, timeout=0)
-        self._owned.acquire()
-
-    def close(self) -> None:
-        """Remove the folder; a second call does nothing."""
-        self._owned.release()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _remove_left_accounts() -> None:
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
-        with suppress(Timeout, OSError):  # its session lives, or another user owns it
-            if time.time() - left.stat().st_mtime > _STARTING_S:
-                with FileLock(left, timeout=0):
-                    shutil.rmtree(left.parent, ignore_errors=True)
 
 
 class Ledger:

@@ -3,19 +3,25 @@
 The controller makes a folder, and names it to each worker. A worker writes two files there. One has the ids of all
 tests with a desktop: a worker may die before its test begins. The other has the test's id and attempt, then the run
 folder of each run that began since, a line of JSON each. If the worker dies, only these files tell about its test. Then
-the controller copies the first line of the note into one more file, which the worker that repeats the test reads.
+the controller copies the first line of the note into one more file, which the worker that repeats the test reads. If
+the controller is killed, a later session removes its folder.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.plugin.owned_folder import OwnedFolder
+
+_PREFIX = "vnc-begun-"
+"""The beginning of the name of the folder of the notes."""
 
 _BEGUN = "vnc_begun"
 """In a worker's input: the folder of the notes."""
@@ -66,12 +72,14 @@ class BegunTests:
     """The notes, as the controller reads them."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: OwnedFolder | None = None
 
     def tell(self, worker_input: dict[str, Any]) -> None:
         """Tell a worker where to write its notes."""
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="vnc-begun-", ignore_cleanup_errors=True)
-        worker_input[_BEGUN] = self._folder.name
+        from pytest_vnc_use.plugin.owned_folder import OwnedFolder
+
+        self._folder = self._folder or OwnedFolder(_PREFIX)
+        worker_input[_BEGUN] = str(self._folder.path)
 
     def runs_of(self, test: str) -> list[Path] | None:
         """Return the run folders of a test that a worker noted last; None if the test has no desktop."""
@@ -84,7 +92,7 @@ class BegunTests:
         if self._folder and (found := self._notes_of(test)):
             last = max(first for first, *_ in found)
             # without the note the attempt has a wrong number, and nothing else
-            with suppress(OSError), Path(self._folder.name, _CRASHED).open("a", encoding="utf-8") as crashed:
+            with suppress(OSError), (self._folder.path / _CRASHED).open("a", encoding="utf-8") as crashed:
                 crashed.write(json.dumps(last) + "\n")
 
     def _notes_of(self, test: str) -> list[list[Any]]:
@@ -92,12 +100,19 @@ class BegunTests:
         return [note for note in notes if note and note[0][0] == test]
 
     def _files(self) -> list[Path]:
-        return sorted(Path(self._folder.name).iterdir()) if self._folder else []
+        return sorted(self._folder.path.iterdir()) if self._folder else []
 
     def close(self) -> None:
         """Remove the notes."""
         if self._folder:
-            self._folder.cleanup()
+            self._folder.close()
+
+
+def remove_left_notes() -> None:
+    """Remove the notes of sessions that were killed."""
+    from pytest_vnc_use.plugin.owned_folder import remove_left_folders
+
+    remove_left_folders(_PREFIX)
 
 
 def _lines(path: Path) -> list[Any]:

@@ -54,11 +54,12 @@ def _account(config: pytest.Config) -> Path:
     session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
     if session:
         return Path(tempfile.gettempdir(), session)
-    from pytest_vnc_use.costs.ledger import OwnAccount
+    from pytest_vnc_use.costs.ledger import PREFIX
+    from pytest_vnc_use.plugin.owned_folder import OwnedFolder
 
-    account = OwnAccount()
+    account = OwnedFolder(PREFIX)
     config.add_cleanup(account.close)
-    return account.folder
+    return account.path
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.plugin import attachments
-from pytest_vnc_use.plugin.begun_tests import BegunTests
+from pytest_vnc_use.plugin.begun_tests import BegunTests, remove_left_notes
 from pytest_vnc_use.plugin.recordings import HEALED, WENT_ON
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
@@ -106,6 +106,8 @@ class _Session:
 
             remove_leftovers(folder_of_user())
         self._begun.close()
+        if self._tests:
+            remove_left_notes()
         end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return

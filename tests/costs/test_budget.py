@@ -14,7 +14,7 @@ from filelock import FileLock
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.costs.budget import Budget, Most
-from pytest_vnc_use.costs.ledger import Amount, Ledger, OwnAccount
+from pytest_vnc_use.costs.ledger import Amount, Ledger
 from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
 from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
@@ -228,32 +228,6 @@ def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
         Budget(PRICES, Most(), Most("--vnc-max-", seconds=1e-9), ledger).before(SMALL)
-
-
-LEFT = """
-import os, signal
-from pytest_vnc_use.costs.ledger import Ledger, OwnAccount
-
-account = OwnAccount()
-Ledger(account.folder).used()
-os.utime(account.folder / "owner.lock", (0, 0))
-os.write(1, os.fsencode(account.folder) + b"\\n")
-signal.pause()
-"""
-
-
-def test_an_account_is_removed_at_the_end_or_after_a_kill_by_the_next_session() -> None:
-    with subprocess.Popen([sys.executable, "-c", LEFT], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        left = Path(process.stdout.readline().strip())
-        OwnAccount().close()
-        assert left.exists()
-        process.kill()
-        process.wait()
-    own = OwnAccount()
-    assert not left.exists()
-    own.close()
-    assert not own.folder.exists()
 
 
 WORKER = """
