@@ -16,6 +16,7 @@ from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
+from pytest_vnc_use.loop.takeover import seen_by_live
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rulings
@@ -41,7 +42,7 @@ from pytest_vnc_use.types import (
     TurnDecided,
     Usage,
 )
-from pytest_vnc_use.types.protocols import Planner
+from pytest_vnc_use.types.protocols import Planner, Replaying
 
 INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
 SCREEN_CHANGED = "not carried out: the screen changed while the run was stopped. Look at it and decide again"
@@ -163,6 +164,8 @@ class Nodes:
             report=self._parts.emit,
             request_s=self._parts.request_s,
         )
+        if not isinstance(self._parts.planner, Replaying):  # else it is resumed: what was replayed is not its own
+            observation = seen_by_live(observation)
         return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
 
     def _decide(self, decision: Decision, state: CUAState) -> CUAState:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.loop.takeover import live_name
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import FIELDS, Settings
@@ -96,17 +97,15 @@ def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[
 
 
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
-    """Yield how the current planner differs from the one that planned the run."""
+    """Yield how the current planner differs from the one that planned the run, or went on where its replay drifted."""
+    before = live_name(started.planner)
     try:
         name = would_plan().name
     except VncUseError:  # there is none, or its key is missing; the right planner reports a missing key itself
-        name = started.planner if settings.planner and started.planner.startswith(settings.planner) else ""
-    if name != started.planner:
+        name = before if settings.planner and before.startswith(settings.planner) else ""
+    if name != before:
         would = f"but now it would be {plain(name)!r}" if name else "but now there is none"
-        yield (
-            f"its planner was {plain(started.planner)!r}, {would}. Pass the same planner again (planner=…, "
-            "--planner NAME)"
-        )
+        yield (f"its planner was {plain(before)!r}, {would}. Pass the same planner again (planner=…, --planner NAME)")
     if excluded := sorted(set(started.settings.get("exclude") or ()) - set(settings.exclude)):
         yield (
             f"its planner was not allowed to use {', '.join(map(plain, excluded))}: give that again as "

@@ -8,17 +8,17 @@ RecordingDrifted, and nothing more is carried out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_vnc_use.errors import PlannerError, RecordingDrifted
+from pytest_vnc_use.loop.takeover import replaying_name, seen_by_live
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.runs.transcript import step_line
-from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
+from pytest_vnc_use.types import REPLAYED, CallFunction, Decision, FrameRef, Observation, Region, Step
 from pytest_vnc_use.types.protocols import Planner
 
 WHAT_TO_DO = (
@@ -89,7 +89,7 @@ class Replay:
     @property
     def name(self) -> str:
         """The name of the planner, for the report."""
-        return f"recording, or where that drifts {self._live.name}" if self._live else "recording"
+        return replaying_name(self._live.name) if self._live else "recording"
 
     @property
     def is_live(self) -> bool:
@@ -183,8 +183,8 @@ class Replay:
         """
         if not self.is_live and (problem := self._problem(observation)):
             self._close(problem, observation)
-        if self._live is not None and self.taken_over_at is not None:
-            return self._live.decide(_from_here(observation, self.taken_over_at), timeout_s=timeout_s)
+        if self._live is not None and self.is_live:
+            return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self.at_end:
             return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
         step = self._run.steps[self._next]
@@ -192,7 +192,7 @@ class Replay:
         self._next += 1
         self._made, self._opened = None, None
         self._acted_on, self._seen = self._seen, None
-        return Decision("act", step.intent, (step.proposal,))
+        return Decision("act", step.intent, (step.proposal,), provider_details={REPLAYED: True})
 
     @property
     def _gate(self) -> Gate:
@@ -287,24 +287,6 @@ def _short(text: str) -> str:
 def _last_step(observation: Observation) -> Step | None:
     steps = observation.turns[-1].steps if observation.turns else ()
     return steps[-1] if steps else None
-
-
-def _from_here(observation: Observation, replayed: int) -> Observation:
-    """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
-
-    The text has no names of elements, because those of a recording are only for readers.
-    """
-    before, own = observation.turns[:replayed], observation.turns[replayed:]
-    done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
-    first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
-    return replace(observation, task=_with_done(observation.task, done), first_frame=first, turns=own)
-
-
-def _with_done(task: str, done: list[str]) -> str:
-    if not done:
-        return task
-    steps = "\n".join(done)
-    return f"{task}\n\nThese steps of it have been carried out already; go on from what the screen shows:\n{steps}"
 
 
 class NoPlanner:

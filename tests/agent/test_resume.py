@@ -9,18 +9,31 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.loop.resume import Given, check_needs
+from pytest_vnc_use.planners.local.callables import CallablePlanner
 from pytest_vnc_use.runs import seal
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import CallFunction, Click, Confirmation, Decision, Observation, Outcome, Proposal, TypeText
+from pytest_vnc_use.types import (
+    NO_FRAME,
+    CallFunction,
+    Click,
+    Confirmation,
+    Decision,
+    Observation,
+    Outcome,
+    Proposal,
+    RunStarted,
+    TypeText,
+)
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
 RISKY = Proposal(Click(10, 10), confirmation=Confirmation("this buys apples"))
@@ -89,6 +102,14 @@ def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
         with pytest.raises(SettingsError, match=r"planner was 'callable \(tests.agent.test_resume:plan\)'.*planner="):
             agent_of(named=named, secrets=secrets).approve(waiting.run_id)
     assert agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome is Outcome.DONE
+
+
+def test_after_a_replay_the_planner_that_went_on_is_asked_for() -> None:
+    started = RunStarted("r1", "Buy", "", "recording, or where that drifts list", NO_FRAME, "")
+    for planner, problem in ((ListPlanner([]), None), (CallablePlanner(plan), r"its planner was 'list', but now")):
+        given = Given((), (), None, lambda planner=planner: planner, has_policy=False, has_judge=False)
+        with pytest.raises(SettingsError, match=problem) if problem else nullcontext():
+            check_needs(started, Settings(), given)
 
 
 def test_a_policy_of_the_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
+from pytest_vnc_use.loop.takeover import seen_by_live
 from pytest_vnc_use.recordings.file_text import parse, text_of
-from pytest_vnc_use.recordings.replay import _from_here
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
+from pytest_vnc_use.types import NO_FRAME, REPLAYED, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
 from pytest_vnc_use.types.elements import Element
 from support.paths import EXAMPLES
 from support.tills import STEPS, Steps, Tills
@@ -46,8 +46,8 @@ def test_the_model_that_heals_is_told_no_names() -> None:
         elements = (Element("button", name, Region(0, 0, 9, 9)),)
         proposal, ruling = Proposal(Click(3, 4), "pay"), Ruling("allow", "harmless")
         step = Step(1, 1, proposal, ruling, NO_FRAME, NO_FRAME, elements=elements)
-        turn = Turn(Decision("act", proposals=(proposal,)), (step,))
-        return _from_here(Observation("pay", NO_FRAME, NO_FRAME, (turn,), lambda _: b""), 1)
+        turn = Turn(Decision("act", proposals=(proposal,), provider_details={REPLAYED: True}), (step,))
+        return seen_by_live(Observation("pay", NO_FRAME, NO_FRAME, (turn,), lambda _: b""))
 
     assert told("Pay").task == told(HOSTILE).task
     assert "Pay" not in told("Pay").task

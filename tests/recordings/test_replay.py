@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import Outcome
+from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
-from pytest_vnc_use.types import Click, TakeScreenshot, TypeText, Wait
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Decision, Observation, TakeScreenshot, TypeText, Wait
 from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -214,6 +215,39 @@ def test_a_planner_goes_on_where_the_product_changed_and_what_it_does_is_kept(re
     with recorded.agent("replay", None, MOVED) as played:
         assert played.run().outcome is Outcome.DONE
         assert played.recorded.healed == []
+
+
+class Breaking(Steps):
+    """A planner that breaks when it is asked for its second action."""
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        if len(observation.turns) == 1:
+            raise ConnectionResetError("the line is gone")
+        return super().decide(observation, timeout_s=timeout_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_given_to_agent", [True, False], ids=["to the agent", "again"])
+def test_a_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to_agent: bool) -> None:
+    with recorded.agent("auto", Breaking(*AFTER_THE_NAME), MOVED, gate_s=SOON_S) as played:
+        with pytest.raises(ConnectionResetError):
+            played.run()
+        run = played.agent.runs[-1]
+        played.agent.close()
+        planner = Steps(*AFTER_THE_NAME)
+        agent = VncUseAgent(
+            settings=Settings(runs_dir=str(recorded.runs), server=played.desktop.server),
+            vnc_password=played.desktop.password,
+            planner=planner if is_given_to_agent else None,
+        )
+        result = agent.resume(run.name, planner=None if is_given_to_agent else planner)
+        agent.close()
+        assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
+    assert [len(observation.turns) for observation in planner.seen] == [1, 2, 3]
+    first = planner.seen[0]
+    assert first.task.startswith(f"{TASK}\n\nThese steps of it have been carried out already")
+    assert "text='alice'" in first.task
+    assert first.first_frame == first.turns[0].steps[0].frame_before
 
 
 def test_where_nothing_changed_the_planner_is_not_asked(recorded: Tills) -> None:
