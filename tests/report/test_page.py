@@ -23,6 +23,7 @@ from PIL import Image
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.page.finding import find_runs
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import session_view
@@ -265,6 +266,7 @@ def test_a_step_after_a_takeover_is_healed_only_if_the_test_passed(
     if result:
         write_ended_test(path, EndedTest("test_it.py::test_it", result))
     assert [step.way for step in show_run(path).view.steps] == ["replayed", way]
+    assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)
 
 
 def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
+    Drifted,
     Extracted,
     Judged,
     KeyCombo,
@@ -193,6 +194,14 @@ def test_votes_and_looks_are_told(write_run):
     verdict = Verdict("saved", "holds", "a toast", model="g-3", votes=("holds", "fails", "holds"), looks=2)
     page = page_of(write_run(end=DONE, events=[Judged(verdict)]))
     assert "judged by g-3; votes: holds, fails, holds; asked on 2 screens\n" in page.text
+
+
+def test_a_drift_at_which_a_model_went_on_is_not_called_healed(write_run, frames):
+    """pytest-html's block is made before the test's teardown, so nobody knows whether the test passes."""
+    drift = Drifted("another button", frames[0].ref, frames[1].ref, Region(20, 20, 90, 60), healed=True)
+    page = Page(run_html(write_run(events=[drift]), link=data_uri))
+    assert page.text.count("a model went on\n") == 2
+    assert "healed" not in page.text
 
 
 def test_what_was_there_for_a_moment_is_shown_with_its_region(write_run, frames):
