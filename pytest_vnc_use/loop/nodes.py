@@ -16,9 +16,9 @@ from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
-from pytest_vnc_use.loop.takeover import seen_by_live
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
+from pytest_vnc_use.runs.takeover import seen_by_live
 from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (

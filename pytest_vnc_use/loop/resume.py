@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
-from pytest_vnc_use.loop.takeover import live_name
 from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.takeover import live_name
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.types import RunStarted

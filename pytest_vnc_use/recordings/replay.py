@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_vnc_use.errors import PlannerError, RecordingDrifted
-from pytest_vnc_use.loop.takeover import replaying_name, seen_by_live
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.types import REPLAYED, CallFunction, Decision, FrameRef, Observation, Region, Step
+from pytest_vnc_use.runs.takeover import REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
 from pytest_vnc_use.types.protocols import Planner
 
 WHAT_TO_DO = (

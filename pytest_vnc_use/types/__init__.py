@@ -54,7 +54,6 @@ from pytest_vnc_use.types.frames import (
 from pytest_vnc_use.types.model import (
     FOLLOWED as FOLLOWED,
     HANDED_OVER as HANDED_OVER,
-    REPLAYED as REPLAYED,
     STALLED as STALLED,
     ApprovalAsked as ApprovalAsked,
     Confirmation as Confirmation,

@@ -128,8 +128,6 @@ STALLED = "This same action on this same screen was proposed {times} times. Try 
 """The note of a step that a run repeats without effect."""
 HANDED_OVER, FOLLOWED = "handed_over", "followed"
 """Provider details: why another planner takes over, and whether another one is available."""
-REPLAYED = "replayed"
-"""Provider details of a turn that was read from a recording."""
 
 
 @dataclass(frozen=True)

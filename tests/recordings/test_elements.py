@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pytest_vnc_use.loop.takeover import seen_by_live
 from pytest_vnc_use.recordings.file_text import parse, text_of
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.types import NO_FRAME, REPLAYED, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
+from pytest_vnc_use.runs.takeover import REPLAYED, seen_by_live
+from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
 from pytest_vnc_use.types.elements import Element
 from support.paths import EXAMPLES
 from support.tills import STEPS, Steps, Tills

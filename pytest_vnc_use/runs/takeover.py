@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_vnc_use.runs.transcript import step_line
-from pytest_vnc_use.types import REPLAYED, Observation
+from pytest_vnc_use.types import Observation
 
+REPLAYED = "replayed"
+"""Provider details of a turn that was read from a recording."""
 _UNTIL_IT_DRIFTS = "recording, or where that drifts "
 
 
