@@ -119,6 +119,6 @@ def pytest_configure(config: pytest.Config) -> None:
         session_settings.warn_of_old_options(config)
     tests_are_elsewhere = config.getoption("dist", "no") != "no"
     if something_is_set or tests_are_elsewhere:
-        from pytest_vnc_use.plugin.on_demand import register_the_rest
+        from pytest_vnc_use.plugin import on_demand
 
-        register_the_rest(config)
+        on_demand.register_the_rest(config)

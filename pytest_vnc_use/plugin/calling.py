@@ -40,10 +40,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 def _judge_fetched(item: pytest.Function) -> None:
     """Judge by the agent that the body fetched by itself, if it did."""
-    from pytest_vnc_use.plugin.stash import AGENT
+    from pytest_vnc_use.plugin import stash
 
-    if AGENT in item.stash:
-        _judge(item, item.stash[AGENT])
+    if stash.AGENT in item.stash:
+        _judge(item, item.stash[stash.AGENT])
 
 
 def _judge(item: pytest.Function, agent: object) -> None:

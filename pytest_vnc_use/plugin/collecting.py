@@ -21,11 +21,10 @@ def has_the_rest(config: pytest.Config) -> bool:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Collect `test_*.vnc.toml` files: tests that need no Python."""
     if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
-        from pytest_vnc_use.plugin.on_demand import register_the_rest
-        from pytest_vnc_use.plugin.toml_items import TaskFile
+        from pytest_vnc_use.plugin import on_demand, toml_items
 
-        register_the_rest(parent.config)
-        return TaskFile.from_parent(parent, path=file_path)
+        on_demand.register_the_rest(parent.config)
+        return toml_items.TaskFile.from_parent(parent, path=file_path)
     return None
 
 

@@ -45,9 +45,9 @@ def vnc_desktop(
     `session` it is kept as it is for the next test, unless its program has ended or the next test needs another
     desktop.
     """
-    from pytest_vnc_use.plugin.desktops import lease_for_test
+    from pytest_vnc_use.plugin import desktops
 
-    yield from lease_for_test(request, vnc_settings, vnc_app)
+    yield from desktops.lease_for_test(request, vnc_settings, vnc_app)
 
 
 @pytest.fixture
@@ -98,6 +98,6 @@ def vnc_agent(
     It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A
     task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
     """
-    from pytest_vnc_use.plugin.agents import agent_of_test
+    from pytest_vnc_use.plugin import agents
 
-    yield from agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)
+    yield from agents.agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)

@@ -1,9 +1,28 @@
-"""The registration of the plugins that only a session with a desktop needs."""
+"""The plugins that only a session with a desktop needs, and their registration."""
 
 from __future__ import annotations
 
 import pytest
 
+from pytest_vnc_use.plugin import (
+    broken_calls,
+    costs,
+    desktops_ahead,
+    ended_tests,
+    forked_workers,
+    hooks,
+    junit,
+    kept_errors,
+    live_line,
+    proofs,
+    recordings,
+    redaction,
+    rehearsals,
+    repeat,
+    reporting,
+    session_settings,
+    stash,
+)
 from pytest_vnc_use.plugin.collecting import has_the_rest
 
 
@@ -11,27 +30,7 @@ def register_the_rest(config: pytest.Config) -> None:
     """Register the plugins for tests with a desktop. Called once there is such a test, or may be one on a worker."""
     if has_the_rest(config):
         return
-    from pytest_vnc_use.plugin import (
-        broken_calls,
-        costs,
-        desktops_ahead,
-        ended_tests,
-        forked_workers,
-        hooks,
-        junit,
-        kept_errors,
-        live_line,
-        proofs,
-        recordings,
-        redaction,
-        rehearsals,
-        repeat,
-        reporting,
-        stash,
-    )
-    from pytest_vnc_use.plugin.session_settings import read_settings
-
-    config.stash[stash.SETTINGS] = read_settings(config)
+    config.stash[stash.SETTINGS] = session_settings.read_settings(config)
     plugins = [
         redaction,
         redaction.Redaction(config),
