@@ -14,10 +14,7 @@ import pytest
 
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from pytest_vnc_use.plugin import (  # pytester forgets what a session within its process imports, so others have it first
-    markers as markers,
-    on_demand as on_demand,
-)
+from pytest_vnc_use.plugin import markers as markers, on_demand as on_demand  # pytester forgets what a session imports
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
