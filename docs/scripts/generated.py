@@ -214,7 +214,7 @@ def _signature(node: Any, in_class: bool) -> str:
 
 
 def _arguments(node: Any, in_class: bool) -> str:
-    arguments = ast.unparse(node.args)
+    arguments = re.sub(r"^_\w+: None, ", "", ast.unparse(node.args))  # a fixture of our own
     return re.sub(r"^(?:self|cls)(?:, |$)", "", arguments) if in_class else arguments
 
 

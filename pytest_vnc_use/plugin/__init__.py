@@ -10,7 +10,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
 
     pytest_addoption                  options                     ini options, some as options too
     pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
-    pytest_load_initial_conftests     options                     the arguments are known: is there an old option?
     pytest_configure                  __init__                    marker and settings; the rest needs them
                                       redaction                   knows the secrets before anything is printed
                                       reporting                   triage, session_results, html_report follow

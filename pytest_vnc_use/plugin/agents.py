@@ -15,7 +15,6 @@ from pytest_vnc_use.plugin import (
     hooks,
     live_line,
     markers,
-    on_demand,
     proofs,
     recordings,
     redaction,
@@ -37,7 +36,6 @@ def agent_of_test(
     functions: Sequence[Callable[..., object]],
 ) -> Iterator[VncUseAgent]:
     """Yield the agent of the requesting test. Raises the first check that failed outside the test's call."""
-    on_demand.register_the_rest(request.config)
     item, secrets = request.node, markers.declared_secrets(request.node)
     settings = absolute_files(settings, request.config.invocation_params.dir)
     recorded = recordings.recorded_test(item, settings, planner, secrets, desktop)

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def vnc_settings(request: pytest.FixtureRequest) -> Settings:
+def _vnc_plugins(pytestconfig: pytest.Config) -> None:
+    """Register the plugins that a test with a desktop needs, before the fixtures that they watch are set up."""
+    from pytest_vnc_use.plugin import on_demand
+
+    on_demand.register_the_rest(pytestconfig)
+
+
+@pytest.fixture
+def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings:
     """Return the test's settings: defaults < ini < environment < command line < marker.
 
     Override to change them in code.
@@ -37,7 +45,7 @@ def vnc_app(vnc_settings: Settings) -> str | Sequence[str]:
 
 @pytest.fixture
 def vnc_desktop(
-    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
+    _vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: Settings, vnc_app: str | Sequence[str]
 ) -> Iterator[Desktop]:
     """Return the test's desktop, with `.server`, `.read_file(name)`, `.write_file(name, text)` and `.run(command)`.
 
@@ -66,7 +74,10 @@ def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Seq
 
 @pytest.fixture
 def vnc_planner(
-    request: pytest.FixtureRequest, vnc_settings: Settings, vnc_functions: Sequence[Callable[..., object]]
+    _vnc_plugins: None,
+    request: pytest.FixtureRequest,
+    vnc_settings: Settings,
+    vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
     """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
     from pytest_vnc_use import assembly
@@ -77,7 +88,7 @@ def vnc_planner(
 
 
 @pytest.fixture
-def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
+def vnc_judge(_vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """Return the judge of claims; None for the judge that the settings name. Override to judge with something else."""
     from pytest_vnc_use.plugin import recordings
 
@@ -86,6 +97,7 @@ def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge |
 
 @pytest.fixture
 def vnc_agent(
+    _vnc_plugins: None,
     request: pytest.FixtureRequest,
     vnc_settings: Settings,
     vnc_desktop: Desktop,

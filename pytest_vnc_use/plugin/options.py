@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -26,8 +28,21 @@ OLD_OPTIONS = frozenset(
 """The settings that were options until 0.2. Their options still work in 0.2, and give a warning."""
 
 
+class _OldOption(argparse.Action):
+    """An old option, hidden from the help. Its value becomes that of the setting's option."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, str(option_string).removeprefix("--").replace("-", "_"), values)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too."""
+    """Add each setting as an ini option, and some as options too; old options stay as a hidden one."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
@@ -39,14 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", about + default, default=None)
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
-
-
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
-    """Add the old options as hidden ones if there may be one among the arguments: each option slows pytest's start."""
-    if any(arg.startswith("--vnc-") for arg in args):
-        group = parser.getgroup("vnc-use-old")  # own group: pytest compares an option with all others of its group
-        for name in OLD_OPTIONS:
-            group.addoption(option_name(name), dest=f"vnc_{name}", help=argparse.SUPPRESS)
+    names = map(option_name, sorted(OLD_OPTIONS))  # one option of many names: each option slows pytest's start
+    group.addoption(*names, dest="vnc_old", action=_OldOption, help=argparse.SUPPRESS)
 
 
 def may_be_set(config: pytest.Config) -> bool:

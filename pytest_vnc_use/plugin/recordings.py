@@ -299,7 +299,10 @@ def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> N
     from pytest_vnc_use.plain_text import line
 
     reports = [*_reports(terminalreporter, "call"), *_reports(terminalreporter, "teardown")]
-    found = dict.fromkeys((report.nodeid, text) for report in reports for text in _property_values(report, name))
+    of_last_attempts = {(each.nodeid, each.when): each for each in sorted(reports, key=lambda report: report.stop)}
+    found = dict.fromkeys(
+        (report.nodeid, text) for report in of_last_attempts.values() for text in _property_values(report, name)
+    )
     if found:
         terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
     word = name.removeprefix("vnc_").replace("_", " ").upper()

@@ -6,12 +6,13 @@ The mark of a replayed turn is in the run folder too, so a run that is resumed s
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.types import Observation
 
-REPLAYED = "replayed"
-"""Provider details of a turn that was read from a recording."""
+REPLAYED = "pytest_vnc_use.replayed"
+"""Provider details of a turn that was read from a recording. No planner has a word like it."""
 _UNTIL_IT_DRIFTS = "recording, or where that drifts "
 
 
@@ -30,7 +31,7 @@ def seen_by_live(observation: Observation) -> Observation:
 
     The text has no names of elements, because those of a recording are only for readers.
     """
-    before = [turn for turn in observation.turns if REPLAYED in turn.decision.provider_details]
+    before = list(takewhile(lambda turn: REPLAYED in turn.decision.provider_details, observation.turns))
     if not before:
         return observation
     own = observation.turns[len(before) :]

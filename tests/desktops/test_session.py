@@ -51,6 +51,21 @@ def test_a_folder_of_locks_may_go_while_leftovers_are_looked_for(
             (tmp_path / "end").touch()
 
 
+def test_no_link_leads_to_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write there could plant one that leads to another folder of this user."""
+    kept = tmp_path / "home" / "project" / "vnc-use-kept"
+    kept.mkdir(parents=True)
+    (kept / "lock").touch()
+    (kept / "data").write_text("precious")
+    temporary = tmp_path / "temporary"
+    (temporary / "pytest-vnc-use-1").mkdir(parents=True)
+    (temporary / "pytest-vnc-use-evil").symlink_to(tmp_path / "home")
+    (temporary / "pytest-vnc-use-1" / "evil").symlink_to(kept.parent)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    remove_leftovers()
+    assert (kept / "data").read_text() == "precious"
+
+
 @pytest.mark.slow
 def test_a_guard_that_is_stopped_holds_nobody_up() -> None:
     session = Session({})

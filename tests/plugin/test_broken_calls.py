@@ -296,3 +296,33 @@ def test_a_desktop_of_the_users_own(pytester: pytest.Pytester) -> None:
         "expected_by_name": "infra",
         "what_it_is": None,
     }
+
+
+FIRST = """
+import dataclasses, pytest
+
+@pytest.fixture
+def vnc_settings(vnc_settings):
+    return dataclasses.replace(vnc_settings, server="localhost::1")
+
+def test_it(request):
+    agent = request.getfixturevalue("vnc_agent")
+    try:
+        agent.run("press x", expect=["all is red"])
+    except Exception:
+        pass
+"""
+
+
+def test_the_first_agent_of_a_session_is_watched_where_nothing_is_set(pytester: pytest.Pytester) -> None:
+    """Its test fetches it while it runs: only then is it known that there is a test with a desktop."""
+    pytester.makepyfile(FIRST)
+    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*run('press x', expect=[[]'all is red'[]]) broke: *"])
+
+
+@pytest.mark.parametrize("name", ["vnc_planner", "vnc_judge", "vnc_functions", "vnc_app", "vnc_settings"])
+def test_each_fixture_may_be_the_first(pytester: pytest.Pytester, name: str) -> None:
+    pytester.makepyfile(f"def test_it(request): request.getfixturevalue({name!r})")
+    pytester.runpytest_subprocess("-p", "no:pytest-vnc").assert_outcomes(passed=1)

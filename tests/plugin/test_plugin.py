@@ -912,6 +912,20 @@ def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
     result.stdout.fnmatch_lines(["*--vnc-depth goes with 0.3: write -o vnc_depth=…, or vnc_depth in the ini file"])
 
 
+def test_an_old_option_may_stand_anywhere(pytester: pytest.Pytester) -> None:
+    """In a file of arguments, and before another plugin's option that a conftest.py below adds."""
+    folder = pytester.mkdir("below")
+    (folder / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--mine', default='')\n")
+    (folder / "test_it.py").write_text(
+        "def test_it(vnc_settings, pytestconfig):\n"
+        "    assert (vnc_settings.depth, pytestconfig.getoption('mine')) == (16, '1')\n"
+    )
+    pytester.makeini("[pytest]\ntestpaths = below\n")
+    (pytester.path / "arguments.txt").write_text("--vnc-depth=16\n--mine=1\n")
+    for arguments in (["@arguments.txt"], ["--vnc-depth", "16", "--mine=1"]):
+        pytester.runpytest_subprocess("-p", "no:pytest-vnc", *arguments).assert_outcomes(passed=1, warnings=1)
+
+
 def test_an_old_option_is_an_error_where_warnings_are_and_one_that_never_was_too(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-Werror", "--vnc-depth=16")
     result.stderr.fnmatch_lines(

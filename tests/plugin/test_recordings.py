@@ -164,6 +164,16 @@ def test_a_test_that_failed_after_its_drift_is_not_called_healed(recorded: Proje
 
 
 @pytest.mark.slow
+def test_the_last_attempt_decides_whether_it_is_healed(recorded: Project) -> None:
+    fails_once = "    once = pathlib.Path('once')\n    if not once.exists():\n        once.touch()\n        assert 0\n"
+    recorded.write("test_till.py", f"import pathlib\n{TEST}{fails_once}")
+    healed = recorded.run(SOON, "--reruns=1", till=MOVED)
+    assert healed.code == 0, healed.out
+    assert "1 healed; check that each change is intended" in healed.out
+    assert "WENT ON" not in healed.out
+
+
+@pytest.mark.slow
 def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent
 from pytest_vnc_use.keyboard.keysyms import key_of
 from pytest_vnc_use.types.protocols import MessageTap
+from pytest_vnc_use.types.secret_text import SecretText
 
 _BUTTONS = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
 
@@ -49,7 +50,7 @@ class Outgoing:
     @contextmanager
     def typing(self, text: str) -> Iterator[None]:
         """Type a text meanwhile. If it holds a secret, report it as a whole, without its keys."""
-        hidden = self._tap.hide(getattr(text, "shown", text)) if self._tap else text
+        hidden = self._tap.hide(text.redacted if isinstance(text, SecretText) else text) if self._tap else text
         if not self._tap or hidden == str(text):
             yield
             return

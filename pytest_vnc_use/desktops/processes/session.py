@@ -301,10 +301,16 @@ def remove_leftovers() -> None:
     temporary = Path(tempfile.gettempdir()).resolve()
     shared = glob(f"pytest-{PREFIX}*/*/{PREFIX}*", root_dir=temporary)  # noqa: PTH207  # Path.glob fails if one goes now
     for folder in (*temporary.glob(f"{PREFIX}*"), *(temporary / name for name in shared)):
+        ways = [way for way in folder.parents if temporary in way.parents]
         with suppress(OSError):  # it is in use, or another process is removing it
-            status = folder.lstat()  # a link may lead to another folder of this user
-            if status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode):
+            if all(map(_is_own_folder, [folder, *ways])):
                 _clean_unless_locked(folder)
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Return whether it is a folder of this user. A link is none: it may lead to another folder of this user."""
+    status = path.lstat()
+    return status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
 
 
 def _clean_unless_locked(folder: Path) -> None:
