@@ -33,11 +33,6 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
-    """Take the collected tests out of garbage collection: sessions within the process look for garbage many times."""
-    gc.freeze()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test a time limit: none hangs. Mark those whose fixtures start a desktop, before -m selects."""
@@ -124,8 +119,11 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
 
 
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries."""
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
+    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
+
+    A session within this process collects garbage many times; what is there already is left out.
+    """
     start = pytester.popen
 
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
@@ -134,7 +132,9 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
         return ForkedPython("pytest", *command[2:], stdout=stdout, stderr=stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
-    return pytester
+    gc.freeze()
+    yield pytester
+    gc.unfreeze()
 
 
 @pytest.fixture
