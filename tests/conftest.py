@@ -6,7 +6,7 @@ import contextlib
 import gc
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import IO, Any
 
@@ -33,6 +33,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while thousands of tests are collected, which leave none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test a time limit: none hangs. Mark those whose fixtures start a desktop, before -m selects."""
@@ -40,6 +50,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.timeout(LONGEST_TEST_S))
         if not DESKTOPS.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.desktop)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Look for garbage once, for the warnings of what was left open. Pytest would look five times, and Python again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -119,11 +136,18 @@ def model() -> Iterator[Callable[..., GeminiServer]]:
 
 
 @pytest.fixture
-def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Pytester]:
-    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries.
+def frozen_garbage() -> Iterator[None]:
+    """Leave out what is there already where garbage is collected: a session within this process does so many times."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
-    A session within this process collects garbage many times; what is there already is left out.
-    """
+
+@pytest.fixture
+def pytester(
+    frozen_garbage: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries."""
     start = pytester.popen
 
     def popen(command: Sequence[str], stdout: IO[str], stderr: IO[str], **options: Any) -> Any:
@@ -132,9 +156,7 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Iter
         return ForkedPython("pytest", *command[2:], stdout=stdout, stderr=stderr)
 
     monkeypatch.setattr(pytester, "popen", popen)
-    gc.freeze()
-    yield pytester
-    gc.unfreeze()
+    return pytester
 
 
 @pytest.fixture

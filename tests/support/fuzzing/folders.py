@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -83,30 +84,33 @@ def saved(form: str, *, frames: int = 1, size: tuple[int, int] = (40, 30)) -> by
     return file.getvalue()
 
 
-_BOMB = zlib.compress(bytes(60_000_000), 9)
-PICTURES: tuple[bytes, ...] = (
-    saved("PNG"),
-    saved("PNG", frames=3),
-    saved("GIF"),
-    saved("GIF", frames=3),
-    saved("WEBP"),
-    saved("TIFF"),
-    saved("BMP"),
-    png(65535, 65535, _BOMB),
-    png(13_000, 13_000, _BOMB),
-    png(6_000, 6_000, _BOMB),
-    png(2**31 - 1, 1, b""),
-    png(0, 0, b""),
-    png(4, 4, _BOMB),
-    png(65535, 65535, _BOMB, depth=1, colour=0),
-    png(40, 30, zlib.compress(bytes(30 * 121)), chunk(b"iCCP", b"a\0\0" + _BOMB)),
-    png(40, 30, zlib.compress(bytes(30 * 121)), *[chunk(b"zTXt", b"a\0\0" + _BOMB)] * 20),
-    png(40, 30, zlib.compress(bytes(30 * 121)), chunk(b"iTXt", b"a\0\1\0\0\0" + _BOMB)),
-)
+@cache
+def pictures() -> tuple[bytes, ...]:
+    """Return pictures of all kinds: plain ones, broken ones, and bombs of 60 MB."""
+    bomb, rows = zlib.compress(bytes(60_000_000), 9), zlib.compress(bytes(30 * 121))
+    return (
+        saved("PNG"),
+        saved("PNG", frames=3),
+        saved("GIF"),
+        saved("GIF", frames=3),
+        saved("WEBP"),
+        saved("TIFF"),
+        saved("BMP"),
+        png(65535, 65535, bomb),
+        png(13_000, 13_000, bomb),
+        png(6_000, 6_000, bomb),
+        png(2**31 - 1, 1, b""),
+        png(0, 0, b""),
+        png(4, 4, bomb),
+        png(65535, 65535, bomb, depth=1, colour=0),
+        png(40, 30, rows, chunk(b"iCCP", b"a\0\0" + bomb)),
+        png(40, 30, rows, *[chunk(b"zTXt", b"a\0\0" + bomb)] * 20),
+        png(40, 30, rows, chunk(b"iTXt", b"a\0\1\0\0\0" + bomb)),
+    )
 
 
 def any_picture(random: Random) -> bytes:
-    picture = random.choice(PICTURES)
+    picture = random.choice(pictures())
     return mutated(random, picture) if random.random() < 0.3 else picture
 
 

@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -14,9 +15,14 @@ from support import rfb_server as rfb
 from support.fuzzing.mutations import mutated
 from support.fuzzing.target import Target, Try
 
-_BOMB = zlib.compress(bytes(80_000_000), 9)
 _SIZES = (0, 1, 2, 63, 64, 65, 200, 4000, 4096, 8191, 32767, 32768, 65535)
 _LENGTHS = (0, 1, 4, 2**20, 2**20 + 1, 2**31 - 1, -1, -4, -5, -(2**20), -(2**31))
+
+
+@cache
+def _bomb() -> bytes:
+    """Return 80 MB of zeros, packed."""
+    return zlib.compress(bytes(80_000_000), 9)
 
 
 def _rectangle(random: Random) -> bytes:
@@ -31,9 +37,9 @@ def _rectangle(random: Random) -> bytes:
         case 1:
             return rfb.rectangle(x, y, width, height, rfb.COPY, struct.pack(">HH", random.choice(_SIZES), 0))
         case 2:
-            return rfb.rectangle(x, y, width, height, rfb.ZRLE, struct.pack(">I", len(_BOMB)) + _BOMB)
+            return rfb.rectangle(x, y, width, height, rfb.ZRLE, struct.pack(">I", len(_bomb())) + _bomb())
         case 3:
-            return rfb.rectangle(x, y, width, height, rfb.TIGHT, b"\0" + rfb.compact_length(len(_BOMB)) + _BOMB)
+            return rfb.rectangle(x, y, width, height, rfb.TIGHT, b"\0" + rfb.compact_length(len(_bomb())) + _bomb())
         case 4:
             return rfb.rectangle(x, y, width, height, rfb.CURSOR, random.randbytes(min(5 * width * height, 20_000)))
         case 5:
