@@ -11,6 +11,8 @@ from contextlib import closing
 from typing import IO, Any
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import WorkStealingScheduling
 
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
@@ -31,6 +33,12 @@ def pytest_configure() -> None:
     """Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkStealingScheduling | None:
+    """Give each worker whole folders with `-n` alone too, so that what a folder's tests share is made once."""
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -144,9 +152,7 @@ def frozen_garbage() -> Iterator[None]:
 
 
 @pytest.fixture
-def pytester(
-    frozen_garbage: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
+def pytester(frozen_garbage: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """Let `runpytest_subprocess` fork its sessions from a process that has imported the libraries."""
     start = pytester.popen
 
