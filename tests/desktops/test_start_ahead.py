@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 from pytest_vnc_use.errors import DesktopError
 from support import vnc_servers
+from support.forked_python import ForkedPython
 from support.leftovers import processes_naming
 from support.paths import PAD_LINE
 from support.vnc_servers import require, wait_for
@@ -98,24 +97,22 @@ class Session:
         starts = f'echo "start $PYTEST_CURRENT_TEST" >> {self._log}; {app}'
         words = shlex.join(["sh", "-c", starts])
         own = [f"--vnc-server={server}", f"--vnc-app={words}", f"--rootdir={folder}"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "test_it.py", *QUIET, *own, *options],
-            cwd=folder,
-            env={**os.environ, "TMPDIR": str(self._temporary)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+        env = {**os.environ, "TMPDIR": str(self._temporary)}
+        self._output = (folder / "output.txt").open("w+", encoding="utf-8")
+        self.process = ForkedPython(
+            "pytest", "test_it.py", *QUIET, *own, *options, cwd=folder, env=env, stdout=self._output
         )
 
     def end(self, timeout_s: float = 120.0) -> str:
         """End the session and return its output; assert that nothing that it started is left."""
         try:
-            output = self.process.communicate(timeout=timeout_s)[0]
+            self.process.wait(timeout_s)
         finally:
             self.process.kill()
         wait_for(lambda: not self.left(), "the end of all processes and folders", timeout_s=20)
-        return output
+        with self._output as output:
+            output.seek(0)
+            return output.read()
 
     def left(self) -> list[str]:
         """Processes and folders of desktops."""
@@ -243,6 +240,8 @@ def test_a_program_that_is_killed_after_it_came_up_is_told_with_its_output() -> 
 
 
 def test_a_limit_of_desktops_holds(folder: Path) -> None:
+    require("Xtigervnc")
+    require("xterm")
     session = Session(folder, TWO, ON, "--vnc-desktops=1", server="xvnc", app="exec xterm")
     assert "2 passed" in session.end()
     assert [line.split()[0] for line in session.noted] == ["prepare", "start", "body"] * 2

@@ -21,6 +21,7 @@ from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
 from support.paths import PAD
+from support.vnc_servers import require
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 PLANS = """
@@ -413,6 +414,7 @@ def test_results_that_cannot_be_written_end_no_session(
 def test_a_program_that_is_not_there_is_a_wrong_setting(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    require("Xtigervnc")
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makepyfile("def test_it(vnc_agent): ...\n\ndef test_look(vnc_agent): vnc_agent.screenshot()")
     pytester.makeini("[pytest]\nvnc_results = deep/told.json\nvnc_planner = gemini\n")
