@@ -41,6 +41,7 @@ from pytest_vnc_use.assembly.models import (
     build_planner as build_planner,
     build_policy as build_policy,
     given_planner as given_planner,
+    is_no_planner as is_no_planner,
     judge_of as judge_of,
     model_that_judges as model_that_judges,
     no_planner as no_planner,

@@ -108,9 +108,16 @@ def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., objec
 
 def no_planner(why: Exception | None = None) -> Planner:
     """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.recordings.replay import NoPlanner
+    from pytest_vnc_use.planners.local.nobody import NoPlanner
 
     return NoPlanner(why)
+
+
+def is_no_planner(planner: Planner) -> bool:
+    """Return whether `no_planner` made this planner."""
+    from pytest_vnc_use.planners.local.nobody import NoPlanner
+
+    return isinstance(planner, NoPlanner)
 
 
 def given_planner(thing: object) -> Planner:

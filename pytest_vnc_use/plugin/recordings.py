@@ -91,7 +91,7 @@ def recorded_test(
 
     `secrets` are those that the test declares.
     """
-    from pytest_vnc_use.recordings.replay import NoPlanner
+    from pytest_vnc_use import assembly
     from pytest_vnc_use.recordings.session import RecordedTest
 
     key = _key(item, secrets)
@@ -100,7 +100,7 @@ def recorded_test(
         covers = not settings.show_secrets
         item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, covers=covers)
         return item.stash[RECORDED]
-    mode = _mode(key, settings, has_planner=not isinstance(planner, NoPlanner))
+    mode = _mode(key, settings, has_planner=not assembly.is_no_planner(planner))
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=not settings.show_secrets)
     if recorded and not recorded.covers and not settings.show_secrets:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_vnc_use.errors import PlannerError, RecordingDrifted
+from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
@@ -287,21 +287,3 @@ def _short(text: str) -> str:
 def _last_step(observation: Observation) -> Step | None:
     steps = observation.turns[-1].steps if observation.turns else ()
     return steps[-1] if steps else None
-
-
-class NoPlanner:
-    """The port Planner where no planner is needed: a recording is replayed, or a test has no task.
-
-    If it is asked nevertheless, it raises the error `why`.
-    """
-
-    name = "nobody"
-
-    def __init__(self, why: Exception | None = None) -> None:
-        self._why = why
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Raise `why`; PlannerError where it is None."""
-        if self._why is not None:
-            raise self._why
-        raise PlannerError(f"no planner is configured for {observation.task!r}: pass --vnc-planner=gemini")
