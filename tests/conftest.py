@@ -174,6 +174,6 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini"]
-        return pytester.runpytest_subprocess(*desktop, *options, timeout=100)
+        return pytester.runpytest_subprocess(*desktop, *options, timeout=400)
 
     return run_pytest

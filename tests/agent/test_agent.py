@@ -123,6 +123,6 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         env=os.environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )

@@ -309,4 +309,4 @@ def test_many_processes_that_make_the_key_at_once_have_the_same(tmp_path: Path) 
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(Path(seal.__file__).parents[2])}
     command = [sys.executable, "-c", program]
     started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert len({process.communicate(timeout=60)[0] for process in started}) == 1
+    assert len({process.communicate(timeout=400)[0] for process in started}) == 1

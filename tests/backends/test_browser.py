@@ -116,7 +116,7 @@ def test_a_model_is_offered_the_page_on_the_command_line_too(tmp_path: Path, tig
         known = {"GOOGLE_API_KEY": model.api_key, "GOOGLE_GEMINI_BASE_URL": model.url}
         words = [sys.executable, *command, *where]
         done = subprocess.run(
-            words, cwd=tmp_path, env=os.environ | known, capture_output=True, text=True, timeout=120, check=False
+            words, cwd=tmp_path, env=os.environ | known, capture_output=True, text=True, timeout=400, check=False
         )
         assert (done.returncode, model.refusals) == (0, []), done.stdout + done.stderr
     told = [step.output for step in read_trace(next((tmp_path / "runs").iterdir())).steps]

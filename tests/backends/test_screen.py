@@ -132,7 +132,7 @@ sys.stdout.buffer.write(png.encode_png(np.arange(50 * 70, dtype=np.uint32).resha
 
 
 def test_where_isal_has_no_wheel_the_pixels_are_the_same() -> None:
-    written = subprocess.run([sys.executable, "-c", WITHOUT_A_WHEEL], capture_output=True, check=True, timeout=60)
+    written = subprocess.run([sys.executable, "-c", WITHOUT_A_WHEEL], capture_output=True, check=True, timeout=400)
     pixels = np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997
     assert np.array_equal(decoded(written.stdout), decoded(encode_png(pixels)))
 

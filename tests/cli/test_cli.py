@@ -42,7 +42,7 @@ def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess
 
 
 def at_server(server: GeminiServer, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_python("pytest_vnc_use.cli", *arguments, cwd=folder, env=environment(server), timeout=60)
+    return run_python("pytest_vnc_use.cli", *arguments, cwd=folder, env=environment(server), timeout=400)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -163,7 +163,7 @@ def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_pat
     run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
     with GeminiServer([]) as server:
         first = [sys.executable, "-c", run, pad.server]
-        subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=60)
+        subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=400)
         refused = at_server(server, tmp_path, "approve", "r1")
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "its planner was 'callable (plans:plan)'" in refused.stderr
@@ -262,7 +262,7 @@ def test_at_a_terminal_the_person_is_asked(tmp_path: Path, pad: QtDesktop, answe
             text=True,
         )
         os.write(ours, answer.encode())
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=400)
     os.close(ours)
     os.close(theirs)
     assert process.returncode == code
@@ -326,7 +326,7 @@ def test_letters_that_a_terminal_does_not_have_are_replaced(tmp_path: Path) -> N
         env=few,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     assert told.returncode == 0, told.stderr
@@ -345,7 +345,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
             stdout=pipe,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=400,
             check=False,
         )
     assert (done.returncode, done.stderr) == (141, "")

@@ -71,7 +71,7 @@ def finding(settings: Settings, about: str, *, typing: bool = False) -> Finding:
 def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     require("Xtigervnc")
     require("xterm")
-    done = run_python("pytest_vnc_use.cli", "doctor", env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=60)
+    done = run_python("pytest_vnc_use.cli", "doctor", env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=400)
     assert (done.returncode, done.stderr) == (0, "")
     assert "ok    own desktop: ready with an xterm after" in done.stdout
     assert f"ok    typing: typing {len(LINE)} characters and pasting 'é Ω Ж 日 😀' works" in done.stdout

@@ -20,5 +20,5 @@ def test_a_text_is_no_list_of_words(command: Sequence[str]) -> None:
 @pytest.mark.desktop
 def test_a_desktop_refuses_a_text(pytester: pytest.Pytester) -> None:
     pytester.makepyfile('def test_it(vnc_desktop):\n    vnc_desktop.run("ls -l")\n')
-    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", timeout=60)
+    result = pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", timeout=400)
     result.stdout.fnmatch_lines(["*a command must be its words*got 'ls -l'*"])

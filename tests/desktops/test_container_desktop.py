@@ -68,7 +68,7 @@ def desktop() -> Iterator[ContainerDesktop]:
 
 
 def engine(*arguments: str) -> str:
-    return subprocess.run([ENGINE, *arguments], capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run([ENGINE, *arguments], capture_output=True, text=True, timeout=400).stdout
 
 
 def exists(container: str) -> bool:

@@ -53,7 +53,7 @@ def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) ->
         for _ in range(random.randint(1, 5)):
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-    told = [process.communicate(timeout=100)[0].splitlines() for process in workers]
+    told = [process.communicate(timeout=400)[0].splitlines() for process in workers]
     assert [process.wait() for process in workers] == [0] * 8
     for process in doomed:
         process.communicate(timeout=10)

@@ -107,7 +107,7 @@ def test_pytest_that_is_ended_leaves_nothing(folder: Path, by: signal.Signals) -
         displays = run.desktops(1)[1]
         wait_for(lambda: {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left()), "all processes of a desktop")
         os.killpg(run.process.pid, by)
-        run.process.communicate(timeout=60)
+        run.process.communicate(timeout=400)
         expect_nothing_left(run, displays)
 
 
@@ -122,7 +122,7 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals, ma
             os.killpg(run.process.pid, by)  # as the terminal does for Ctrl-C
         else:
             run.process.kill()  # the first process only: its workers see their channel close
-        run.process.communicate(timeout=60)
+        run.process.communicate(timeout=400)
         expect_nothing_left(run, displays)
 
 
@@ -136,7 +136,7 @@ def test_one_worker_is_killed_and_the_other_goes_on(folder: Path) -> None:
         wait_for(lambda: not displays[0].exists(), "the end of the killed worker's desktop")
         assert displays[1].exists()
         (folder / "go-on").touch()
-        output = run.process.communicate(timeout=60)[0]
+        output = run.process.communicate(timeout=400)[0]
         assert "1 failed, 1 passed" in output
         assert "crashed" in output
         expect_nothing_left(run, displays)
@@ -152,6 +152,6 @@ def test_a_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
 @pytest.mark.slow
 def test_a_session_that_ends_well_leaves_neither_a_warm_desktop_nor_a_lock(folder: Path) -> None:
     with running_pytest(folder, "-n2", "--vnc-desktops=1", count=4, end="pass") as run:
-        output = run.process.communicate(timeout=60)[0]
+        output = run.process.communicate(timeout=400)[0]
         assert "4 passed" in output
         assert [path.name for path in run.temporary.iterdir() if not path.name.startswith("pytest-of")] == []

@@ -103,7 +103,7 @@ def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) ->
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=10)
-    told = [line for process in workers for line in process.communicate(timeout=120)[0].splitlines()]
+    told = [line for process in workers for line in process.communicate(timeout=400)[0].splitlines()]
     over.set()
     watching.join()
     assert [process.returncode for process in workers] == [0] * 8

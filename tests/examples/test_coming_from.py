@@ -124,7 +124,7 @@ def test_an_agent_driven_by_a_tool_prompt(pytester: pytest.Pytester) -> None:
     with ChatServer([*turns, chat_server.call("task_complete", summary="It is typed.")]) as server:
         pytester.makefile(".ini", pytest=ini.replace("http://localhost:1234", server.url.removesuffix("/v1")))
         desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
-        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
         assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
         assert server.refusals == []
         assert len(server.requests) == 4
@@ -151,7 +151,7 @@ def test_an_agent_inside_a_browser(
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
         desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider")
-        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
     assert server.refusals == []
     answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
     assert answered == ["about:blank", f"{pages.address}/", f"{pages.address}/second"]
@@ -173,7 +173,7 @@ def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Mon
         for name, value in (pair.split("=", 1) for pair in exported.split()):
             monkeypatch.setenv(name, value.replace("http://localhost:1234/v1", server.url))
         desktop = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
-        pytester.runpytest_subprocess(*desktop, timeout=100).assert_outcomes(passed=1)
+        pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
         assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
         assert server.refusals == []
         _, second = server.requests

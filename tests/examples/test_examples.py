@@ -65,7 +65,7 @@ def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: 
         env=os.environ | {"GOOGLE_API_KEY": server.api_key, "GOOGLE_GEMINI_BASE_URL": server.url},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         check=False,
     )
     assert done.returncode == code, done.stdout
@@ -89,7 +89,7 @@ def examined(folder: Path, *options: str, said: str = "") -> str:
     """Return the output of pytest for the example, with this at the keyboard."""
     command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
     done = subprocess.run(
-        [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=100, check=False
+        [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=400, check=False
     )
     return done.stdout
 

@@ -14,7 +14,7 @@ from support.paths import EXAMPLES, ROOT
 @pytest.mark.parametrize(("folder", "found"), [("examples", False), ("examples/gallery", True)])
 def test_the_gallery_is_collected_only_where_it_is_named(folder: str, found: bool) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", folder]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout
     assert ("test_mousepad.py" in done.stdout) == found
 

@@ -60,7 +60,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
 def pages_on(machine: dict[str, str]) -> list[str]:
     command = [sys.executable, str(PAGES)]
     return subprocess.run(
-        command, env=machine, capture_output=True, text=True, timeout=100, check=True
+        command, env=machine, capture_output=True, text=True, timeout=400, check=True
     ).stdout.splitlines()
 
 

@@ -419,7 +419,7 @@ def in_another_process(tmp_path: Path, call: str, decisions: str, controller: st
     program = PROGRAM.format(decisions=decisions, runs=str(tmp_path), controller=controller, call=call)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(Path(__file__).parent)])}
     return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=400, check=False
     )
 
 

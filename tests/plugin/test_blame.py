@@ -556,7 +556,7 @@ OF_FIXTURES = {
 @pytest.mark.desktop
 def test_a_fixture_of_the_users_asserts_as_a_body_does(project: pytest.Pytester) -> None:
     project.makepyfile(test_it=FIXTURES)
-    result = project.runpytest_subprocess(*ON_PAD, timeout=100)
+    result = project.runpytest_subprocess(*ON_PAD, timeout=400)
     assert {name: test.triage for name, test in results().items()} == OF_FIXTURES
     result.stdout.fnmatch_lines(
         [
@@ -637,7 +637,7 @@ def pytest_exception_interact(call, report):
 def test_what_a_user_raises_is_never_changed(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(LOOKS)
     pytester.makepyfile(UNCHANGED)
-    result = pytester.runpytest_subprocess(*ON_PAD, "-rA", timeout=100)
+    result = pytester.runpytest_subprocess(*ON_PAD, "-rA", timeout=400)
     result.assert_outcomes(failed=9)  # `test_caught` by what it caught: nothing else is known of the product
     seen = (pytester.path / "seen.txt").read_text(encoding="utf-8").splitlines()
     assert seen[4:] == [
@@ -859,7 +859,7 @@ def vnc_judge():
 def test_in_files_of_tasks(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(PLANS)
     (pytester.path / "test_pad.vnc.toml").write_text(TASKS, encoding="utf-8")
-    result = pytester.runpytest_subprocess(*ON_PAD, timeout=100)
+    result = pytester.runpytest_subprocess(*ON_PAD, timeout=400)
     told = {test.test.rpartition("::")[2]: test.triage for test in read_results(Path("runs/vnc-results.json")).tests}
     assert told == {"nothing": "agent", "wrong": "product", "bug": "agent"}
     result.stdout.fnmatch_lines(["*planner was wrong: it said that the task was done (1 action carried out): *"])
@@ -879,12 +879,12 @@ def test_a_replay_is_no_word_of_a_planner(pytester: pytest.Pytester) -> None:
         def test_look(vnc_desktop): assert vnc_desktop.run(["ls", str(Path("broken").resolve())]).exit_code != 0
         """
     )
-    pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=auto", timeout=60).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=auto", timeout=400).assert_outcomes(passed=1)
     (pytester.path / "broken").touch()
-    replayed = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=replay", timeout=60)
+    replayed = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=replay", timeout=400)
     assert results()["look"].triage == "product"
     assert "planner was wrong" not in replayed.stdout.str()
-    live = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=off", timeout=60)
+    live = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=off", timeout=400)
     assert results()["look"].triage == "agent"
     live.stdout.fnmatch_lines(["*the planner was wrong: it said that the task was done (nothing at all was done): *"])
 

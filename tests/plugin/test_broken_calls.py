@@ -229,7 +229,7 @@ def test_and_again(vnc_agent, vnc_desktop):
 def test_a_call_that_broke_in_a_thread_explains_what_fails_later(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=ASIDE)
-    pytester.runpytest_subprocess(*ON_PAD, "-Wignore", timeout=60)
+    pytester.runpytest_subprocess(*ON_PAD, "-Wignore", timeout=400)
     assert {name: test.triage for name, test in results().items()} == {
         "in_a_thread": "settings",
         "and_again": "product",

@@ -305,7 +305,7 @@ def test_the_lease_of_a_worker_that_died_leaves_no_lock(
     pytester.makepyfile("import os\n\ndef test_it(vnc_desktop):\n    os._exit(7)\n")
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
     given = (*DESKTOP[1:], f"--vnc-server={tigervnc.address}")
-    result = pytester.runpytest_subprocess(*given, "-n1", timeout=60)
+    result = pytester.runpytest_subprocess(*given, "-n1", timeout=400)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*crashed while running*test_it*"])
     assert not [*pytester.path.glob("temporary/pytest-vnc-use-*")]

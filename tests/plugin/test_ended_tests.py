@@ -41,7 +41,7 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     pytester.makepyfile(TESTS)
 
     def run(*options: str) -> pytest.RunResult:
-        return pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", *options, timeout=100)
+        return pytester.runpytest_subprocess("--vnc-server=qt", f"--vnc-app={PAD_LINE}", *options, timeout=400)
 
     return run
 

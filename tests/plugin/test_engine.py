@@ -75,7 +75,7 @@ def test_a_session_of_replays_does_not_import_langgraph(tmp_path: Path, monkeypa
     desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-W", "error"]
     for options in (["--vnc-record=auto", "--vnc-planner=planned:plan"], ["--vnc-record=replay"]):
         ended = subprocess.run(
-            [*COMMAND, *desktop, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120
+            [*COMMAND, *desktop, *options], cwd=tmp_path, capture_output=True, text=True, timeout=400
         )
         assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
@@ -86,7 +86,7 @@ def test_the_engine_is_imported_in_a_thread_for_a_test_with_an_agent_only(tmp_pa
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
     options = ["--vnc-server=127.0.0.1::1", "--vnc-planner=builtins:print", "-W", "error"]
-    ended = subprocess.run([*COMMAND, *options], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run([*COMMAND, *options], cwd=tmp_path, capture_output=True, text=True, timeout=400)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 

@@ -234,5 +234,5 @@ def test_the_desktop_its_program_and_the_disk(pytester: pytest.Pytester) -> None
     pytester.makeconftest(BREAKS)
     pytester.makepyfile("import pytest\nfrom conftest import kill_server\n" + "\n".join(map(broken, BROKEN)))
     options = ["-p", "no:cacheprovider", "--vnc-server=xvnc", f"--vnc-app={PROGRAM}"]
-    pytester.runpytest_subprocess(*options, timeout=120)
+    pytester.runpytest_subprocess(*options, timeout=400)
     assert triages(pytester.path) == BROKEN

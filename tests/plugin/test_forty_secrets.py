@@ -151,7 +151,7 @@ def test_no_byte_holds_a_secret(
         command += ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini", "--vnc-record=rewrite"]
         command += ["--vnc-scope=session", "--vnc-secret=S_38", f"--vnc-secret=S_39=cmd:{PRINTS_S_39}"]
         command += ["--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.txt"]
-        ended = subprocess.run(command, capture_output=True, timeout=100, check=False)
+        ended = subprocess.run(command, capture_output=True, timeout=400, check=False)
         sent = "\n".join(json.dumps(request.body, ensure_ascii=False) for request in server.requests).encode()
     told = ended.stdout.decode()
     assert "6 failed, 2 passed" in told, f"seed {seed}: {told}"

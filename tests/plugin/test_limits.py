@@ -296,7 +296,7 @@ def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_proj
             assert vnc_agent.verify("it is so")
     """)
     options = ("-v", "-rA", "--vnc-policy=", "--junitxml=junit.xml", "--html=report.html", "--self-contained-html")
-    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=120)
+    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=400)
     result.assert_outcomes(passed=1, failed=3)
     terminal = result.stdout.str() + result.stderr.str()
     assert_harmless(terminal)
@@ -329,7 +329,7 @@ def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.P
             assert vnc_agent.verify("it is so")
             assert not list(tmp_path.iterdir())
     """)
-    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-policy=policy.toml", timeout=120)
+    result = painted_project.runpytest_subprocess("-p", "no:pytest-vnc", "--vnc-policy=policy.toml", timeout=400)
     result.assert_outcomes(passed=2)
     assert len(list((painted_project.path / "runs").glob("*/trace.jsonl"))) == 3
     assert (painted_project.path / "runs" / "vnc-results.json").is_file()
@@ -354,4 +354,4 @@ def test_a_program_is_found_though_a_fixture_changed_the_working_folder(pytester
             assert vnc_desktop.program_fault() == ""
     """)
     options = ("--vnc-server=xvnc", "--vnc-app=programs/show.sh")
-    pytester.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=120).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:pytest-vnc", *options, timeout=400).assert_outcomes(passed=1)

@@ -65,7 +65,7 @@ def test_one_chromium_for_both(pytester: pytest.Pytester) -> None:
     )
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest_subprocess("-rA", timeout=100)
+    result = pytester.runpytest_subprocess("-rA", timeout=400)
     result.assert_outcomes(passed=3, failed=2)
     result.stdout.fnmatch_lines(
         [

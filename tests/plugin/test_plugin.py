@@ -605,7 +605,7 @@ def test_a_path_in_the_ini_file_is_relative_to_it(pytester: pytest.Pytester, pol
     folder = pytester.mkdir("below")
     (folder / "test_it.py").write_text("def test_it(): ...", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q"]
-    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=400, check=False)
     assert result.returncode == 0, result.stderr
 
 

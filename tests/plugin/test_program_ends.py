@@ -74,7 +74,7 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, opt
     for program in ("Xtigervnc", "xterm"):
         vnc_servers.require(program)
     pytester.makepyfile(MODULE)
-    result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=xvnc", f"--vnc-app={PROGRAM}", *options, timeout=100)
+    result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=xvnc", f"--vnc-app={PROGRAM}", *options, timeout=400)
     told = {name: (test.result, test.triage) for name, test in results().items()}
     assert told == {
         "crash": ("failed", "product"),

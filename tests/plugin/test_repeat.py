@@ -152,7 +152,7 @@ def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
 
     def repeat(module: str, *options: str) -> list[str]:
         pytester.makepyfile(test_it=module)
-        result = pytester.runpytest_subprocess(*QUIET, *options, timeout=100)
+        result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
         lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
         results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
         assert [each["test"].partition("::")[2] for each in results["reliability"]] == [

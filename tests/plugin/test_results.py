@@ -100,7 +100,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         [*command, *told, "--vnc-server=qt", f"--vnc-app={shlex.join(PAD)}", "--vnc-scope=session"],
         cwd=place,
         env=environment,
-        timeout=120,
+        timeout=400,
         capture_output=True,
         text=True,
         check=False,

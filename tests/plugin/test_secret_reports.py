@@ -139,7 +139,7 @@ def test_no_report_tells_a_secret(
         *("--junit-xml=out/junit.xml", "-ojunit_logging=all", "--html=out/report.html", "--log-file=out/log.log"),
         *options,
         *("-p", "no:cacheprovider", "-p", "no:pytest-vnc"),
-        timeout=100,
+        timeout=400,
     )
     counted = result.parseoutcomes()
     assert counted["failed"] >= 16, result.stdout.str()
@@ -171,7 +171,7 @@ def test_a_time_limit_while_a_secret_is_typed(pytester: pytest.Pytester, monkeyp
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
     pytester.makeconftest(ON_THE_PAD)
     pytester.makepyfile(test_stuck=STUCK)
-    result = pytester.runpytest_subprocess(*ON_PAD, "-l", "--full-trace", "--junit-xml=junit.xml", timeout=100)
+    result = pytester.runpytest_subprocess(*ON_PAD, "-l", "--full-trace", "--junit-xml=junit.xml", timeout=400)
     result.assert_outcomes(failed=1)
     told = "\n".join([result.stdout.str(), result.stderr.str(), everything_in(Path())])
     assert "Timeout" in told
@@ -288,7 +288,7 @@ def test_what_one_test_declares_is_secret_in_all(pytester: pytest.Pytester, monk
     result = pytester.runpytest_subprocess(
         *(*ON_PAD, "-vv", "-l", "--color=yes", "--full-trace", "--junit-xml=junit.xml", "-ojunit_logging=all"),
         *("--html=report.html", "--log-file=log.log", "--vnc-secret=WEAK", "--vnc-secret=LATE", "-oaddopts="),
-        timeout=100,
+        timeout=400,
     )
     told = result.stdout.str() + result.stderr.str()
     assert "INTERNALERROR" not in told

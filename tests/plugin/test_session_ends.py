@@ -39,7 +39,7 @@ def ended(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 def outcome_of(pytester: pytest.Pytester, ends: str, *options: str) -> tuple[dict[str, tuple[str, str | None]], str]:
     """Return how each test ended, by its name; and the terminal's output."""
     pytester.makepyfile(test_it=ENDS.format(end=ends))
-    result = pytester.runpytest_subprocess(*QUIET, *options, timeout=100)
+    result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
     assert result.ret != pytest.ExitCode.OK
     results = read_results(Path("runs/vnc-results.json"))
     return {test.test.rpartition("::")[2]: (test.result, test.triage) for test in results.tests}, result.stdout.str()
@@ -81,7 +81,7 @@ def test_of_no_desktop(dies): ...
 @pytest.mark.slow
 def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pytester) -> None:
     ended.makepyfile(test_it=IN_SETUP)
-    ended.runpytest_subprocess(*QUIET, "-n1", timeout=100)
+    ended.runpytest_subprocess(*QUIET, "-n1", timeout=400)
     found = {test.test.rpartition("::")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
     assert {name: (test.result, test.triage) for name, test in found.items()} == {
         "test_before": ("passed", None),
@@ -110,7 +110,7 @@ def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended
         def test_always(vnc_desktop): os._exit(1)
         """
     )
-    ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=100)
+    ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=400)
     tests = read_results(Path("runs/vnc-results.json")).tests
     assert {test.test.rpartition("::")[2]: (test.result, test.triage, test.retried_for) for test in tests} == {
         "test_in_setup": ("passed", None, ("infra",)),
@@ -146,7 +146,7 @@ def test_what_failed_a_test_first_stays_so(ended: pytest.Pytester, end: str, opt
         def test_it(broken): assert 0
         """
     )
-    ended.runpytest_subprocess(*QUIET, *options, timeout=100)
+    ended.runpytest_subprocess(*QUIET, *options, timeout=400)
     (test,) = read_results(Path("runs/vnc-results.json")).tests
     assert (test.result, test.triage) == ("failed", "product")
 
@@ -214,8 +214,8 @@ def test_what_a_killed_session_noted_is_removed_by_the_next_one(
     monkeypatch.setenv("TMPDIR", str(temporary))
     ended.makeconftest(DESKTOP + CONTROLLER)
     ended.makepyfile(test_kills=KILLED.format(name=name), test_it="def test_it(vnc_desktop): ...")
-    killed = ended.runpytest_subprocess(*QUIET, "-n1", "test_kills.py", timeout=100)
+    killed = ended.runpytest_subprocess(*QUIET, "-n1", "test_kills.py", timeout=400)
     assert killed.ret == -signal.Signals[name]
     assert len([*temporary.glob("vnc-begun-*")]) == 1
-    ended.runpytest_subprocess(*QUIET, "test_it.py", timeout=100).assert_outcomes(passed=1)
+    ended.runpytest_subprocess(*QUIET, "test_it.py", timeout=400).assert_outcomes(passed=1)
     assert not [*temporary.glob("vnc-begun-*")]

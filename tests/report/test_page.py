@@ -379,7 +379,7 @@ def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_PROCESS_CONFIG": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
     )
     assert limited.returncode == 2, limited
     assert limited.stderr.count("\n") == 1

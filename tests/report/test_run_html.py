@@ -372,6 +372,6 @@ def chromium(tmp_path):
 
     def chromium(page) -> str:
         command = [program, *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
-        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=60).stdout
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=400).stdout
 
     return chromium

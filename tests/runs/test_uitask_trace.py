@@ -352,5 +352,5 @@ def test_pytest_takes_the_desktop_from_the_environment(
     """)
     monkeypatch.setenv("VNC_USE_SERVER", pad.server)
     monkeypatch.setenv("VNC_USE_STEPS", "9")
-    pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=400).assert_outcomes(passed=1)
     assert happened(pad) == ["press 7 8 left"]

@@ -168,7 +168,7 @@ def results(pytester: pytest.Pytester, tests: Sequence[str], *options: str) -> l
     """Return the outcomes of these tests in one session; they are named by their place."""
     named = [each.replace("test_it", f"test_{number:03}") for number, each in enumerate(tests)]
     pytester.makepyfile(test_them=IMPORTS + "\n".join(named))
-    pytester.runpytest_subprocess(*QUIET, *options, timeout=120)
+    pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
     return sorted(
         read_results(pytester.path / "runs/vnc-results.json").tests, key=lambda result: result.test.rpartition("::")[2]
     )

@@ -42,7 +42,7 @@ def test_a_file_keeps_its_mode_and_a_new_one_has_the_usual(tmp_path: Path) -> No
 def test_a_full_disk_leaves_all_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=400, check=False
     )
     assert "SettingsError: nothing is written: File too large" in done.stderr
     assert tree(tmp_path) == {"a": b"old"}

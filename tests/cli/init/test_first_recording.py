@@ -51,7 +51,7 @@ def types_hello(viewer: VNCController, *, at: tuple[int, int]) -> None:
 def recorded_and_replayed(folder: Path, program: str, show: Callable[[VNCController], None]) -> None:
     """Three commands: init, record, replay."""
     init = [sys.executable, "-m", "pytest_vnc_use.cli", "init", program, "--task", "Type Hello"]
-    done = subprocess.run(init, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(init, cwd=folder, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     *_, test, option = done.stdout.splitlines()[-1].split()
     assert option == "--vnc-record=demonstrate"
@@ -64,7 +64,7 @@ def recorded_and_replayed(folder: Path, program: str, show: Callable[[VNCControl
         env={**os.environ, "CI": "true"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
         check=False,
     )
     assert replay.returncode == 0, replay.stdout

@@ -67,7 +67,7 @@ def pytests_own(folder: Path) -> tuple[str, list[str]]:
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=400,
         check=False,
     )
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("READ ")] or [done.stdout + done.stderr]

@@ -88,7 +88,7 @@ def _built(folder: Path, source: Path, *libraries: str) -> Path:
     vnc_servers.require("gcc")
     program = folder / source.stem
     command = ["gcc", "-O1", "-o", str(program), str(source), "-lvncserver", *libraries]
-    if subprocess.run(command, capture_output=True, timeout=60, check=False).returncode:
+    if subprocess.run(command, capture_output=True, timeout=400, check=False).returncode:
         vnc_servers.missing("libvncserver", f"apt-get install {vnc_servers.PACKAGES['gcc']}")
     return program
 
