@@ -28,7 +28,7 @@ from pytest_vnc_use.body_checks.code_places import (
     parts,
     sure_calls,
 )
-from pytest_vnc_use.body_checks.code_values import NOTHING, Method, own_method
+from pytest_vnc_use.body_checks.code_values import NOTHING, LocalClass, Method, own_method
 from pytest_vnc_use.body_checks.code_ways import (
     CHECKED,
     NO_WAY,
@@ -54,6 +54,8 @@ _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
 """Calls of asyncio, anyio and trio that await their argument."""
 _GOES: Ways = frozenset({"return", "break", "continue"})
 _EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
+
+_WARNS = frozenset({"warn", "warn_explicit"})
 
 
 class Flow:
@@ -136,6 +138,10 @@ class Flow:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self._scope.looks[node.name] = False
                 self._scope.things[node.name] = LocalFunction(node, self._scope)
+                return ON
+            case ast.ClassDef():
+                self._scope.looks[node.name] = False
+                self._scope.things[node.name] = LocalClass(node)
                 return ON
             case ast.Return():
                 return CHECKED if node.value and self._calls_assert(node.value) else frozenset({"return"})
@@ -230,8 +236,9 @@ class Flow:
             return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
-        calls = (each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call))
-        if expects and (self._scope.trusts_outcome if is_within else any(map(self._scope.rests, calls))):
+        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
+        sees = self._scope.trusts_outcome if is_within else any(map(self._scope.rests, calls))
+        if expects and sees and not _raises_itself(node):
             return CHECKED
         defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
         before = dict(self._scope.facts)
@@ -305,6 +312,8 @@ class Flow:
             return self._scope.follows and self._called_asserts(call, method)
         if isinstance(call.func, (ast.Attribute, ast.Name)) and _is_call_of(_FAILS, callee):
             return True
+        if isinstance(call.func, ast.Attribute) and self._is_of_local_class(call.func):
+            return False
         if is_named(call, _EXPECTS_ERROR):
             return len(call.args) > 1 and not isinstance(call.args[1], ast.Lambda)
         arguments = [*call.args, *(each.value for each in call.keywords)]
@@ -314,6 +323,12 @@ class Flow:
             case ast.Name(id=name):
                 return is_known_assertion(self._scope, name, arguments, None, is_found=callee is not NOTHING)
         return False
+
+    def _is_of_local_class(self, method: ast.Attribute) -> bool:
+        """Return whether a method, whatever its name, is one of a class that the test itself defines."""
+        owner = self._scope.resolve(method.value)
+        names = [getattr(each, "name", "") for each in owner.node.body] if isinstance(owner, LocalClass) else []
+        return method.attr in names
 
     def _called_asserts(self, call: ast.Call, method: Method) -> bool:
         """Return whether a user's function surely asserts; the same call is read only once."""
@@ -343,6 +358,12 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
     """Return whether a function, called in this scope, surely asserts."""
     node = node_of(method.function.__code__)
     return node is not None and surely(Flow(scope()).block(node.body))
+
+
+def _raises_itself(node: ast.With | ast.AsyncWith) -> bool:
+    """Return whether a block raises or warns by itself, so that an expected error says nothing of the product."""
+    inner = [each for part in node.body for each in ast.walk(part)]
+    return any(isinstance(each, ast.Raise) or is_named(each, _WARNS) for each in inner)
 
 
 # --- syntax -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 import sys
@@ -26,6 +27,13 @@ class Instance:
     """An object of which only the class is known."""
 
     of: type
+
+
+@dataclass(frozen=True, eq=False)
+class LocalClass:
+    """A class that the test itself defines, or an object of it. Nothing is known of its attributes."""
+
+    node: ast.ClassDef
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ def own_method(callee: object) -> Method | None:
 
 def member(owner: object, name: str) -> object:
     """Return the attribute of an object, without calling its code; NOTHING if it is unknown."""
-    if owner is NOTHING:
+    if owner is NOTHING or isinstance(owner, LocalClass):
         return NOTHING
     if isinstance(owner, ModuleType):
         return vars(owner).get(name, NOTHING)

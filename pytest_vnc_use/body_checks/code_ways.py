@@ -63,7 +63,12 @@ def captured(pattern: ast.pattern) -> list[str]:
 def may_return_true(function: FunctionType) -> bool:
     """Return whether the function may return a true value."""
     node = node_of(function.__code__)
-    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
+    return node is not None and returns_truth(node)
+
+
+def returns_truth(node: ast.AST) -> bool:
+    """Return whether a function may return a true value, as its code says."""
+    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)]
     return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
 
 

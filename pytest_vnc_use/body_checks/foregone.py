@@ -17,9 +17,9 @@ from pytest_vnc_use.body_checks.code_places import node_of, statements_in
 Facts = frozenset[str]
 """The facts about a value.
 
-`true`: never false. `number`: a number, true unless it is 0. `there`: never None. `picture`: the bytes of a screenshot.
-`image`: made from a screenshot. `fixed`: of a fixed length, as a digest. `blank`: it may be the empty text. `written`:
-one of several constants in the code. `or 'x'`: it may be this constant.
+`true`: never false. `number`: a number, true unless it is 0. `there`: never None. `no bool`: a text, a number or a
+list. `picture`: the bytes of a screenshot. `image`: made from a screenshot. `fixed`: of a fixed length, as a digest.
+`blank`: it may be the empty text. `written`: one of several constants in the code. `or 'x'`: it may be this constant.
 """
 NONE: Facts = frozenset()
 
@@ -58,7 +58,7 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
             return facts_of(last, of_name) & _IS_THERE | _default(last)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return _IS_THERE
-        case ast.GeneratorExp() | ast.Lambda():
+        case ast.GeneratorExp() | ast.Lambda() | ast.UnaryOp(op=ast.Invert()):
             return _IS_TRUE
         case ast.Subscript(slice=ast.Slice()):
             return facts_of(node.value, of_name) & {"picture", "image", "there"}
@@ -87,7 +87,7 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
             return _IS_TRUE | image | {"fixed"}
         case "str" | "dumps":
             return _IS_TRUE | image
-        case "startswith" if image:
+        case "startswith" | "endswith" if image or any(map(_is_blank, call.args[:1])):
             return _IS_TRUE
         case "get" | "getenv" if call.args and _is_blank(call.args[-1]):
             return frozenset({"blank", "there"})
@@ -100,7 +100,7 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "find" | "rfind" if owner:
             return frozenset({"number"})
         case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "decode" | "encode":
-            return _IS_THERE | image
+            return _IS_THERE | image | {"no bool"}
         case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
             return facts_of(call.args[-1], of_name) & {"true"} | _default(call.args[-1])
     return image
@@ -142,8 +142,14 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
         isinstance(side, ast.Constant) and side.value is None for side in sides
     ):
         return any("there" in each for each in facts)
+    if isinstance(op, (ast.Is, ast.IsNot)) and any(
+        isinstance(side, ast.Constant) and isinstance(side.value, bool) for side in sides
+    ):
+        return any("no bool" in each for each in facts)
+    if any(_is_any(side) for side in sides):
+        return True
     if isinstance(op, (ast.In, ast.NotIn)):
-        return _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
+        return _holds_nothing(right) or _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
     defaults = [NONE if "written" in each else each for each in facts]
     if isinstance(op, ast.Eq) and any(_default(side) & of for side, of in zip(sides, reversed(defaults), strict=True)):
         return True  # the result is the searched text, even if nothing was found
@@ -159,6 +165,15 @@ def _is_blank(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value in ("", b"")
 
 
+def _is_any(node: ast.expr) -> bool:
+    """Return whether this is `unittest.mock.ANY`, which equals everything."""
+    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "ANY"
+
+
+def _holds_nothing(node: ast.expr) -> bool:
+    return (isinstance(node, (ast.Tuple, ast.List)) and not node.elts) or (isinstance(node, ast.Dict) and not node.keys)
+
+
 def _has_all(node: ast.expr, facts: Facts) -> bool:
     """Return whether an expression holds both True and False, all that a value may be, or all counts from 0 on."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "range":
@@ -172,13 +187,14 @@ def _has_all(node: ast.expr, facts: Facts) -> bool:
     return any(value is True for value in values) and any(value is False for value in values)
 
 
-def always_true(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function always returns something true: a tuple, a text with words in it."""
+def facts_of_result(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Facts:
+    """Return the facts about what a function returns: a tuple is always true, as is a text with words in it."""
     returned = [each.value for each in statements_in(node.body) if isinstance(each, ast.Return)]
-    return bool(returned) and all(
-        value is not None and not isinstance(value, ast.Constant) and "true" in facts_of(value, lambda _: NONE)
-        for value in returned
-    )
+    facts = [facts_of(value, lambda _: NONE) if value else NONE for value in returned]
+    shared = frozenset.intersection(*facts) if facts else NONE
+    if "true" in shared and not any(isinstance(value, ast.Constant) for value in returned):
+        return _IS_TRUE
+    return shared & {"there", "no bool"} if isinstance(node.body[-1], ast.Return) else NONE
 
 
 def _is_true_of_any_length(

@@ -24,6 +24,7 @@ from pytest_vnc_use.body_checks.code_places import (
 from pytest_vnc_use.body_checks.code_values import (
     NOTHING,
     Instance,
+    LocalClass,
     Method,
     is_live,
     member,
@@ -34,8 +35,8 @@ from pytest_vnc_use.body_checks.code_values import (
 from pytest_vnc_use.body_checks.foregone import (
     NONE,
     Facts,
-    always_true,
     facts_of,
+    facts_of_result,
 )
 from pytest_vnc_use.body_checks.known_calls import (
     CONNECTED,
@@ -139,6 +140,8 @@ class Scope:
 
     def _resolve_call(self, call: ast.Call) -> object:
         made = self.resolve(call.func)
+        if isinstance(made, LocalClass):
+            return made
         if isinstance(made, type):
             path = self.resolve(call.args[0]) if call.args else NOTHING
             if issubclass(made, PurePath) and isinstance(path, (str, PurePath)):
@@ -177,7 +180,7 @@ class Scope:
             method = own_method(callee)
             of_user = node_of(method.function.__code__) if method else getattr(callee, "node", None)
             if of_user is not None:
-                return facts | ({"true", "there"} if always_true(of_user) else NONE)
+                return facts | facts_of_result(of_user)
             if name_of(node) not in MAY_BE_NONE:
                 return facts | {"there"}
         return facts

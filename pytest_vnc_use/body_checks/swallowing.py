@@ -8,9 +8,11 @@ import inspect
 from types import FunctionType
 
 from pytest_vnc_use.body_checks.code_places import is_named, is_own
-from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, class_of, own_method
-from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true
+from pytest_vnc_use.body_checks.code_values import NOTHING, LocalClass, class_of, own_method
+from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true, returns_truth
 from pytest_vnc_use.body_checks.scope import Scope
+
+_EXITS = ("__exit__", "__aexit__")
 
 
 def swallows(scope: Scope, node: ast.With | ast.AsyncWith) -> bool:
@@ -32,12 +34,20 @@ def _is_swallower(scope: Scope, item: ast.withitem) -> bool:
     if is_named(item.context_expr, frozenset({"suppress", "ignored"})):
         return True
     call = item.context_expr
-    kind = scope.resolve(call)
-    function = scope.resolve(call.func) if isinstance(call, ast.Call) else NOTHING
-    if class_of(kind) is contextlib.suppress:
+    context = scope.resolve(call)
+    if _ends_errors(scope, context if isinstance(context, LocalClass) else class_of(context)):
         return True
-    if isinstance(kind, Instance):
-        function = inspect.getattr_static(kind.of, "__exit__", NOTHING)
-        return isinstance(function, FunctionType) and is_own(function.__code__) and may_return_true(function)
-    method = own_method(function)
-    return bool(method) and method is not None and catches_around_yield(method.function)
+    method = own_method(scope.resolve(call.func)) if isinstance(call, ast.Call) else None
+    return method is not None and catches_around_yield(method.function)
+
+
+def _ends_errors(scope: Scope, kind: object) -> bool:
+    """Return whether the contexts of a class may end an exception; those of an unknown class may."""
+    if isinstance(kind, LocalClass):
+        own = [each for each in kind.node.body if getattr(each, "name", "") in _EXITS]
+        return any(map(returns_truth, own)) or any(_ends_errors(scope, scope.resolve(each)) for each in kind.node.bases)
+    if not isinstance(kind, type):
+        return True
+    exits = [inspect.getattr_static(kind, name, NOTHING) for name in _EXITS]
+    own_exits = [each for each in exits if isinstance(each, FunctionType) and is_own(each.__code__)]
+    return issubclass(kind, contextlib.suppress) or any(map(may_return_true, own_exits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 
 from pytest_vnc_use.body_checks.code_places import innermost, is_named
 from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
@@ -10,6 +11,8 @@ from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone,
 from pytest_vnc_use.body_checks.known_calls import OF_A_VERDICT
 from pytest_vnc_use.body_checks.scope import Scope
 
+_PAIRS = ((ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot), (ast.Lt, ast.GtE), (ast.Gt, ast.LtE))
+_OPPOSITES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {**dict(_PAIRS), **{two: one for one, two in _PAIRS}}
 _PARTS = frozenset({"items", "keys", "values"})
 
 
@@ -18,6 +21,10 @@ def proves(scope: Scope, test: ast.expr, *, truth: bool = True) -> bool:
     match test:
         case ast.UnaryOp(op=ast.Not()):
             return proves(scope, test.operand, truth=not truth)
+        case ast.BoolOp() if isinstance(test.op, ast.Or) == truth and _has_opposites(test.values):
+            return False
+        case ast.IfExp():
+            return all(proves(scope, each, truth=truth) for each in (test.body, test.orelse))
         case ast.BoolOp():
             proofs = [proves(scope, value, truth=truth) for value in test.values]
             return any(proofs) if isinstance(test.op, ast.And) == truth else all(proofs)
@@ -27,6 +34,20 @@ def proves(scope: Scope, test: ast.expr, *, truth: bool = True) -> bool:
             proofs = [proves(scope, value, truth=truth) for value in each]
             return any(proofs) if (name == "all") == truth else all(proofs) and bool(proofs)
     return not scope.tells(test) and _shows(scope, test)
+
+
+def _has_opposites(tests: Sequence[ast.expr]) -> bool:
+    """Return whether one of these is true wherever another one is false: `x == 1` and `x != 1`."""
+    return not {ast.dump(each) for each in tests}.isdisjoint(ast.dump(_opposite(each)) for each in tests)
+
+
+def _opposite(test: ast.expr) -> ast.expr:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return operand
+        case ast.Compare(left=left, ops=[op], comparators=comparators) if type(op) in _OPPOSITES:
+            return ast.Compare(left, [_OPPOSITES[type(op)]()], comparators)
+    return ast.UnaryOp(ast.Not(), test)
 
 
 def _shows(scope: Scope, test: ast.expr) -> bool:

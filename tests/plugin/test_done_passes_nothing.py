@@ -125,6 +125,35 @@ NOTHING = [
     "data = {'file': vnc_desktop.read_file('orders.csv')}\nassert data",
     "lines = [vnc_desktop.read_file('orders.csv')]\nassert lines",
     "report = f\"file: {vnc_desktop.read_file('orders.csv')}\"\nassert report",
+    "with FORGIVING:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "patient = FORGIVING\nwith patient as page:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Tolerant:\n    def __enter__(self): ...\n    def __exit__(self, *error): return True\n"
+    "with Tolerant():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Tolerant(contextlib.suppress): ...\n"
+    "with Tolerant(AssertionError):\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Tolerant(Forgiving): ...\ntolerant = Tolerant()\n"
+    "with tolerant:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Checks:\n    def assertEqual(self, one, other): ...\n"
+    "Checks().assertEqual(vnc_desktop.read_file('orders.csv'), 'pears')",
+    "class Checks:\n    def assertEqual(self, one, other): ...\n"
+    "checks = Checks()\nchecks.assertEqual(vnc_desktop.read_file('orders.csv'), 'pears')",
+    "with pytest.raises(Exception):\n    vnc_desktop.read_file('orders.csv')\n    raise ValueError",
+    "import warnings\nwith pytest.warns(UserWarning):\n    warnings.warn('x')\n    vnc_desktop.read_file('orders.csv')",
+    "assert not vnc_desktop.read_file('orders.csv') is None",
+    "assert orders(vnc_desktop) is not None",
+    "assert not orders(vnc_desktop) is None",
+    "assert orders(vnc_desktop) is not None and True",
+    "assert time.time() > 0 and orders(vnc_desktop) is not None",
+    "assert vnc_desktop.read_file('orders.csv') is not False",
+    "assert orders(vnc_desktop) is not True",
+    "text = vnc_desktop.read_file('orders.csv')\nassert text == 'pears' or text != 'pears'",
+    "text = vnc_desktop.read_file('orders.csv')\nassert 'pears' in text or len(text) > 3 or 'pears' not in text",
+    "text = vnc_desktop.read_file('orders.csv')\nassert not text or text",
+    "ok = vnc_desktop.read_file('orders.csv') == 'pears'\nassert ~ok",
+    "text = vnc_desktop.read_file('orders.csv')\nassert 'pears' in text if text == 'pears' else True",
+    "assert vnc_desktop.read_file('orders.csv').startswith('')",
+    "assert vnc_desktop.read_file('orders.csv') not in []",
+    "from unittest import mock\nassert vnc_desktop.read_file('orders.csv') == mock.ANY",
 ]
 WORDS = [
     "assert result.outcome is Outcome.DONE",
@@ -144,6 +173,16 @@ WORDS = [
     "vnc_agent.check(result.outcome is Outcome.DONE, 'it is done')",
 ]
 SOMETHING = [
+    "with PLAIN:\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "class Plain:\n    def __enter__(self): return self\n    def __exit__(self, *error): return False\n"
+    "with Plain():\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "with open('orders.csv') as file:\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "assert line_with(vnc_desktop, 'apples') is not None",
+    "assert not line_with(vnc_desktop, 'pears') is not None",
+    "text = vnc_desktop.read_file('orders.csv')\nassert 'apples' in text if 'a' in text else 'pears' in text",
+    "text = vnc_desktop.read_file('orders.csv')\nassert text == 'apples;2\\n' or text == 'pears;2\\n'",
+    "assert Orders(vnc_desktop).has('apples;2') is not False",
+    "with pytest.raises(FileNotFoundError):\n    vnc_desktop.read_file('nothing.csv')",
     "assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
     "text = vnc_desktop.read_file('orders.csv')\nassert text.splitlines() == ['apples;2']",
     "check_orders(vnc_desktop)",

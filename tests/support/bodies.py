@@ -113,6 +113,32 @@ TOLERANT = contextlib.suppress(AssertionError)
 def tolerant():
     return contextlib.suppress(AssertionError)
 
+class Forgiving:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+FORGIVING = Forgiving()
+
+class Plain:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+PLAIN = Plain()
+
+def orders(desktop):
+    return desktop.read_file("orders.csv")
+
+def line_with(desktop, word):
+    for line in desktop.read_file("orders.csv").splitlines():
+        if word in line:
+            return line
+
 class Page:
     def __init__(self, agent, desktop):
         self.agent, self.desktop = agent, desktop
