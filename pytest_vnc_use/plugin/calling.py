@@ -20,6 +20,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     check_markers(pyfuncitem)
     if "vnc_agent" not in pyfuncitem.funcargs:
         result = yield
+        check_markers(pyfuncitem)  # the body may have added one, whose task nobody carried out
         if has_the_rest(pyfuncitem.config):
             _judge_fetched(pyfuncitem)
         return result
@@ -34,6 +35,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
             tasks.carry_out(agent, specs, judge_end_state=not proofs.body_asserts(pyfuncitem))
         pyfuncitem.stash[stash.BEFORE_BODY] = len(agent.runs)
         result = yield
+        check_markers(pyfuncitem)
         _judge(pyfuncitem, agent)
         return result
 

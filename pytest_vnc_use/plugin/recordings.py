@@ -258,7 +258,7 @@ def _write(recorded: RecordedTest) -> Iterator[str]:
     try:
         if recorded.keep():
             yield "written"
-    except (OSError, VncUseError) as exc:
+    except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         yield f"not written: {exc}"
 
 

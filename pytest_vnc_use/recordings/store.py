@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -200,7 +201,7 @@ def save(path: Path, recording: Recording) -> bool:
     Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
     60 s.
     """
-    name = hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
     with FileLock(lock, mode=0o600, timeout=_LOCK_S):
         try:

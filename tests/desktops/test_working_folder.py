@@ -35,8 +35,12 @@ def test_no_name_leads_out_of_the_folder(folder: WorkingFolder, name: str) -> No
 
 def test_no_link_leads_out_of_the_folder(folder: WorkingFolder) -> None:
     (folder.path / "link").symlink_to(folder.path.parent)
-    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
-        folder.read("link/secret.txt")
+    (folder.path / "orders.csv").symlink_to("/etc/hostname")
+    for name in ("link/secret.txt", "orders.csv"):  # the program made the link
+        with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: a link leads out of that folder, to '/"):
+            folder.read(name)
+        with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: a link leads out of that folder, to '/"):
+            folder.write(name, "overwritten")
 
 
 def test_a_missing_file_is_told_with_what_is_there(folder: WorkingFolder) -> None:

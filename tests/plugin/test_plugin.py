@@ -644,6 +644,21 @@ def test_a_marker_that_comes_in_a_fixture_is_no_fault_of_the_product(pytester: p
     result.stdout.fnmatch_lines(["vnc-use: 1 failed: 1 settings"])
 
 
+@pytest.mark.parametrize("fixture", ["request", "request, vnc_settings"])
+def test_a_marker_that_comes_in_the_body_is_not_passed_over(pytester: pytest.Pytester, fixture: str) -> None:
+    pytester.makepyfile(
+        f"""
+        import pytest
+
+        def test_it({fixture}):
+            request.node.add_marker(pytest.mark.vnc_task("Click it", expect="the screen is purple"))
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["settings: vnc_task was added after the test was collected*"])
+
+
 def test_a_desktop_of_the_users_own_need_not_know_of_programs(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -291,3 +293,10 @@ def test_names_of_tests_become_names_of_files(tmp_path: Path) -> None:
     odd = [name(f"test_shop.py::test_it[{value}]").path.name for value in ("a/b", "a:b", "ä", "x" * 300)]
     assert len({*odd}) == 4
     assert all("/" not in each and ":" not in each and len(each) < 140 for each in odd)
+
+
+@pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="its names of files are all UTF-8")
+def test_a_folder_whose_name_is_no_text_gets_its_recording(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"nu\xff\xfe")
+    assert save(folder / "test_it.json", recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    assert load(folder / "test_it.json")

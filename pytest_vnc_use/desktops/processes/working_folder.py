@@ -74,17 +74,23 @@ class WorkingFolder:
         return content
 
     def _inside(self, name: str) -> Path:
-        """Return the path of a file. Raises DesktopError outside of the folder, OSError for links in a circle."""
+        """Return the path of a file.
+
+        Raises DesktopError for a name that leads out of the folder, OSError for a link that does, and for links in a
+        circle.
+        """
         try:
             path = (self.path / name).resolve()
         except RuntimeError as exc:  # Python 3.12 and older say it so
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from exc
-        if not path.is_relative_to(self.path):
+        if path.is_relative_to(self.path):
+            return path
+        if not Path(os.path.normpath(self.path / name)).is_relative_to(self.path):
             raise DesktopError(
                 f"a file must lie in the program's working folder, got {name!r}; "
                 "give a name relative to that folder, without '..'"
             )
-        return path
+        raise NotText(f"a link leads out of that folder, to {str(path)!r}")
 
     def _listing(self) -> str:
         found = islice(self.path.rglob("*"), _MOST_LISTED)
