@@ -261,6 +261,10 @@ def test_what_is_asserted_of_the_product_needs_no_judge(pytester: pytest.Pyteste
 
 FROM_FIXTURES = """
 @pytest.fixture
+def forgiving():
+    return Forgiving()
+
+@pytest.fixture
 def bought(vnc_agent):
     return vnc_agent.run("Buy apples")
 
@@ -366,6 +370,7 @@ ELSEWHERE = [
     "def test_it(request):\n    request.getfixturevalue('vnc_agent').run('Buy apples')",
     f"@swallows\n@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    {LOOKS}",
     f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with Silence():\n        {LOOKS}",
+    f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop, forgiving):\n    with forgiving:\n        {LOOKS}",
     f"@pytest.mark.vnc_task('Buy apples')\ndef test_it(vnc_desktop):\n    with silence():\n        {LOOKS}",
     "def test_it(vnc_agent, vnc_desktop):\n    import threading\n"
     "    thread = threading.Thread(target=vnc_agent.run, args=('Buy apples',))\n    thread.start()\n    thread.join()",
