@@ -119,7 +119,9 @@ def test_what_is_there_is_kept_and_told(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"*.pyc\r\n/runs")
     before = tree(tmp_path)
     done = init(tmp_path, "python x.py", "--vnc", "qt", "--task", TASK, "--ci", "github")
-    assert "keep   spec/test_first.py" in done.stdout
+    assert "write  spec/test_first_vnc.py" in done.stdout
+    assert "note   spec/test_first.py is kept and has no vnc_task with this sentence" in done.stdout
+    assert done.stdout.endswith("    python -m pytest spec/test_first_vnc.py --vnc-record=demonstrate\n")
     assert "pyproject.toml has vnc_server = 'xvnc', which is kept; for the first test it would be 'qt'" in done.stdout
     assert "add '-p no:langsmith_plugin' to addopts in pyproject.toml" in done.stdout
     assert "note   replays compare pixels: CI needs the fonts" in done.stdout
