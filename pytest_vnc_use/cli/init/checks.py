@@ -47,6 +47,16 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
         yield Finding("ok", "program", found)
 
 
+def kept_server_fits(kept: str, target: Target) -> Iterator[Finding]:
+    """Check that a server which the project keeps shows the program: Qt's own platform shows Qt programs only."""
+    if kept == "qt" and target.kind != "qt":
+        text = (
+            f"the project keeps vnc_server = {kept!r}, which shows Qt programs only; "
+            f"write vnc_server = {target.server} there, or give --vnc qt if the program uses Qt"
+        )
+        yield Finding("FAIL", "vnc_server", text)
+
+
 def _missing_binding(interpreter: str, bindings: Sequence[str], folder: Path) -> str:
     """Return the first library of Qt if a Python finds none of them; empty if it finds one, or it is no Python."""
     if not bindings or not _PYTHON.fullmatch(Path(interpreter).name):

@@ -131,6 +131,18 @@ def test_what_is_there_is_kept_and_told(tmp_path: Path) -> None:
     assert after["pyproject.toml"].decode().count("addopts") == 1
 
 
+def test_a_kept_server_that_cannot_show_the_program_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_server = qt\n")
+    done = init(tmp_path, "sh -c true", "--task", TASK)
+    assert done.returncode == 1
+    assert (
+        "FAIL  vnc_server: the project keeps vnc_server = 'qt', which shows Qt programs only; write vnc_server = xvnc "
+        "there, or give --vnc qt if the program uses Qt"
+    ) in done.stdout
+    assert "does not work yet: vnc_server" in done.stdout
+    assert "FAIL  vnc_server" not in init(tmp_path, "sh -c true", "--vnc", "qt", "--task", TASK).stdout
+
+
 def test_recordings_that_git_ignores_are_told(tmp_path: Path) -> None:
     require("git")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
