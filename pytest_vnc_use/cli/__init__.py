@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -39,7 +40,7 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
-from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.errors import SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
@@ -271,10 +272,21 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
 
 
+def _at_running_desktop(settings: Settings) -> Settings:
+    """Return the settings. Raises SettingsError if their server is no address, because this command starts none."""
+    scheme = re.match(r"(\w+)://", settings.server)
+    if settings.server and (not assembly.is_given(settings) or (scheme and scheme[1].lower() not in ("ws", "wss"))):
+        raise SettingsError(
+            "--vnc must be the address of a desktop that runs already, host::port, host:display, ws://…, wss://… or "
+            f"the path of a unix socket, got {settings.server!r}"
+        )
+    return settings
+
+
 def _run(arguments: argparse.Namespace) -> int:
     approver = approver_here()
     ask = approver is not None or arguments.wait_for_approval
-    settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    settings, secrets = _at_running_desktop(_settings(arguments)), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
     run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
@@ -309,7 +321,7 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
     if arguments.planner and arguments.planner != values.get("planner"):
         values |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    settings, secrets = assembly.settings_of(values), _secrets(arguments.secret)
+    settings, secrets = _at_running_desktop(assembly.settings_of(values)), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
@@ -321,7 +333,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
-    settings, approver = assembly.settings_of({**given, "planner": ""}), approver_here()
+    settings, approver = _at_running_desktop(assembly.settings_of({**given, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
     if secrets:

@@ -14,6 +14,7 @@ from threading import Event
 
 import pytest
 
+from pytest_vnc_use import cli
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.forked_python import ForkedPython, run_python
@@ -290,6 +291,17 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     done = cua_vnc(tmp_path, [], *arguments)
     assert done.returncode == 2
     assert done.stderr
+
+
+@pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop", "ssh://winbox", "vnc://winbox:5900"])
+@pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
+def test_a_command_that_starts_no_desktop_says_so(
+    server: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--vnc", server]) == 2
+    said = capsys.readouterr().err
+    assert "--vnc must be the address of a desktop that runs already, host::port, " in said
+    assert f"got {server!r}" in said
 
 
 @pytest.mark.slow
