@@ -40,7 +40,7 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
-from pytest_vnc_use.errors import SettingsError, VncUseError
+from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
@@ -107,6 +107,7 @@ ABOUT_DOCTOR = {
     "planner": "who decides what to do: gemini; with it, or with --model, a missing key is a failure",
     "model": "the model to look for",
 }
+_MOST_NAMED = 5
 DOCTOR_FAILED, USAGE, CTRL_C, CLOSED_PIPE = 1, 2, 130, 141
 
 
@@ -315,7 +316,10 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     """Continue a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
-    trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
+    path = path_of(Path(runs_dir), arguments.run_id)
+    if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
+        raise RunFolderError(f"there is no run folder {str(path)!r}; {_not_over(path.parent)}")
+    trace = read_trace(path)
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
     values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
@@ -326,6 +330,13 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
     return drive(agent, lambda: advance(agent, again), trace.started.expect, printer)
+
+
+def _not_over(runs_dir: Path) -> str:
+    """Say which runs in the folder are not over, the newest ones: only these have checkpoints."""
+    found = sorted(file.parent.name for file in runs_dir.glob("*/checkpoints.sqlite"))[-_MOST_NAMED:]
+    names = ", ".join(map(repr, found)) or "none"
+    return f"those that wait or were interrupted in {str(runs_dir)!r}: {names}"
 
 
 def _reenact(arguments: argparse.Namespace) -> int:

@@ -206,7 +206,13 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, pad: QtDesk
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     assert done.returncode == 2
-    assert "not a run folder" in done.stderr
+    assert "there is no run folder 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
+    for number in range(1, 8):
+        (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
+        if number != 6:
+            (tmp_path / "runs" / f"run-{number}" / "checkpoints.sqlite").touch()
+    done = cua_vnc(tmp_path, [], "resume", "nosuchrun")
+    assert "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'" in done.stderr
 
 
 @pytest.mark.slow
