@@ -32,6 +32,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,6 +146,8 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
+    root.add_argument("--version", action="version", version=ours, help="print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     for name, command, about in (

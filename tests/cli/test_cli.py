@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 
@@ -320,6 +321,13 @@ def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) 
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
     assert tried.returncode == 0, tried.stderr
     assert "allow" in tried.stdout
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pytest-vnc-use {version('pytest-vnc-use')}\n"
 
 
 @pytest.mark.slow
