@@ -311,6 +311,15 @@ def test_a_command_that_starts_no_desktop_says_so(
     assert f"got {server!r}" in said
 
 
+@pytest.mark.desktop
+def test_a_key_that_is_missing_is_told_without_an_option_that_does_not_exist(tmp_path: Path, pad: QtDesktop) -> None:
+    without = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    words = ("run", "--vnc", pad.server, "--task", "x")
+    done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
+    assert done.returncode == 2
+    assert "no API key is set; set GOOGLE_API_KEY. In Python a planner or judge also takes api_key=…" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
