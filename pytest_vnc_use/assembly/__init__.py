@@ -13,6 +13,7 @@ from pytest_vnc_use.assembly.desktops import (
     elements_asker as elements_asker,
     given_desktop as given_desktop,
     given_password as given_password,
+    is_given as is_given,
     lease_desktop as lease_desktop,
     managed_desktops as managed_desktops,
     same_connection as same_connection,

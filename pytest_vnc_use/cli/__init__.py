@@ -28,9 +28,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +41,7 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
-from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
@@ -106,6 +108,7 @@ ABOUT_DOCTOR = {
     "planner": "who decides what to do: gemini; with it, or with --model, a missing key is a failure",
     "model": "the model to look for",
 }
+_MOST_NAMED = 5
 DOCTOR_FAILED, USAGE, CTRL_C, CLOSED_PIPE = 1, 2, 130, 141
 
 
@@ -143,6 +146,8 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
+    root.add_argument("--version", action="version", version=ours, help="print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     for name, command, about in (
@@ -271,10 +276,21 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
 
 
+def _at_running_desktop(settings: Settings) -> Settings:
+    """Return the settings. Raises SettingsError if their server is no address, because this command starts none."""
+    scheme = re.match(r"(\w+)://", settings.server)
+    if settings.server and (not assembly.is_given(settings) or (scheme and scheme[1].lower() not in ("ws", "wss"))):
+        raise SettingsError(
+            "--vnc must be the address of a desktop that runs already, host::port, host:display, ws://…, wss://… or "
+            f"the path of a unix socket, got {settings.server!r}"
+        )
+    return settings
+
+
 def _run(arguments: argparse.Namespace) -> int:
     approver = approver_here()
     ask = approver is not None or arguments.wait_for_approval
-    settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    settings, secrets = _at_running_desktop(_settings(arguments)), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
     run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
@@ -303,17 +319,27 @@ def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again]
     """Continue a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
     place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
     runs_dir = assembly.settings_of(place).runs_dir
-    trace = read_trace(path_of(Path(runs_dir), arguments.run_id))
+    path = path_of(Path(runs_dir), arguments.run_id)
+    if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
+        raise RunFolderError(f"there is no run folder {str(path)!r}; {_not_over(path.parent)}")
+    trace = read_trace(path)
     check_origin(trace, trust=arguments.trust)
     place = {field: value for field, value in place.items() if value is not None}
     values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
     if arguments.planner and arguments.planner != values.get("planner"):
         values |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    settings, secrets = assembly.settings_of(values), _secrets(arguments.secret)
+    settings, secrets = _at_running_desktop(assembly.settings_of(values)), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
     again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
     return drive(agent, lambda: advance(agent, again), trace.started.expect, printer)
+
+
+def _not_over(runs_dir: Path) -> str:
+    """Say which runs in the folder are not over, the newest ones: only these have checkpoints."""
+    found = sorted(file.parent.name for file in runs_dir.glob("*/checkpoints.sqlite"))[-_MOST_NAMED:]
+    names = ", ".join(map(repr, found)) or "none"
+    return f"those that wait or were interrupted in {str(runs_dir)!r}: {names}"
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
@@ -321,7 +347,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
-    settings, approver = assembly.settings_of({**given, "planner": ""}), approver_here()
+    settings, approver = _at_running_desktop(assembly.settings_of({**given, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
     if secrets:

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pytest_vnc_use.report.failures import Failed
 
 _DEFAULT = "vnc-report"
+EXIT_CODES = """\
+exit code: 0 if all is written or printed, 1 if --markdown has a run that cannot be shown, 2 for wrong usage. Pages say
+themselves which run cannot be shown
+"""
+NOT_SHOWN = 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,6 +28,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="write the pages of runs for a reviewer",
         description="Write index.html, a page for each run, and what they share. "
         "Nothing but the run folders, and vnc-results.json beside them, is read.",
+        epilog=EXIT_CODES,
     )
     report.add_argument("path", nargs="*", metavar="PATH", help="a run folder, or a folder with run folders below it")
     report.add_argument(
@@ -113,12 +119,15 @@ def _check_folder(folder: Path) -> None:
 
 def _markdown(runs: list[Path], folder: str | None) -> int:
     """Print the runs as Markdown, or write a file for each into the folder; links lead from there."""
-    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
+    from pytest_vnc_use.report.markdown import run_text, write_markdown
 
     if folder is None:
-        print("\n---\n\n".join(run_markdown(run, Path.cwd()) for run in runs), end="")
-        return 0
+        texts = [run_text(run, Path.cwd()) for run in runs]
+        print("\n---\n\n".join(each.text for each in texts), end="")
+        return 0 if all(each.is_shown for each in texts) else NOT_SHOWN
     _check_folder(Path(folder))
-    for file in write_markdown(runs, Path(folder)):
+    code = 0
+    for file, is_shown in write_markdown(runs, Path(folder)):
         print(plain(str(file)))
-    return 0
+        code = code if is_shown else NOT_SHOWN
+    return code

@@ -68,9 +68,11 @@ class CodegenRequest:
             raise SettingsError(f"--expect must be a sentence about the screen, got {list(self.expect)!r}")
         if self.out.suffix != ".py":
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
-        if not os.access(self.out.parent, os.W_OK):
+        # the folders below it will be made
+        there = next(folder for folder in self.out.absolute().parents if os.path.exists(folder))  # noqa: PTH110  # Path.exists may raise
+        if not there.is_dir() or not os.access(there, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(self.out.parent)!r}"
+                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(there)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
@@ -82,6 +84,7 @@ def write(request: CodegenRequest, demonstration: DemonstratedTask) -> None:
     changed = what_changed(demonstration.steps[0].screen, demonstration.end)
     claims = request.expect or (f"the screen shows that this is done: {request.task}",)
     try:
+        request.out.parent.mkdir(parents=True, exist_ok=True)
         save(request.key.path, _recording(request, demonstration, claims, changed))
         with request.out.open("x", encoding="utf-8") as file:
             file.write(_source(request, claims, changed))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,16 +35,32 @@ _QUOTED = (
 _TICKS = re.compile("`+")
 
 
+@dataclass(frozen=True)
+class RunText:
+    """A run as Markdown, and whether the run could be shown."""
+
+    text: str
+    is_shown: bool
+
+
 def run_markdown(run: Path, base: Path) -> str:
     """Return a run as Markdown, with links from the folder `base`. It says what is missing or damaged."""
+    return run_text(run, base).text
+
+
+def run_text(run: Path, base: Path) -> RunText:
+    """Return a run as Markdown, as `run_markdown` does, and whether it could be shown."""
     page = show_run(run, quick=True)
     if page.view.problem:
-        return f"# Run {code(page.view.run_id, 200)}\n\nThe run cannot be shown: {code(page.view.problem)}\n"
-    return "\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n"
+        problem = f"# Run {code(page.view.run_id, 200)}\n\nThe run cannot be shown: {code(page.view.problem)}\n"
+        return RunText(problem, is_shown=False)
+    return RunText("\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n", is_shown=True)
 
 
-def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[Path]:
-    """Write each run as Markdown into a folder, and yield the files. Raises RunFolderUnwritable.
+def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Write each run as Markdown into a folder; yield the file, and whether the run could be shown.
+
+    Raises RunFolderUnwritable.
 
     Runs of the same name, from several folders, get a file each: `RUN.md`, `RUN-2.md`.
     """
@@ -54,8 +71,9 @@ def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[Path]:
     taken: set[str] = set()
     for run in runs:
         target = folder / f"{free_name(run.name, taken)}.md"
-        write_atomically(target, run_markdown(run, folder).encode("utf-8", "replace"))
-        yield target
+        written = run_text(run, folder)
+        write_atomically(target, written.text.encode("utf-8", "replace"))
+        yield target, written.is_shown
 
 
 # --- quoting ----------------------------------------------------------------------------------------------------------

@@ -227,6 +227,8 @@ def trace_lines(path: Path) -> tuple[JsonLines, list[bytes]]:
     """Return the trace's file and its whole lines. Raises RunFolderError if there is no trace."""
     file = JsonLines(path / "trace.jsonl")
     if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
+        if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
+            raise RunFolderError(f"there is no run folder {str(path)!r}")
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
     return file, file.lines()
 

@@ -262,7 +262,7 @@ def test_damaged_checkpoints_are_told_as_such(
 
 
 def test_a_name_that_no_folder_can_have_is_no_run(agent_of: Callable[..., VncUseAgent]) -> None:
-    with pytest.raises(RunFolderError, match="is not a run folder"):
+    with pytest.raises(RunFolderError, match="there is no run folder"):
         agent_of(act(RISKY)).approve("x" * 5000)
 
 

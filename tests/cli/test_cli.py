@@ -9,11 +9,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from pytest_vnc_use import cli
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.forked_python import ForkedPython, run_python
@@ -205,7 +207,13 @@ def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, pad: QtDesk
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     assert done.returncode == 2
-    assert "not a run folder" in done.stderr
+    assert "there is no run folder 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
+    for number in range(1, 8):
+        (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
+        if number != 6:
+            (tmp_path / "runs" / f"run-{number}" / "checkpoints.sqlite").touch()
+    done = cua_vnc(tmp_path, [], "resume", "nosuchrun")
+    assert "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'" in done.stderr
 
 
 @pytest.mark.slow
@@ -292,6 +300,26 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr
 
 
+@pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop", "ssh://winbox", "vnc://winbox:5900"])
+@pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
+def test_a_command_that_starts_no_desktop_says_so(
+    server: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([*words, "--vnc", server]) == 2
+    said = capsys.readouterr().err
+    assert "--vnc must be the address of a desktop that runs already, host::port, " in said
+    assert f"got {server!r}" in said
+
+
+@pytest.mark.desktop
+def test_a_key_that_is_missing_is_told_without_an_option_that_does_not_exist(tmp_path: Path, pad: QtDesktop) -> None:
+    without = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    words = ("run", "--vnc", pad.server, "--task", "x")
+    done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
+    assert done.returncode == 2
+    assert "no API key is set; set GOOGLE_API_KEY. In Python a planner or judge also takes api_key=…" in done.stderr
+
+
 @pytest.mark.slow
 def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
@@ -302,6 +330,13 @@ def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) 
     tried = cua_vnc(tmp_path, [], "policy", "test", "policy.toml", last_line(denied)[1])
     assert tried.returncode == 0, tried.stderr
     assert "allow" in tried.stdout
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"pytest-vnc-use {version('pytest-vnc-use')}\n"
 
 
 @pytest.mark.slow

@@ -309,7 +309,7 @@ def test_no_run_id_leads_out_of_the_runs(talk: Talk) -> None:
     for run_id in ("", ".", "..", "../outside", str(outside), "linked", "a/b", "a\0b"):
         for tool, more in (("read_run", {}), ("step_picture", {"step": 1}), ("propose_test", {"name": "it"})):
             assert "must be the name of a run folder" in talk.refused(tool, run_id=run_id, **more)
-    assert "is not a run folder" in talk.refused("read_run", run_id="nosuchrun")
+    assert "there is no run folder" in talk.refused("read_run", run_id="nosuchrun")
 
 
 # --- running tests ---------------------------------------------------------------------------------------------------

@@ -397,7 +397,7 @@ def test_the_password_lets_both_in(
     [
         (["--task", " ", "--out", "test_a.py"], "--task"),
         (["--task", "Go", "--out", "test_a.txt"], "'test_a.txt'"),
-        (["--task", "Go", "--out", "nowhere/test_a.py"], "'nowhere'"),
+        (["--task", "Go", "--out", "test_there.py/new/test_a.py"], "written to, got '"),
         (["--task", "Go", "--out", "test_there.py"], "'test_there.py' exists"),
         (["--task", "Go", "--out", "test_recorded.py"], "test_recorded.json' exists"),
         (["--task", "Go", "--out", "test_a.py", "--expect", ""], "--expect"),
@@ -420,6 +420,18 @@ def test_what_is_wrong_is_told_before_anything_is_done(
     Path("__vnc_recordings__/test_recorded/test_recorded.json").touch()
     assert cli.main(["record", "--vnc", "127.0.0.1::1", *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_folder_of_the_test_is_made(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till("--out=tests/shop/test_shown.py", "--expect=the till says paid")
+    assert not (tmp_path / "tests").exists()  # not before something was done
+    with Person(recorder.address) as person:
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert (tmp_path / "tests" / "shop" / "test_shown.py").exists()
+    assert recording(tmp_path / "tests" / "shop").runs
 
 
 def test_the_name_of_the_test_is_that_of_its_file(tmp_path: Path) -> None:

@@ -191,6 +191,19 @@ def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_
     assert "The run cannot be shown: `" in run_markdown(run, run)
 
 
+def test_the_command_exits_with_1_where_a_run_cannot_be_shown(
+    told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = told.parent / "run-2"
+    damaged.mkdir()
+    (damaged / "trace.jsonl").write_text("no JSON\n")
+    assert main(["report", "--markdown", str(damaged)]) == 1
+    assert "The run cannot be shown: `" in capsys.readouterr().out
+    assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "to")]) == 1
+    assert {path.name for path in (tmp_path / "to").iterdir()} == {"run-1.md", "run-2.md"}
+    assert main(["report", str(told.parent), "-o", str(tmp_path / "pages")]) == 0  # each page says it
+
+
 def test_the_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--markdown", str(told)]) == 0
     assert capsys.readouterr().out.startswith("# `tests/test_shop.py")

@@ -344,7 +344,7 @@ def test_a_damaged_folder_is_an_error(folder: RunFolder, content: str | None, co
 
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with pytest.raises(RunFolderError, match="there is no run folder"):
         read_trace(tmp_path / "nowhere")
 
 

@@ -109,11 +109,12 @@ def _leave() -> int:
 def _check(settings: Settings, target: Target, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
     from pytest_vnc_use.cli.doctor import diagnose_asked
-    from pytest_vnc_use.cli.init.checks import collected, program_found
+    from pytest_vnc_use.cli.init.checks import collected, kept_server_fits, program_found
 
     failed = []
     for finding in (
         *program_found(target, folder),
+        *kept_server_fits(planned.server, target),
         *diagnose_asked(settings),
         collected(planned.test, folder, planned.chosen_by),
     ):

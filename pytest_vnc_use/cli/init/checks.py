@@ -18,6 +18,13 @@ from pytest_vnc_use.plain_text import line
 
 _COLLECTS_S = 120.0
 _NOTHING_COLLECTED = 5
+_FINDS_S = 20.0
+_NONE_FOUND = 3
+_FINDS_ONE = (
+    "import sys; from importlib.util import find_spec; "
+    f"sys.exit(0 if any(map(find_spec, sys.argv[1:])) else {_NONE_FOUND})"
+)
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby)[\d.]*|(ba|da|k|z)?sh|node|deno|bun")
 _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
 """Options that no file follows: the program is a text, a module, or read from stdin."""
@@ -33,8 +40,33 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
         yield Finding("FAIL", "program", f"{program!r} is no program on PATH; install it, or write its path")
     elif script and not (folder / script).exists():
         yield Finding("FAIL", "program", f"{script!r} is no file here; write the path from this folder to the script")
+    elif missing := _missing_binding(found, target.qt_bindings, folder):
+        text = f"its script imports {missing!r}, which {program} does not have: {program} -m pip install {missing}"
+        yield Finding("FAIL", "program", text)
     else:
         yield Finding("ok", "program", found)
+
+
+def kept_server_fits(kept: str, target: Target) -> Iterator[Finding]:
+    """Check that a server which the project keeps shows the program: Qt's own platform shows Qt programs only."""
+    if kept == "qt" and target.kind != "qt":
+        text = (
+            f"the project keeps vnc_server = {kept!r}, which shows Qt programs only; "
+            f"write vnc_server = {target.server} there, or give --vnc qt if the program uses Qt"
+        )
+        yield Finding("FAIL", "vnc_server", text)
+
+
+def _missing_binding(interpreter: str, bindings: Sequence[str], folder: Path) -> str:
+    """Return the first library of Qt if a Python finds none of them; empty if it finds one, or it is no Python."""
+    if not bindings or not _PYTHON.fullmatch(Path(interpreter).name):
+        return ""
+    command = [interpreter, "-c", _FINDS_ONE, *bindings]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_FINDS_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return bindings[0] if done.returncode == _NONE_FOUND else ""
 
 
 def _script(interpreter: str, words: Sequence[str]) -> str:

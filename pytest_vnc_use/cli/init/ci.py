@@ -76,13 +76,16 @@ def _packages(target: Target) -> str:
 
 
 def _requirements(target: Target, folder: Path) -> list[str]:
-    """Return what pip installs: this plugin, and the project with its own requirements."""
+    """Return what pip installs: this plugin, and the project with its own requirements; without these its Qt."""
     own = ["-r requirements.txt"] if (folder / "requirements.txt").is_file() else []
     pyproject = tomllib.loads(read_text(folder / "pyproject.toml") or "")
     if "project" in pyproject or (folder / "setup.py").is_file():
         own.append("-e .")
-    extra = {"container": "[container]", "qt": "" if own else "[demo]"}.get(target.kind, "")
-    return [f'"pytest-vnc-use{extra}"' if extra else "pytest-vnc-use", *own]
+    binding = [] if own else [*target.qt_bindings[:1]]
+    if target.kind == "qt" and not own and binding in ([], ["PySide6"]):
+        return ['"pytest-vnc-use[demo]"']
+    plugin = '"pytest-vnc-use[container]"' if target.kind == "container" else "pytest-vnc-use"
+    return [plugin, *own, *binding]
 
 
 def _packages_of(target: Target) -> list[str]:

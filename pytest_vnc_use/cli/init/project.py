@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import glob
+import itertools
 import json
 import os
 import re
@@ -64,14 +66,31 @@ class Project:
         plain = [name for name in named if not glob.has_magic(name)]
         return Path(os.path.relpath(self.folder / next(folders, (*plain, "tests")[0]), self.folder))
 
+    def test_of(self, task: str) -> Path:
+        """Return the file of the first test: with a name that pytest looks for, and that no other module has.
+
+        A file that is there already is returned only if it has a test with this task.
+        """
+        names = self._names()
+        while not self._has_or_takes(name := next(names), task):
+            pass
+        return self.tests / name
+
     @property
-    def test(self) -> Path:
-        """Return the file of the first test: with a name that pytest looks for, and that no other module has."""
+    def first_name(self) -> str:
+        """Return the name that the file of the first test has if nothing is in the way."""
         patterns = self.ini.words("python_files") or ["test_*.py"]
-        name = next(filter(None, (_name_for(pattern) for pattern in patterns)), "test_first.py")
-        if (self.folder / self.tests / name).exists() or not self._clashes(name):
-            return self.tests / name
-        return self.tests / name.replace("first", "first_vnc")
+        return next(filter(None, (_name_for(pattern) for pattern in patterns)), "test_first.py")
+
+    def _names(self) -> Iterator[str]:
+        yield self.first_name
+        yield self.first_name.replace("first", "first_vnc")
+        yield from (self.first_name.replace("first", f"first_vnc_{number}") for number in itertools.count(2))
+
+    def _has_or_takes(self, name: str, task: str) -> bool:
+        """Return whether the file has a test with this task, or is still free."""
+        there = read_text(self.folder / self.tests / name)
+        return not self._clashes(name) if there is None else has_task(there, task)
 
     def _clashes(self, name: str) -> bool:
         """Return whether pytest would import another file under the same name as a module of its own."""
@@ -99,6 +118,16 @@ class Plan:
     chosen_by: str
 
 
+def has_task(source: str, task: str) -> bool:
+    """Return whether a Python file marks a test with `vnc_task` and this sentence."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):  # pytest cannot read it either
+        return False
+    texts = [call.args[0] for call in calls if call.args and ast.unparse(call.func).endswith("vnc_task")]
+    return any(isinstance(text, ast.Constant) and str(text.value).strip() == task for text in texts)
+
+
 def _name_for(pattern: str) -> str:
     """Return the name of a first test that a pattern of `python_files` matches; "" for any other pattern."""
     name = "test_first.py" if fnmatch("test_first.py", pattern) else pattern.replace("*", "first")
@@ -107,13 +136,13 @@ def _name_for(pattern: str) -> str:
 
 def plan(answers: Answers, project: Project) -> Plan:
     """Return the files to write. Raises SettingsError if something is in the way."""
-    test = project.test
+    test = project.test_of(answers.task)
     config, hints = _config(_settings(answers.target), project)
     files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
     files += [_lines(project, ".gitignore", *IGNORED), _lines(project, ".gitattributes", *ATTRIBUTES)]
     for path, text in ci_files(answers.ci, answers.target, project.folder, answers.shards).items():
         files.append(_whole(project, Path(path), text))
-    hints += tuple(_hints(answers, project))
+    hints += tuple(_hints(answers, project, test))
     server = str(project.ini.options.get("vnc_server", answers.target.server))
     chosen_by = ", ".join(f"{name} = {project.ini.options[name]!r}" for name in _CHOOSE if name in project.ini.options)
     chosen_by = f"{project.ini.name} has {chosen_by}" if chosen_by else ""
@@ -203,8 +232,11 @@ def _is_ignored(folder: Path, path: Path) -> bool:
     return done.returncode == 0
 
 
-def _hints(answers: Answers, project: Project) -> Iterator[str]:
+def _hints(answers: Answers, project: Project, test: Path) -> Iterator[str]:
     target = answers.target
+    first = project.tests / project.first_name
+    if test != first and (project.folder / first).exists():
+        yield f"{first} is kept and has no vnc_task with this sentence, so the test with it is in {test}"
     if target.kind == "qt":
         yield "the program has a network of its own; if it needs another one: vnc_qt_open = true, and a firewall"
     if target.kind == "page" and target.is_local_page:
@@ -213,12 +245,12 @@ def _hints(answers: Answers, project: Project) -> Iterator[str]:
         yield "nobody resets a given desktop: let the test, or a fixture, leave the screen as it was before"
     if target.kind == "address" and target.app:
         yield "to start a program there, say how a command is run: vnc_exec = ssh HOST"
-    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / f"{project.test.stem}.json"):
+    if _is_ignored(project.folder, project.tests / "__vnc_recordings__" / f"{test.stem}.json"):
         yield f"git ignores {project.tests}/__vnc_recordings__; recordings belong into git, so let it through"
     if answers.ci != "none" and target.kind in ("xvnc", "page", "qt"):
         yield "replays compare pixels: CI needs the fonts that the recording was made with; record in CI's image"
         if answers.record == "hand":
-            record = command_in_image(target, project.folder, _next_command(answers, project, project.test))
+            record = command_in_image(target, project.folder, _next_command(answers, project, test))
             yield f"to record there, with your viewer on this machine: {record}"
     if answers.ci == "gitlab" and "desktop-tests.yml" not in (
         read_text(project.folder / ".gitlab-ci.yml") or "desktop-tests.yml"

@@ -18,7 +18,7 @@ _WEB = ("http://", "https://", "file://")
 _HOST = r"(?:[\w.-]+|\[[0-9a-fA-F:.%]+\])"
 _ADDRESS = re.compile(rf"{_HOST}(?:::\d{{1,5}}|:\d{{1,2}})\Z")
 _UNCLEAR = re.compile(r"(?P<host>[\w.-]+):(?P<port>\d{3,5})(?P<path>/\S*)?\Z")
-_IMPORTS_QT = re.compile(r"^\s*(?:import|from)\s+(?:PySide6|PyQt6|PySide2|PyQt5)\b", re.MULTILINE)
+_IMPORTS_QT = re.compile(r"^\s*(?:import|from)\s+(PySide6|PyQt6|PySide2|PyQt5)\b", re.MULTILINE)
 _MOST_SOURCE = 1_000_000
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SHOWS_PAGE = (
@@ -31,12 +31,16 @@ _SHOWS_PAGE = (
 
 @dataclass(frozen=True)
 class Target:
-    """A program and its desktop, as settings: `server`, and `app` if a program is started there."""
+    """A program and its desktop, as settings: `server`, and `app` if a program is started there.
+
+    `qt_bindings` are the libraries of Qt that its script imports; one of them is enough.
+    """
 
     kind: Kind
     server: str
     app: str = ""
     page: str = ""
+    qt_bindings: tuple[str, ...] = ()
 
     @property
     def is_local_page(self) -> bool:
@@ -67,7 +71,7 @@ def read_target(program: str, where: str, folder: Path) -> Target:
             f"the program must be a web address, http://{host}:{port}{path}, or a VNC server's, {host}::{port}, "
             f"got {program!r}"
         )
-    return _on(where or ("qt" if _is_qt_script(program, folder) else "xvnc"), program, folder)
+    return _on(where or ("qt" if _qt_bindings(program, folder) else "xvnc"), program, folder)
 
 
 def _page(address: str, where: str) -> Target:
@@ -82,9 +86,9 @@ def _page(address: str, where: str) -> Target:
 def _on(server: str, command: str, folder: Path) -> Target:
     app = _found_from_elsewhere(command, folder)
     if server == "xvnc":
-        return Target("xvnc", server, app)
+        return Target("xvnc", server, app, qt_bindings=_qt_bindings(command, folder))
     if server == "qt":
-        return Target("qt", server, app)
+        return Target("qt", server, app, qt_bindings=_qt_bindings(command, folder))
     if server.startswith("container:"):
         if server == "container:":
             raise SettingsError("an image must be named: container:IMAGE, got 'container:'")
@@ -127,10 +131,10 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _is_qt_script(command: str, folder: Path) -> bool:
-    """Return whether a Python file that the command names imports Qt."""
+def _qt_bindings(command: str, folder: Path) -> tuple[str, ...]:
+    """Return the libraries of Qt that the Python files in the command import, each once."""
     scripts = [folder / word for word in _words(command) if word.endswith((".py", ".pyw")) and _is_file(folder / word)]
-    return any(_IMPORTS_QT.search(_beginning(path)) for path in scripts)
+    return tuple(dict.fromkeys(name for path in scripts for name in _IMPORTS_QT.findall(_beginning(path))))
 
 
 def _beginning(path: Path) -> str:

@@ -39,7 +39,7 @@ def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> 
     keys = [api_key, *(VARIABLES.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
-        raise KeyMissing(f"no API key is set; set {variables[0]}, or pass api_key")
+        raise KeyMissing(f"no API key is set; set {variables[0]}. In Python a planner or judge also takes api_key=…")
     if not (key.isascii() and key.isprintable()):
         raise KeyRejected("the API key must contain only printable ASCII characters")
     return key

@@ -39,6 +39,25 @@ def test_the_script_of_an_interpreter_must_be_there(tmp_path: Path, command: str
     assert word == "ok" or "'nosuch" in str(finding)
 
 
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("import nothing_of_qt", ""),
+        ("from PyQt5.QtWidgets import QLabel", "PyQt5"),
+        ("try:\n    import PySide2\nexcept ImportError:\n    import PyQt5", "PySide2"),
+        ("try:\n    import PySide2\nexcept ImportError:\n    import PyQt6", ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["xvnc", "qt"])
+def test_the_qt_that_a_script_imports_must_be_installed(tmp_path: Path, where: str, source: str, missing: str) -> None:
+    (tmp_path / "app.py").write_text(f"{source}\n")
+    (tmp_path / "PyQt6").mkdir()  # the only one that this Python finds
+    (finding,) = program_found(read_target(f"{sys.executable} app.py", where, tmp_path), tmp_path)
+    python = sys.executable
+    said = f"its script imports {missing!r}, which {python} does not have: {python} -m pip install {missing}"
+    assert (finding.word, finding.text) == (("FAIL", said) if missing else ("ok", python))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "said"),

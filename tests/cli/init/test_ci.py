@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.cli.init.ci import PACKAGES, ci_files
+from pytest_vnc_use.cli.init.ci import PACKAGES, ci_files, command_in_image
 from pytest_vnc_use.cli.init.project import Project, plan
 from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
@@ -132,6 +132,27 @@ def test_a_jenkinsfile_gives_no_fork_the_key(tmp_path: Path, kind: str, shards: 
         assert not is_run(heal, fork, **why)
         assert is_run(heal, {**fork, "CHANGE_FORK": ""}, **why) != why.get("by_timer", False)
     assert source.count("GOOGLE_API_KEY', variable") == heal.count("GOOGLE_API_KEY', variable") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "own", "installed"),
+    [
+        ("import PyQt6", "", "pytest-vnc-use PyQt6"),
+        ("import PySide6", "", '"pytest-vnc-use[demo]"'),
+        ("import PyQt6", "PyQt6==6.9\n", "pytest-vnc-use -r requirements.txt"),
+    ],
+)
+def test_the_jobs_and_the_command_for_their_image_install_the_programs_qt(
+    tmp_path: Path, source: str, own: str, installed: str
+) -> None:
+    (tmp_path / "app.py").write_text(f"{source}\n")
+    if own:
+        (tmp_path / "requirements.txt").write_text(own)
+    target = read_target("python app.py", "", tmp_path)
+    for ci in ("github", "gitlab", "jenkins"):
+        (written, *_) = ci_files(ci, target, tmp_path).values()
+        assert re.search(rf"pip install {re.escape(installed)}\n +# install what your program needs here\n", written)
+    assert f"pip install -q {installed} && " in command_in_image(target, tmp_path, "python -m pytest")
 
 
 @pytest.mark.parametrize("ci", ["github", "gitlab", "jenkins"])

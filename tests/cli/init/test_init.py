@@ -119,7 +119,9 @@ def test_what_is_there_is_kept_and_told(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"*.pyc\r\n/runs")
     before = tree(tmp_path)
     done = init(tmp_path, "python x.py", "--vnc", "qt", "--task", TASK, "--ci", "github")
-    assert "keep   spec/test_first.py" in done.stdout
+    assert "write  spec/test_first_vnc.py" in done.stdout
+    assert "note   spec/test_first.py is kept and has no vnc_task with this sentence" in done.stdout
+    assert done.stdout.endswith("    python -m pytest spec/test_first_vnc.py --vnc-record=demonstrate\n")
     assert "pyproject.toml has vnc_server = 'xvnc', which is kept; for the first test it would be 'qt'" in done.stdout
     assert "add '-p no:langsmith_plugin' to addopts in pyproject.toml" in done.stdout
     assert "note   replays compare pixels: CI needs the fonts" in done.stdout
@@ -127,6 +129,18 @@ def test_what_is_there_is_kept_and_told(tmp_path: Path) -> None:
     assert after["spec/test_first.py"] == before["spec/test_first.py"]
     assert after[".gitignore"] == b"*.pyc\r\n/runs\r\n# what runs and reports leave behind\r\nreport.html\r\n"
     assert after["pyproject.toml"].decode().count("addopts") == 1
+
+
+def test_a_kept_server_that_cannot_show_the_program_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_server = qt\n")
+    done = init(tmp_path, "sh -c true", "--task", TASK)
+    assert done.returncode == 1
+    assert (
+        "FAIL  vnc_server: the project keeps vnc_server = 'qt', which shows Qt programs only; write vnc_server = xvnc "
+        "there, or give --vnc qt if the program uses Qt"
+    ) in done.stdout
+    assert "does not work yet: vnc_server" in done.stdout
+    assert "FAIL  vnc_server" not in init(tmp_path, "sh -c true", "--vnc", "qt", "--task", TASK).stdout
 
 
 def test_recordings_that_git_ignores_are_told(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_it_goes_where_pytest_looks(tmp_path: Path, options: str, folders: list[
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{options.format(root=tmp_path)}\n")
-    assert Project.read(tmp_path).test == Path(test)
+    assert Project.read(tmp_path).test_of("Type it") == Path(test)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_it_goes_where_pytest_looks(tmp_path: Path, options: str, folders: list[
         (["tests/unit/test_first.py"], "test_first_vnc.py"),
         (["other/test_first.py", "other/__init__.py"], "test_first.py"),
         (["other/test_first.py", "tests/__init__.py"], "test_first.py"),
-        (["other/test_first.py", "tests/test_first.py"], "test_first.py"),
+        (["other/test_first.py", "other/test_first_vnc.py"], "test_first_vnc_2.py"),
         ([".venv/test_first.py", "node_modules/a/test_first.py"], "test_first.py"),
     ],
 )
@@ -52,15 +52,50 @@ def test_its_name_is_that_of_no_other_module(tmp_path: Path, files: list[str], n
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
-    assert Project.read(tmp_path).test.name == name
+    assert Project.read(tmp_path).test_of("Type it").name == name
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    assert Project.read(tmp_path).test.name == "test_first.py"
+    assert Project.read(tmp_path).test_of("Type it").name == "test_first.py"
+
+
+MARKED = "import pytest\n@pytest.mark.vnc_task({task!r})\ndef test_first(vnc_desktop): pass\n"
+BARE = "def test_a(): pass\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({"test_first.py": MARKED.format(task="Type it")}, "test_first.py"),
+        (
+            {"test_first.py": f"from pytest.mark import vnc_task\n@vnc_task('Type it', steps=3)\n{BARE}"},
+            "test_first.py",
+        ),
+        ({"test_first.py": BARE}, "test_first_vnc.py"),
+        ({"test_first.py": f"{BARE}# vnc_task('Type it')\n"}, "test_first_vnc.py"),
+        ({"test_first.py": "def"}, "test_first_vnc.py"),
+        (
+            {"test_first.py": MARKED.format(task="one"), "test_first_vnc.py": MARKED.format(task="two")},
+            "test_first_vnc_2.py",
+        ),
+        ({"test_first.py": BARE, "test_first_vnc.py": MARKED.format(task="Type it")}, "test_first_vnc.py"),
+    ],
+)
+def test_a_kept_file_must_have_the_task(tmp_path: Path, files: dict[str, str], name: str) -> None:
+    (tmp_path / "tests").mkdir()
+    for each, text in files.items():
+        (tmp_path / "tests" / each).write_text(text)
+    answers = Answers(read_target("xterm", "", tmp_path), "Type it", "hand", "none")
+    planned = plan(answers, Project.read(tmp_path))
+    (did,) = [file.did for file in planned.files if file.path == Path("tests", name)]
+    assert (planned.test, did) == (f"tests/{name}", "keep" if name in files else "write")
+    assert f"tests/{name} " in planned.next_command
+    told = f"tests/test_first.py is kept and has no vnc_task with this sentence, so the test with it is in tests/{name}"
+    assert (told in planned.hints) == (name != "test_first.py")
 
 
 def test_words_that_pytest_cannot_read_are_told(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text('[pytest]\ntestpaths = "my tests\n')
     with pytest.raises(SettingsError, match=r"testpaths in pytest.ini must be words as a shell reads them"):
-        _ = Project.read(tmp_path).test
+        Project.read(tmp_path).test_of("Type it")
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def test_a_script_that_imports_qt_has_qts_own_platform(tmp_path: Path, source: s
     (tmp_path / "app.py").write_text(f"import sys\n\n{source}\n")
     target = read_target("python app.py --big", "", tmp_path)
     assert (target.kind, target.app) == (kind, "python ./app.py --big")
+    assert target.qt_bindings == (("PySide6",) if kind == "qt" else ())
 
 
 def test_files_are_found_from_the_programs_own_folder(tmp_path: Path) -> None:
