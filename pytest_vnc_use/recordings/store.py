@@ -85,6 +85,8 @@ def load(path: Path) -> Recording | None:
     sizes = lru_cache(None)(partial(_size, path))
     for screen in screens(recording):
         _check_pictures(screen, recording.screen_size, sizes, path)
+    for run in recording.runs:
+        _check_shown(run, recording.screen_size, sizes, path)
     return _with_pixels(recording, path)
 
 
@@ -128,9 +130,26 @@ def _check_pictures(
     for part in screen.volatile:
         size = part.right - part.left, part.bottom - part.top
         for look in part.looks:
-            if size_of_picture(look.picture) != size:
-                what = f"{size[0]} x {size[1]} pixels"
-                raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {what}; {ANEW}")
+            _check_size(look.picture, size, size_of_picture, path)
+
+
+def _check_shown(
+    run: RecordedRun, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
+) -> None:
+    """Raise RecordingError where a picture that is only for people is missing, damaged, or of the wrong size."""
+    for step in run.steps:
+        if step.near:
+            size_of_picture(step.near)
+    if run.picture:
+        _check_size(run.picture, size, size_of_picture, path)
+
+
+def _check_size(
+    picture: str, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
+) -> None:
+    if size_of_picture(picture) != size:
+        what = f"{size[0]} x {size[1]} pixels"
+        raise RecordingError(f"{picture!r} of {str(path)!r} must have {what}; {ANEW}")
 
 
 def _size(path: Path, name: str) -> tuple[int, int]:
