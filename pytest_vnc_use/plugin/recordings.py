@@ -50,7 +50,7 @@ ONE_PERSON = (
 
 OLDER_THAN_COVERS = (
     "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
-    "this run. Record the test again with --vnc-record=rewrite, or set vnc_show_secrets=true"
+    "this run. Set vnc_show_secrets=true, or {}"
 )
 
 
@@ -92,6 +92,7 @@ def recorded_test(
     `secrets` are those that the test declares.
     """
     from pytest_vnc_use import assembly
+    from pytest_vnc_use.recordings.modes import AGAIN
     from pytest_vnc_use.recordings.session import RecordedTest
 
     key = _key(item, secrets)
@@ -104,7 +105,7 @@ def recorded_test(
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=not settings.show_secrets)
     if recorded and not recorded.covers and not settings.show_secrets:
-        warnings.warn(OLDER_THAN_COVERS.format(key.path), stacklevel=2)
+        warnings.warn(OLDER_THAN_COVERS.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
     return recorded
 
@@ -202,13 +203,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
+    from pytest_vnc_use.recordings.modes import AGAIN
+
     if recorded.healed and settings.healed == "fail":
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
-        advice = "if the change is intended, record the test again with --vnc-record=rewrite, or set vnc_healed = pass"
+        advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
         problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
-        advice = "if that is intended, record the test again with --vnc-record=rewrite, or mask that part of the screen"
+        advice = f"if that is intended, mask that part of the screen, or {AGAIN}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.transients, advice]))
 
 

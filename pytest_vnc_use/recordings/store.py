@@ -29,6 +29,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
+from pytest_vnc_use.recordings.modes import AGAIN
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.types import Region
@@ -99,8 +100,7 @@ def load_of(key: Key) -> Recording | None:
     if recording and not key.belongs(recording):
         raise RecordingError(
             f"{str(key.path)!r} belongs to {_in_words(recording.test, recording.parameters, recording.secrets)}, but "
-            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; record it again "
-            "with --vnc-record=rewrite"
+            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; {AGAIN}"
         )
     return recording
 
