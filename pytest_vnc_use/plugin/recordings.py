@@ -6,10 +6,11 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,8 @@ RECORDED = pytest.StashKey["RecordedTest | None"]()
 """The test with its recording; None if it is neither replayed nor recorded."""
 RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 """The key of the test's recording, and the test's settings."""
+_PERSON_JUDGES = pytest.StashKey[bool]()
+"""True if the person at the terminal judges the test."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 """The rehearsal, while a test is carried out again to rehearse its recording."""
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
@@ -46,6 +49,11 @@ SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
     "-n and --dist"
+)
+
+NO_TERMINAL = (
+    "--vnc-record=demonstrate asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
+    "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
 )
 
 OLDER_THAN_COVERS = (
@@ -150,7 +158,9 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use import assembly
 
-    if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
+    others_judge = settings.record != "demonstrate" or REHEARSAL in item.stash or bool(assembly.judge_of(settings))
+    item.stash[_PERSON_JUDGES] = not others_judge
+    if others_judge:
         return None
 
     def ask(question: str) -> str:
@@ -158,6 +168,22 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
             return input(f"{question}> ")
 
     return assembly.person_as_judge(ask)
+
+
+def check_keyboard(item: pytest.Item, needs_judge: bool) -> None:
+    """Raise SettingsError where the person at the terminal is to judge, and stdin cannot answer, such as /dev/null.
+
+    So nobody does a task in vain. A pipe may answer.
+    """
+    if not needs_judge or not item.stash.get(_PERSON_JUDGES, False):
+        return
+    with _at_the_terminal(item.config):
+        if sys.stdin is None:
+            raise SettingsError(NO_TERMINAL.format(None))
+        with suppress(OSError, ValueError):  # it is no file, but may answer
+            number = sys.stdin.fileno()
+            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+                raise SettingsError(NO_TERMINAL.format(os.devnull))
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
