@@ -15,7 +15,16 @@ import numpy as np
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.demonstrated import PERSON
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
+from pytest_vnc_use.recordings.gates import (
+    BlinkWatch,
+    Gate,
+    Mismatch,
+    gate,
+    mask_of,
+    masks_entry,
+    surroundings,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.runs.takeover import REPLAYED, replaying_name, seen_by_live
@@ -270,7 +279,7 @@ class Replay:
         self.carried_out = self._run.steps[: self._next - failed]
 
     def mask_for(self, problem: Mismatch) -> str:
-        """Return a hint: the mask to add to the file if the part changes by itself, and how many pixels the mask hides.
+        """Return a hint: all masks for the file if the part changes by itself, and how many pixels its mask hides.
 
         Return "" where the difference has no place.
         """
@@ -281,8 +290,8 @@ class Replay:
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
-            f"If that part changes by itself, mask it: {problem.mask} in {self._file!r}. Then its "
-            f"{pixels:,} pixels are not compared{lost}."
+            f"If that part changes by itself, mask it: {masks_entry((*self._masks, *masks))} at the top level of "
+            f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
         )
 
 
