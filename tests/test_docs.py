@@ -303,6 +303,17 @@ def test_every_error_class_is_in_the_docs() -> None:
     assert troubles().keys() == error_classes()
 
 
+def test_the_tree_of_errors_has_every_error_class_below_its_base() -> None:
+    (tree,) = re.findall(r"^```text\n(VncUseError\n.*?)^```$", read(DOCS / "api.md"), re.MULTILINE | re.DOTALL)
+    above, found = ["VncUseError"], {"VncUseError"}
+    for branch, name in re.findall(r"^([│ ]*[├└]── )(\w+)", tree, re.MULTILINE):
+        depth = len(branch) // 4
+        above[depth:] = [name]
+        assert getattr(errors, above[depth - 1]) in getattr(errors, name).__bases__, name
+        found.add(name)
+    assert found == error_classes()
+
+
 def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
     for name, triage in troubles().items():
         kind = getattr(errors, name, None)
