@@ -399,6 +399,13 @@ def test_the_costs_are_the_same_in_readme_and_on_their_page() -> None:
     assert table in read(DOCS / "costs.md")
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_snippet_imports_pytest_where_it_uses_it(page: Path) -> None:
+    snippets = re.findall(r"^```python\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
+    using = [snippet for snippet in snippets if re.search(r"\bpytest\.", snippet)]
+    assert [snippet for snippet in using if "import pytest\n" not in snippet] == []
+
+
 def test_the_pictures_are_small() -> None:
     for picture in (DOCS / "pictures").iterdir():
         assert 0 < picture.stat().st_size < 200_000, picture.name
