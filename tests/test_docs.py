@@ -303,6 +303,17 @@ def test_every_error_class_is_in_the_docs() -> None:
     assert troubles().keys() == error_classes()
 
 
+def test_the_tree_of_errors_has_every_error_class_below_its_base() -> None:
+    (tree,) = re.findall(r"^```text\n(VncUseError\n.*?)^```$", read(DOCS / "api.md"), re.MULTILINE | re.DOTALL)
+    above, found = ["VncUseError"], {"VncUseError"}
+    for branch, name in re.findall(r"^([│ ]*[├└]── )(\w+)", tree, re.MULTILINE):
+        depth = len(branch) // 4
+        above[depth:] = [name]
+        assert getattr(errors, above[depth - 1]) in getattr(errors, name).__bases__, name
+        found.add(name)
+    assert found == error_classes()
+
+
 def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
     for name, triage in troubles().items():
         kind = getattr(errors, name, None)
@@ -386,6 +397,13 @@ def test_a_page_opens_with_what_the_reader_can_do_after_it(page: Path) -> None:
 def test_the_costs_are_the_same_in_readme_and_on_their_page() -> None:
     (table,) = re.findall(r"^\| steps \| requests .*\n(?:\|.*\n)+", read(ROOT / "README.md"), re.MULTILINE)
     assert table in read(DOCS / "costs.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_snippet_imports_pytest_where_it_uses_it(page: Path) -> None:
+    snippets = re.findall(r"^```python\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
+    using = [snippet for snippet in snippets if re.search(r"\bpytest\.", snippet)]
+    assert [snippet for snippet in using if "import pytest\n" not in snippet] == []
 
 
 def test_the_pictures_are_small() -> None:

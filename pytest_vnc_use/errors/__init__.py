@@ -25,6 +25,8 @@ VncUseError
     │   ├── AuthenticationFailed   it wants a password, or another one
     │   ├── ScreenFrozen      it answers, but no action changes its screen any more
     │   ├── ScreenBlank       it answers, but its screen stays in one colour
+    │   ├── PageGone          the page or the browser behind `vnc_cdp` was closed, or cannot be reached
+    │   ├── CommandRefused    DevTools does not carry out a command; nothing was done
     │   └── ConnectionLost    it was there and is gone
     │       └── DesktopSilent it is connected, but does not answer
     └── PlannerError          the model cannot be asked
@@ -145,6 +147,14 @@ class ScreenFrozen(DesktopError):
 
 class ScreenBlank(DesktopError):
     """The desktop answers, but its whole screen stays in one colour: no program draws on it."""
+
+
+class PageGone(DesktopError):
+    """The page or the browser behind `vnc_cdp` was closed, or cannot be reached."""
+
+
+class CommandRefused(DesktopError):
+    """DevTools does not carry out a command; nothing was done."""
 
 
 class DesktopSilent(ConnectionLost):

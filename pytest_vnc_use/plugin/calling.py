@@ -26,13 +26,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         return result
     from unittest import SkipTest
 
-    from pytest_vnc_use.plugin import markers, proofs, stash, tasks
+    from pytest_vnc_use.plugin import markers, proofs, recordings, stash, tasks
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
         if specs := markers.tasks_of(pyfuncitem):
-            tasks.carry_out(agent, specs, judge_end_state=not proofs.body_asserts(pyfuncitem))
+            judge_end_state = not proofs.body_asserts(pyfuncitem)
+            recordings.check_keyboard(pyfuncitem, any(spec.needs_judge(judge_end_state) for spec in specs))
+            tasks.carry_out(agent, specs, judge_end_state=judge_end_state)
         pyfuncitem.stash[stash.BEFORE_BODY] = len(agent.runs)
         result = yield
         check_markers(pyfuncitem)

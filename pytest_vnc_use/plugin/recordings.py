@@ -6,10 +6,11 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +33,8 @@ RECORDED = pytest.StashKey["RecordedTest | None"]()
 """The test with its recording; None if it is neither replayed nor recorded."""
 RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
 """The key of the test's recording, and the test's settings."""
+_PERSON_JUDGES = pytest.StashKey[bool]()
+"""True if the person at the terminal judges the test."""
 REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
 """The rehearsal, while a test is carried out again to rehearse its recording."""
 PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
@@ -48,9 +51,14 @@ ONE_PERSON = (
     "-n and --dist"
 )
 
+NO_TERMINAL = (
+    "--vnc-record=demonstrate asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
+    "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
+)
+
 OLDER_THAN_COVERS = (
     "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
-    "this run. Record the test again with --vnc-record=rewrite, or set vnc_show_secrets=true"
+    "this run. Set vnc_show_secrets=true, or {}"
 )
 
 
@@ -92,6 +100,7 @@ def recorded_test(
     `secrets` are those that the test declares.
     """
     from pytest_vnc_use import assembly
+    from pytest_vnc_use.recordings.modes import AGAIN
     from pytest_vnc_use.recordings.session import RecordedTest
 
     key = _key(item, secrets)
@@ -104,7 +113,7 @@ def recorded_test(
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=not settings.show_secrets)
     if recorded and not recorded.covers and not settings.show_secrets:
-        warnings.warn(OLDER_THAN_COVERS.format(key.path), stacklevel=2)
+        warnings.warn(OLDER_THAN_COVERS.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
     return recorded
 
@@ -149,7 +158,9 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use import assembly
 
-    if settings.record != "demonstrate" or REHEARSAL in item.stash or assembly.judge_of(settings):
+    others_judge = settings.record != "demonstrate" or REHEARSAL in item.stash or bool(assembly.judge_of(settings))
+    item.stash[_PERSON_JUDGES] = not others_judge
+    if others_judge:
         return None
 
     def ask(question: str) -> str:
@@ -157,6 +168,22 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
             return input(f"{question}> ")
 
     return assembly.person_as_judge(ask)
+
+
+def check_keyboard(item: pytest.Item, needs_judge: bool) -> None:
+    """Raise SettingsError where the person at the terminal is to judge, and stdin cannot answer, such as /dev/null.
+
+    So nobody does a task in vain. A pipe may answer.
+    """
+    if not needs_judge or not item.stash.get(_PERSON_JUDGES, False):
+        return
+    with _at_the_terminal(item.config):
+        if sys.stdin is None:
+            raise SettingsError(NO_TERMINAL.format(None))
+        with suppress(OSError, ValueError):  # it is no file, but may answer
+            number = sys.stdin.fileno()
+            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
+                raise SettingsError(NO_TERMINAL.format(os.devnull))
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
@@ -202,13 +229,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
+    from pytest_vnc_use.recordings.modes import AGAIN
+
     if recorded.healed and settings.healed == "fail":
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
-        advice = "if the change is intended, record the test again with --vnc-record=rewrite, or set vnc_healed = pass"
+        advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
         problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
-        advice = "if that is intended, record the test again with --vnc-record=rewrite, or mask that part of the screen"
+        advice = f"if that is intended, mask that part of the screen, or {AGAIN}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.transients, advice]))
 
 

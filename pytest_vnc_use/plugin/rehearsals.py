@@ -9,11 +9,10 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import copy
-import json
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import new_class
 from typing import TYPE_CHECKING, Any
@@ -289,8 +288,14 @@ def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
 
 
 def _advice(drift: Drifted, item: pytest.Item) -> str:
+    from pytest_vnc_use.recordings.gates import masks_entry
+    from pytest_vnc_use.recordings.store import masks_of
+
     key, _ = item.stash[RECORDING]
-    mask = f'"masks": {json.dumps([asdict(drift.region)])} in {str(key.path)!r}' if drift.region else "a mask"
+    mask = "a mask"
+    if drift.region:
+        entry = masks_entry((*masks_of(key), drift.region))
+        mask = f"{entry} at the top level of {str(key.path)!r}, in place of any masks there"
     return (
         f"if the part changes by itself, mask it: {mask}; if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"

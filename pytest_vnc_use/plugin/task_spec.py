@@ -26,6 +26,10 @@ class TaskSpec:
     body_checks: bool = False
     """True if the marker says `expect=None`: the body checks, and no judge is asked for the end state."""
 
+    def needs_judge(self, judge_end_state: bool) -> bool:
+        """Return whether a judge is asked: for a claim, or for the end state where that is to be judged."""
+        return bool(self.expect) or (judge_end_state and not self.body_checks)
+
     @property
     def as_given(self) -> dict[str, object]:
         """The marker's arguments beside the task; `task_spec` makes the same spec from them."""

@@ -36,7 +36,7 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state:
         result = agent.run(spec.task, expect=expect, limits=limits, policy=policy_of(own, spec), check=True)
         verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
         _check_hold(verdicts, result)
-        if judge_end_state and not verdicts and not spec.body_checks:
+        if not verdicts and spec.needs_judge(judge_end_state):
             judge_end(agent, result, own.votes)
 
 

@@ -12,13 +12,14 @@ from pydantic import ValidationError
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.recordings.format import FORMAT, VERSION, WITHOUT_COVERS, WITHOUT_ELEMENTS, Recording
+from pytest_vnc_use.recordings.modes import AGAIN
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import CARET_PX, JsonObject, Region
 from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 _LONGEST_VALUE = 300
-ANEW = "take it back from version control, or record the test again with --vnc-record=rewrite"
+ANEW = f"take it back from version control, or {AGAIN}"
 _QUIET_OF_1_S = 1.2
 """The time, in seconds, that recorders of version 1 watched the end. Their files do not hold it."""
 
@@ -54,7 +55,7 @@ def parse(text: str, where: str) -> Recording:
     if _CONFLICT.search(text):
         raise RecordingError(
             f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
-            "--ours or --theirs), or record the test again with --vnc-record=rewrite"
+            f"--ours or --theirs), or {AGAIN}"
         )
     try:
         data = load_json(text.encode())
@@ -86,7 +87,7 @@ def _upgrade(data: Any, where: str) -> JsonObject:
     if version > VERSION:
         raise RecordingError(
             f"{where} was written by a newer pytest-vnc-use: its version is {version}, this one reads up to {VERSION}; "
-            "upgrade pytest-vnc-use, or record the test again with --vnc-record=rewrite"
+            f"upgrade pytest-vnc-use, or {AGAIN}"
         )
     return _upgrade_from_1(data) if version == 1 else {**data, "version": VERSION}
 

@@ -45,10 +45,10 @@ class Mismatch:
         """Return the masks that would hide the difference: its boxes; the whole region if there are too many."""
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
-    @property
-    def mask(self) -> str:
-        """Return the entry for the recording's file that would hide the difference from all comparisons."""
-        return f'"masks": {json.dumps([asdict(each) for each in self.masks])}'
+
+def masks_entry(masks: Iterable[Region]) -> str:
+    """Return the entry for the top level of a recording's file that hides these regions from all comparisons."""
+    return f'"masks": {json.dumps([asdict(each) for each in masks])}'
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
+AGAIN = "record the test again, with a planner (--vnc-record=rewrite) or by hand (--vnc-record=demonstrate)"
 
 
 def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:

@@ -13,17 +13,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.demonstrated import PERSON
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, Mismatch, gate, mask_of, surroundings, unknown_parts
+from pytest_vnc_use.recordings.gates import (
+    BlinkWatch,
+    Gate,
+    Mismatch,
+    gate,
+    mask_of,
+    masks_entry,
+    surroundings,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.runs.takeover import REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
 from pytest_vnc_use.types.protocols import Planner
 
-WHAT_TO_DO = (
+_WITH_A_PLANNER = (
     "If this change is intended, record the test again (--vnc-record=rewrite), or let a model continue from here "
     "(--vnc-record=auto); both need a planner. If not, the product has a fault. Both pictures are in the report."
+)
+_BY_HAND = (
+    "If this change is intended, record the test again by hand (--vnc-record=demonstrate); with a planner, "
+    "--vnc-record=rewrite does it, or --vnc-record=auto lets a model continue from here. If not, the product has a "
+    "fault. Both pictures are in the report."
 )
 _LONGEST_ANSWER = 80
 
@@ -259,12 +274,12 @@ class Replay:
         failed = 1 if last and last.error else 0
         self._tell(ClosedGate(message, self._gate, observation.frame, problem.region))
         if self._live is None:
-            raise RecordingDrifted("\n".join(filter(None, [message, WHAT_TO_DO, self.mask_for(problem)])))
+            raise RecordingDrifted("\n".join(filter(None, [message, what_to_do(self._run), self.mask_for(problem)])))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - failed]
 
     def mask_for(self, problem: Mismatch) -> str:
-        """Return a hint: the mask to add to the file if the part changes by itself, and how many pixels the mask hides.
+        """Return a hint: all masks for the file if the part changes by itself, and how many pixels its mask hides.
 
         Return "" where the difference has no place.
         """
@@ -275,9 +290,14 @@ class Replay:
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (
-            f"If that part changes by itself, mask it: {problem.mask} in {self._file!r}. Then its "
-            f"{pixels:,} pixels are not compared{lost}."
+            f"If that part changes by itself, mask it: {masks_entry((*self._masks, *masks))} at the top level of "
+            f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
         )
+
+
+def what_to_do(run: RecordedRun) -> str:
+    """Return what to do at a drift of a run; who recorded it by hand may have no planner."""
+    return _BY_HAND if run.planner == PERSON else _WITH_A_PLANNER
 
 
 def _short(text: str) -> str:

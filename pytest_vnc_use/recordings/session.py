@@ -11,13 +11,13 @@ from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
-from pytest_vnc_use.recordings.modes import Mode
+from pytest_vnc_use.recordings.modes import AGAIN, Mode
 from pytest_vnc_use.recordings.patient_eyes import ButtonRelease, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
 from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.replay import WHAT_TO_DO, ClosedGate, Earlier, Replay
+from pytest_vnc_use.recordings.replay import ClosedGate, Earlier, Replay, what_to_do
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
@@ -189,8 +189,7 @@ class RecordedTest:
         if size != (screen.width, screen.height):
             raise RecordingError(
                 f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one "
-                f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or record the "
-                "test again with --vnc-record=rewrite"
+                f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or {AGAIN}"
             )
 
     # --- events ------------------------------------------------------------------------------------------------------
@@ -297,7 +296,7 @@ class RecordedTest:
         problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
         seen = run.folder.store(eyes.last_frame)
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
-        raise RecordingDrifted("\n".join(filter(None, [problem, WHAT_TO_DO, run.replay.mask_for(mismatch)])))
+        raise RecordingDrifted("\n".join(filter(None, [problem, what_to_do(run.known), run.replay.mask_for(mismatch)])))
 
     # --- claims ------------------------------------------------------------------------------------------------------
 

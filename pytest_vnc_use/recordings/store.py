@@ -30,6 +30,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
+from pytest_vnc_use.recordings.modes import AGAIN
 from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.types import Region
@@ -86,6 +87,8 @@ def load(path: Path) -> Recording | None:
     sizes = lru_cache(None)(partial(_size, path))
     for screen in screens(recording):
         _check_pictures(screen, recording.screen_size, sizes, path)
+    for run in recording.runs:
+        _check_shown(run, recording.screen_size, sizes, path)
     return _with_pixels(recording, path)
 
 
@@ -98,8 +101,7 @@ def load_of(key: Key) -> Recording | None:
     if recording and not key.belongs(recording):
         raise RecordingError(
             f"{str(key.path)!r} belongs to {_in_words(recording.test, recording.parameters, recording.secrets)}, but "
-            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; record it again "
-            "with --vnc-record=rewrite"
+            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; {AGAIN}"
         )
     return recording
 
@@ -129,9 +131,26 @@ def _check_pictures(
     for part in screen.volatile:
         size = part.right - part.left, part.bottom - part.top
         for look in part.looks:
-            if size_of_picture(look.picture) != size:
-                what = f"{size[0]} x {size[1]} pixels"
-                raise RecordingError(f"{look.picture!r} of {str(path)!r} must have {what}; {ANEW}")
+            _check_size(look.picture, size, size_of_picture, path)
+
+
+def _check_shown(
+    run: RecordedRun, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
+) -> None:
+    """Raise RecordingError where a picture that is only for people is missing, damaged, or of the wrong size."""
+    for step in run.steps:
+        if step.near:
+            size_of_picture(step.near)
+    if run.picture:
+        _check_size(run.picture, size, size_of_picture, path)
+
+
+def _check_size(
+    picture: str, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
+) -> None:
+    if size_of_picture(picture) != size:
+        what = f"{size[0]} x {size[1]} pixels"
+        raise RecordingError(f"{picture!r} of {str(path)!r} must have {what}; {ANEW}")
 
 
 def _size(path: Path, name: str) -> tuple[int, int]:

@@ -105,11 +105,11 @@ def size(text: str) -> tuple[int, int]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return a parser that accepts only these choices."""
+    """Return a parser that accepts only these choices. An empty one stands for no setting, and no error names it."""
 
     def read(text: str) -> str:
         if text not in choices:
-            raise ValueError("one of " + ", ".join(choices))
+            raise ValueError("one of " + ", ".join(filter(None, choices)))
         return text
 
     return read

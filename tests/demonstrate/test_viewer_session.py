@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -67,17 +68,18 @@ class Ended:
 
 
 class Session:
-    """pytest on the one test of a folder; `answers` is what is typed at its terminal, and nobody is there without."""
+    """pytest on the one test of a folder; `answers` is what is typed at its terminal, or None for /dev/null."""
 
-    def __init__(self, folder: Path, *options: str, answers: str = "", **environment: str) -> None:
+    def __init__(self, folder: Path, *options: str, answers: str | None = "", **environment: str) -> None:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
         command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
         with tempfile.TemporaryFile("w+") as typed:
-            typed.write(answers)
+            typed.write(answers or "")
             typed.seek(0)
             env = {**os.environ, "CI": "true", **environment}
-            self.process = ForkedPython(*command, cwd=folder, env=env, stdin=typed)
+            stdin = subprocess.DEVNULL if answers is None else typed
+            self.process = ForkedPython(*command, cwd=folder, env=env, stdin=stdin)
         self._said = ""
         self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
         self._limit.start()
@@ -111,7 +113,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     with ExitStack() as stack:
 
-        def started(source: str, *options: str, **more: str) -> Session:
+        def started(source: str, *options: str, **more: Any) -> Session:
             (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
             session = Session(tmp_path, *options, **more)
             stack.callback(session.close)
@@ -367,6 +369,20 @@ def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
     done = start(PAID, "--vnc-record=demonstrate", "-n1").ended()
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
     assert "--vnc-record=demonstrate needs one process" in done.out
+
+
+@pytest.mark.parametrize("claim", [', expect="the till says paid"', ""], ids=["its claim", "its end"])
+def test_nobody_does_a_task_that_nobody_can_judge(demonstrate: Callable[..., Session], claim: str) -> None:
+    done = demonstrate(CLAIMED.replace(', expect="the till says paid"', claim), answers=None).ended()
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
+    assert "asks at the terminal whether what must be seen is there, but stdin is no terminal" in done.out
+    assert "vncviewer" not in done.out
+
+
+@pytest.mark.slow
+def test_a_task_that_the_body_judges_needs_no_terminal(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    done = done_by(demonstrate(PAID, "-ovnc_rehearse=0", answers=None))
+    assert (done.code, file_in(tmp_path).exists()) == (0, True), done.out
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,19 @@ from support.memory_desktop import painted
 CLAIM = "the basket shows 2 apples"
 
 
+class AskedAgain:
+    """Gives these answers, one after the other, then nobody is there any more."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.questions = [*answers], list[str]()
+
+    def __call__(self, question: str) -> str:
+        self.questions.append(question)
+        if not self.answers:
+            raise EOFError
+        return self.answers.pop(0)
+
+
 class Asked:
     """Answers always the same, and looks at the picture meanwhile."""
 
@@ -21,13 +35,14 @@ class Asked:
         self.answer, self.question, self.picture, self.seen = answer, "", Path(), b""
 
     def __call__(self, question: str) -> str:
-        self.question = question
-        self.picture = Path(question.partition("Look at ")[2].partition(". Yes")[0])
+        if "Look at " in question:  # it is not, where it is asked again
+            self.question = question
+            self.picture = Path(question.partition("Look at ")[2].partition(". Yes")[0])
         self.seen = self.picture.read_bytes()
         return self.answer
 
 
-def judged(ask: Asked) -> Verdict:
+def judged(ask: Callable[[str], str]) -> Verdict:
     judge: Judge = AtTheKeyboard(ask)
     return judge.judge(CLAIM, painted(1), timeout_s=60, report=report_to_nobody)
 
@@ -44,10 +59,30 @@ def judged(ask: Asked) -> Verdict:
         ("", "unsure", ""),
     ],
 )
-def test_yes_holds_no_fails_and_all_else_is_unsure(answer: str, kind: str, reason: str) -> None:
+def test_yes_holds_no_fails_and_all_else_ends_as_unsure(answer: str, kind: str, reason: str) -> None:
     verdict = judged(Asked(answer))
     assert (verdict.kind, verdict.reason) == (kind, f"whoever recorded it said: {reason}")
     assert verdict.frame == painted(1).ref
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "questions"),
+    [
+        (("", "ok, it does", "yes, it says 2"), "holds", 3),
+        (("well", "no, it says 3"), "fails", 2),
+        (("unsure", "yes"), "unsure", 1),
+        (("Unsure, it is covered", "yes"), "unsure", 1),
+        (("", "ok", "sure", "yes"), "unsure", 3),
+        (("ok",), "unsure", 2),
+    ],
+    ids=["yes", "no", "unsure", "unsure and why", "three unclear answers", "end of input"],
+)
+def test_an_unclear_answer_is_asked_again(answers: tuple[str, ...], kind: str, questions: int) -> None:
+    asked = AskedAgain(*answers)
+    assert judged(asked).kind == kind
+    assert len(asked.questions) == questions
+    assert all("answer yes or no" in question for question in asked.questions[1:])
+    assert all(repr(answer) in again for answer, again in zip(answers, asked.questions[1:], strict=False))
 
 
 def test_the_picture_is_there_while_somebody_is_asked() -> None:

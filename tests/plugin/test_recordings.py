@@ -256,7 +256,7 @@ def test_repetitions_on_several_workers_write_one_recording(project: Project) ->
 def test_the_marker_says_it_for_one_test(project: Project) -> None:
     project.write("test_till.py", TEST.replace('pay")', "pay\", record='sometimes')"))
     wrong = project.run("--collect-only")
-    assert "vnc_task(record=…) must be one of , auto, replay, rewrite, demonstrate, off, got 'sometimes'" in wrong.out
+    assert "vnc_task(record=…) must be one of auto, replay, rewrite, demonstrate, off, got 'sometimes'" in wrong.out
     project.write("test_till.py", TEST.replace('pay")', "pay\", record='replay')"))
     assert "there is no recording of" in project.run().out
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.recordings.format import Volatile, volatile
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, gate, mask_of, other_than, surroundings
+from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, gate, mask_of, masks_entry, other_than, surroundings
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
 from support.drawings import SIZE, drawn
@@ -94,7 +94,7 @@ def test_all_of_a_first_screen_must_be_as_it_was_but_what_was_known_to_move() ->
     closed = first.mismatch(drawn("password"))
     assert closed is not None
     assert "the first screen differs" in closed.problem
-    assert json.loads(f"{{{closed.mask}}}") == {"masks": [asdict(box) for box in closed.masks]}
+    assert json.loads(f"{{{masks_entry(closed.masks)}}}") == {"masks": [asdict(box) for box in closed.masks]}
     assert gate(drawn("pasword"), (), masks=closed.masks).mismatch(drawn("password")) is None
     assert gate(drawn("pasword"), (volatile(closed.region, "endless"),)).mismatch(drawn("password")) is None
 

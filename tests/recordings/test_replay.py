@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -107,6 +108,37 @@ def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
     assert "before step 1 of 3: a part that the step before changed differs" in replayed_after(ADD)
 
 
+def test_a_drift_prints_its_mask_together_with_those_that_are_there(recorded: Tills) -> None:
+    file = recorded.key.path
+    kept = {"left": 700, "top": 380, "right": 720, "bottom": 390}
+    data = json.loads(file.read_text(encoding="utf-8")) | {"masks": [kept]}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    with (
+        recorded.agent("replay", None, "--fault=spelling", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted) as drift,
+    ):
+        played.run()
+    told = str(drift.value)
+    printed = told[told.index('"masks"') : told.index("]") + 1]
+    masks = json.loads(f"{{{printed}}}")["masks"]
+    assert (masks[0], len(masks) > 1) == (kept, True)
+    assert f"{printed} at the top level of {str(file)!r}" in told
+
+
+def test_a_drift_of_what_a_person_did_names_the_way_by_hand_first(recorded: Tills) -> None:
+    file = recorded.key.path
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["runs"][0]["planner"] = "a person"
+    file.write_text(json.dumps(data), encoding="utf-8")
+    with (
+        recorded.agent("replay", None, "--fault=spelling", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted) as drift,
+    ):
+        played.run()
+    ways = re.findall(r"--vnc-record=(\w+)", str(drift.value))
+    assert ways == ["demonstrate", "rewrite", "auto"]
+
+
 @pytest.mark.slow
 def test_a_drift_says_what_to_do(recorded: Tills) -> None:
     with (
@@ -115,7 +147,7 @@ def test_a_drift_says_what_to_do(recorded: Tills) -> None:
     ):
         played.run()
     told = str(drift.value)
-    assert "--vnc-record=rewrite" in told
+    assert "record the test again (--vnc-record=rewrite)" in told
     assert repr(str(recorded.key.path)) in told
     mask = json.loads("{" + told[told.index('"masks"') : told.index("]") + 1] + "}")["masks"]
     file = recorded.key.path

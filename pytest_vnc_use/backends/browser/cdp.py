@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import DesktopError, SettingsError
+from pytest_vnc_use.errors import CommandRefused, DesktopError, PageGone, SettingsError
 from pytest_vnc_use.types import JsonObject
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ _NAVIGATED = (
     "Execution context was destroyed",
     "Cannot find default execution context",
 )
-
-
-class PageGone(DesktopError):
-    """The error that the page or the browser was closed."""
-
-
-class CommandRefused(DesktopError):
-    """The error that DevTools does not carry out a command; nothing was done."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from typing import Any, Protocol, cast
 
 from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
 from pytest_vnc_use.backends.accessibility.elements import MOST_NAME, Element, Size, cut, elements_function, same_size
-from pytest_vnc_use.backends.browser.cdp import CommandRefused
 from pytest_vnc_use.backends.browser.devtools import Browser
-from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
+from pytest_vnc_use.errors import ActionError, CommandRefused, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keystrokes import Means, TellsMeans
 from pytest_vnc_use.types import DesktopAction, OpenAddress, TraverseHistory, Wait
 from pytest_vnc_use.types.forwarding import ForwardingController

@@ -13,7 +13,6 @@ from pytest_vnc_use.backends.accessibility.elements import Element
 from pytest_vnc_use.backends.browser.cdp import (
     DevToolsAddress,
     Page,
-    PageGone,
     PageTarget,
     endpoint_of,
     find_pages,
@@ -21,7 +20,7 @@ from pytest_vnc_use.backends.browser.cdp import (
 )
 from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable, ProductFailed, SettingsError
+from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable, PageGone, ProductFailed, SettingsError
 from pytest_vnc_use.types import LOOK, HistoryDirection, JsonObject
 
 _POLL_S = 0.05

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_vnc_use.backends.accessibility.elements import Element
-from pytest_vnc_use.backends.browser.cdp import CommandRefused, Page
+from pytest_vnc_use.backends.browser.cdp import Page
+from pytest_vnc_use.errors import CommandRefused
 from pytest_vnc_use.types import JsonObject, Region
 
 _TEXT_ONLY = frozenset({"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"})

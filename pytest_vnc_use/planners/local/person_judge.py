@@ -13,14 +13,16 @@ NOBODY = (
     "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
     "--vnc-judge=gemini, with its key"
 )
-_KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails"}
+_KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails", "unsure": "unsure"}
+_MOST_QUESTIONS = 3
+_LONGEST_ANSWER = 40
 
 
 class AtTheKeyboard:
     """A Judge that shows the screen as a picture and asks a person.
 
     `ask` gets the question, and raises EOFError if nobody is there. It takes as long as the person takes. An answer
-    that is neither yes nor no is unsure.
+    that is neither yes nor no is asked again; after three it is unsure.
     """
 
     def __init__(self, ask: Callable[[str], str] = input) -> None:
@@ -32,9 +34,25 @@ class AtTheKeyboard:
             picture = Path(folder, "screen.png")
             picture.write_bytes(frame.png)
             try:
-                answer = self._ask(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
+                answer = self._answer(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
             except (EOFError, OSError):
                 return Verdict(claim, "unsure", NOBODY, frame=frame.ref)
-        word, _, reason = answer.strip().partition(" ")
-        kind = _KINDS.get(word.lower().rstrip(",.:;"), "unsure")
+        word, _, reason = answer.partition(" ")
+        kind = _kind(answer) or "unsure"
         return Verdict(claim, kind, f"whoever recorded it said: {reason.strip() or word}", frame=frame.ref)
+
+    def _answer(self, question: str) -> str:
+        """Ask until the answer is clear, and return it; the last one if none is. Raises as `ask` does."""
+        answer = ""
+        for _ in range(_MOST_QUESTIONS):
+            answer = self._ask(question).strip()
+            if _kind(answer):
+                break
+            given = answer[:_LONGEST_ANSWER]
+            question = f"{given!r} is unclear: answer yes or no, and what shows it; or unsure\n"
+        return answer
+
+
+def _kind(answer: str) -> VerdictKind | None:
+    """Return the verdict that an answer begins with; None if it is unclear."""
+    return _KINDS.get(answer.partition(" ")[0].lower().rstrip(",.:;"))
