@@ -288,7 +288,7 @@ def test_only_a_waiting_run_is_approved_and_only_an_unfinished_one_resumed(
         agent.approve(run_id)
     with pytest.raises(RunFolderError, match="is over"):
         agent.resume(run_id)
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with pytest.raises(RunFolderError, match="there is no run folder"):
         agent.resume("nosuchrun")
 
 

@@ -265,5 +265,5 @@ def test_a_persons_yes_is_no_difference_from_asking(run: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="not a run folder"):
+    with pytest.raises(RunFolderError, match="there is no run folder"):
         replay_rulings(documented, [tmp_path / "nowhere"])
