@@ -53,9 +53,7 @@ _GIVES_UP = frozenset({"skip", "xfail", "skipTest"})
 _RUNS_TO_THE_END = frozenset({"run", "run_until_complete", "wait_for"})
 """Calls of asyncio, anyio and trio that await their argument."""
 _GOES: Ways = frozenset({"return", "break", "continue"})
-_EXPECTS_ERROR = frozenset({"raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns"})
-
-_WARNS = frozenset({"warn", "warn_explicit"})
+_EXPECTS_ERROR = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 
 
 class Flow:
@@ -236,9 +234,7 @@ class Flow:
             return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
-        calls = [each for part in node.body for each in ast.walk(part) if isinstance(each, ast.Call)]
-        sees = self._scope.trusts_outcome if is_within else any(map(self._scope.rests, calls))
-        if expects and sees and not _raises_itself(node):
+        if expects and (self._scope.trusts_outcome if is_within else all(map(self._may_raise_of_look, node.body))):
             return CHECKED
         defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
         before = dict(self._scope.facts)
@@ -247,6 +243,12 @@ class Flow:
         if may_be_swallowed:
             self._scope.doubt(node, before, (defaults,), tells=False)
         return ways | ON if expects or may_be_swallowed else ways
+
+    def _may_raise_of_look(self, node: ast.stmt) -> bool:
+        """Return whether a statement calls something with what a look returned, and raises nothing itself."""
+        inner = list(ast.walk(node))
+        calls = any(isinstance(each, ast.Call) and self._scope.rests(each) for each in inner)
+        return calls and not any(isinstance(each, ast.Raise) for each in inner)
 
     def _try(self, node: ast.Try) -> Ways:
         line = self._line
@@ -358,12 +360,6 @@ def asserts(method: Method, scope: Callable[[], Scope]) -> bool:
     """Return whether a function, called in this scope, surely asserts."""
     node = node_of(method.function.__code__)
     return node is not None and surely(Flow(scope()).block(node.body))
-
-
-def _raises_itself(node: ast.With | ast.AsyncWith) -> bool:
-    """Return whether a block raises or warns by itself, so that an expected error says nothing of the product."""
-    inner = [each for part in node.body for each in ast.walk(part)]
-    return any(isinstance(each, ast.Raise) or is_named(each, _WARNS) for each in inner)
 
 
 # --- syntax -----------------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
             for alias in node.names:
                 module = sys.modules.get(node.module or "", NOTHING)
                 scope.take(alias.asname or alias.name, False, member(module, alias.name))
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="clear"))):
+            scope.take(name, False, NOTHING)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=attr), args=[value, *_])) if attr in PUTS:
             scope.add(owner, value)
     for each in ast.walk(node):

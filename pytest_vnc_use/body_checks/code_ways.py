@@ -61,9 +61,9 @@ def captured(pattern: ast.pattern) -> list[str]:
 
 
 def may_return_true(function: FunctionType) -> bool:
-    """Return whether the function may return a true value."""
+    """Return whether the function may return a true value; one without readable code, or a lambda, may."""
     node = node_of(function.__code__)
-    return node is not None and returns_truth(node)
+    return node is None or returns_truth(node)
 
 
 def returns_truth(node: ast.AST) -> bool:
@@ -72,9 +72,8 @@ def returns_truth(node: ast.AST) -> bool:
     return any(value is not None and not (isinstance(value, ast.Constant) and not value.value) for value in returned)
 
 
-def catches_around_yield(function: FunctionType) -> bool:
-    """Return whether the function has a `yield` in a `try` that ends an error."""
-    node = node_of(function.__code__)
+def catches_around_yield(node: ast.AST | None) -> bool:
+    """Return whether a function, if its code can be read, has a `yield` in a `try` that ends an error."""
     tries = [each for each in ast.walk(node) if isinstance(each, ast.Try)] if node else []
     ending = [each for each in tries if not all(isinstance(handler.body[-1], ast.Raise) for handler in each.handlers)]
     return any(isinstance(inner, ast.Yield) for each in ending for part in each.body for inner in ast.walk(part))

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 from types import FunctionType
 
-from pytest_vnc_use.body_checks.code_places import is_own
+from pytest_vnc_use.body_checks.code_places import is_own, node_of
 from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true
 
 _PACKAGE = __name__.partition(".")[0]
@@ -33,7 +33,7 @@ def swallows(context: object) -> bool:
     """Return whether an object may end an error that is raised in it as a context."""
     function = getattr(context, "func", None)
     if isinstance(context, contextlib.AbstractContextManager) and isinstance(function, FunctionType):
-        return not is_own(function.__code__) or catches_around_yield(function)
+        return not is_own(function.__code__) or catches_around_yield(node_of(function.__code__))
     return class_swallows(type(context))
 
 
@@ -53,7 +53,7 @@ def is_known(decorator: ast.expr, thing: object, function: FunctionType | None) 
     if name.startswith("pytest.") or name in ("staticmethod", "classmethod", "property"):
         return True
     if function is not None:
-        return not (inspect.isgeneratorfunction(function) and catches_around_yield(function))
+        return not (inspect.isgeneratorfunction(function) and catches_around_yield(node_of(function.__code__)))
     module = str(getattr(thing, "__module__", "")).partition(".")[0]
     if isinstance(thing, type) and issubclass(thing, contextlib.ContextDecorator):
         return not class_swallows(thing)

@@ -130,7 +130,7 @@ def is_of_a_picture(node: ast.Attribute, owner: Facts) -> bool:
 def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> bool:
     """Return whether a comparison is true, or false, in every state of the program."""
     sides = [test.left, *test.comparators]
-    if len({ast.dump(side) for side in sides}) < len(sides):
+    if len({ast.dump(_without_name(side)) for side in sides}) < len(sides):
         return True
     if len(sides) > 2:
         return False
@@ -150,6 +150,8 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
         return True
     if isinstance(op, (ast.In, ast.NotIn)):
         return _holds_nothing(right) or _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
+    if (isinstance(op, ast.GtE) and _holds_nothing(right)) or (isinstance(op, ast.LtE) and _holds_nothing(left)):
+        return True
     defaults = [NONE if "written" in each else each for each in facts]
     if isinstance(op, ast.Eq) and any(_default(side) & of for side, of in zip(sides, reversed(defaults), strict=True)):
         return True  # the result is the searched text, even if nothing was found
@@ -170,8 +172,19 @@ def _is_any(node: ast.expr) -> bool:
     return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "ANY"
 
 
+def _without_name(node: ast.expr) -> ast.expr:
+    """Return the name instead of the expression that gives it a value: `x` of `(x := 1)`."""
+    return ast.Name(node.target.id, ast.Load()) if isinstance(node, ast.NamedExpr) else node
+
+
 def _holds_nothing(node: ast.expr) -> bool:
-    return (isinstance(node, (ast.Tuple, ast.List)) and not node.elts) or (isinstance(node, ast.Dict) and not node.keys)
+    """Return whether this is an empty collection, such as `[]` or `set()`."""
+    match node:
+        case ast.Tuple(elts=[]) | ast.List(elts=[]) | ast.Dict(keys=[]):
+            return True
+        case ast.Call(func=ast.Name(id="set" | "frozenset" | "list" | "tuple" | "dict"), args=[], keywords=[]):
+            return True
+    return False
 
 
 def _has_all(node: ast.expr, facts: Facts) -> bool:

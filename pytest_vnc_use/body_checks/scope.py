@@ -178,7 +178,8 @@ class Scope:
         if isinstance(node, ast.Call):
             callee = self.resolve(node.func)
             method = own_method(callee)
-            of_user = node_of(method.function.__code__) if method else getattr(callee, "node", None)
+            of_user = callee.node if isinstance(callee, LocalFunction) else None
+            of_user = node_of(method.function.__code__) if method else of_user
             if of_user is not None:
                 return facts | facts_of_result(of_user)
             if name_of(node) not in MAY_BE_NONE:

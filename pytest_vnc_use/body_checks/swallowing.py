@@ -7,10 +7,10 @@ import contextlib
 import inspect
 from types import FunctionType
 
-from pytest_vnc_use.body_checks.code_places import is_named, is_own
-from pytest_vnc_use.body_checks.code_values import NOTHING, LocalClass, class_of, own_method
+from pytest_vnc_use.body_checks.code_places import is_named, is_own, node_of
+from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, LocalClass, class_of, own_method
 from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true, returns_truth
-from pytest_vnc_use.body_checks.scope import Scope
+from pytest_vnc_use.body_checks.scope import LocalFunction, Scope
 
 _EXITS = ("__exit__", "__aexit__")
 
@@ -31,23 +31,55 @@ def _enters_one_that_swallows(scope: Scope, node: ast.With | ast.AsyncWith) -> b
 
 def _is_swallower(scope: Scope, item: ast.withitem) -> bool:
     """Return whether a context may end an exception that is raised in it."""
-    if is_named(item.context_expr, frozenset({"suppress", "ignored"})):
+    made = item.context_expr
+    if is_named(made, frozenset({"suppress", "ignored"})) or _ends_errors(scope, scope.resolve(made)):
         return True
-    call = item.context_expr
-    context = scope.resolve(call)
-    if _ends_errors(scope, context if isinstance(context, LocalClass) else class_of(context)):
-        return True
-    method = own_method(scope.resolve(call.func)) if isinstance(call, ast.Call) else None
-    return method is not None and catches_around_yield(method.function)
+    return isinstance(made, ast.Call) and _makes_one(scope, scope.resolve(made.func))
 
 
-def _ends_errors(scope: Scope, kind: object) -> bool:
-    """Return whether the contexts of a class may end an exception; those of an unknown class may."""
-    if isinstance(kind, LocalClass):
-        own = [each for each in kind.node.body if getattr(each, "name", "") in _EXITS]
-        return any(map(returns_truth, own)) or any(_ends_errors(scope, scope.resolve(each)) for each in kind.node.bases)
-    if not isinstance(kind, type):
-        return True
+def _makes_one(scope: Scope, maker: object) -> bool:
+    """Return whether a call of this function, or of this class, may give a context that ends an exception."""
+    if isinstance(maker, LocalFunction):
+        returned = [each.value for each in ast.walk(maker.node) if isinstance(each, ast.Return) and each.value]
+        return catches_around_yield(maker.node) or any(
+            _ends_errors(scope, maker.scope.resolve(each)) for each in returned
+        )
+    if isinstance(maker, Instance):
+        return issubclass(maker.of, type)  # nothing is known of a class that `type(…)` made
+    method = own_method(maker)
+    return method is not None and catches_around_yield(node_of(method.function.__code__))
+
+
+def _ends_errors(scope: Scope, context: object) -> bool:
+    """Return whether a context, as far as it is known, may end an exception."""
+    if isinstance(context, LocalClass):
+        return _class_ends_errors(scope, context.node)
+    generator = getattr(context, "gen", None)  # of @contextlib.contextmanager; `func` is gone once it was entered
+    if inspect.isgenerator(generator):
+        return is_own(generator.gi_code) and catches_around_yield(node_of(generator.gi_code))
+    if inspect.isasyncgen(generator):
+        return is_own(generator.ag_code) and catches_around_yield(node_of(generator.ag_code))
+    if isinstance(context, (contextlib.ExitStack, contextlib.AsyncExitStack)):
+        return True  # it may hold anything
+    return _kind_ends_errors(class_of(context))
+
+
+def _class_ends_errors(scope: Scope, node: ast.ClassDef) -> bool:
+    """Return whether the contexts of a class that the test defines may end an exception."""
+    for each in node.body:
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if each.name in _EXITS and returns_truth(each):
+                return True
+        elif any(isinstance(inner, ast.Name) and inner.id in _EXITS for inner in ast.walk(each)):
+            return True
+    bases = [scope.resolve(each) for each in node.bases if ast.unparse(each) != "object"]
+    return any(
+        _kind_ends_errors(each) if isinstance(each, type) else each is NOTHING or _ends_errors(scope, each)
+        for each in bases
+    )
+
+
+def _kind_ends_errors(kind: type) -> bool:
     exits = [inspect.getattr_static(kind, name, NOTHING) for name in _EXITS]
     own_exits = [each for each in exits if isinstance(each, FunctionType) and is_own(each.__code__)]
     return issubclass(kind, contextlib.suppress) or any(map(may_return_true, own_exits))

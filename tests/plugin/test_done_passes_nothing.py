@@ -154,6 +154,24 @@ NOTHING = [
     "assert vnc_desktop.read_file('orders.csv').startswith('')",
     "assert vnc_desktop.read_file('orders.csv') not in []",
     "from unittest import mock\nassert vnc_desktop.read_file('orders.csv') == mock.ANY",
+    "with SILENT:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "with ByName():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "with STACK:\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "@contextlib.contextmanager\ndef quiet():\n    try:\n        yield\n    except AssertionError:\n        pass\n"
+    "with quiet():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "def tolerance():\n    return FORGIVING\n"
+    "with tolerance():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Tolerant:\n    def __enter__(self): ...\n    __exit__ = lambda *_: True\n"
+    "with Tolerant():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "Tolerant = type('Tolerant', (Forgiving,), {})\n"
+    "with Tolerant():\n    assert 'pears' in vnc_desktop.read_file('orders.csv')",
+    "class Page:\n    def __init__(self, desktop): ...\nassert Page(vnc_desktop) is not None",
+    "with pytest.raises(ZeroDivisionError):\n    vnc_desktop.read_file('orders.csv')\n    1 / 0",
+    "with pytest.raises(ValueError):\n    text = vnc_desktop.read_file('orders.csv')\n    int('x')",
+    "with pytest.raises(AssertionError):\n    vnc_desktop.read_file('orders.csv')\n    assert False",
+    "assert set(vnc_desktop.read_file('orders.csv')) >= set()",
+    "text = [vnc_desktop.read_file('orders.csv')]\ntext.clear()\nassert text == []",
+    "assert (text := vnc_desktop.read_file('orders.csv')) is text",
 ]
 WORDS = [
     "assert result.outcome is Outcome.DONE",
@@ -173,6 +191,16 @@ WORDS = [
     "vnc_agent.check(result.outcome is Outcome.DONE, 'it is done')",
 ]
 SOMETHING = [
+    "class Plain(object):\n    def __enter__(self): return self\n    def __exit__(self, *error): ...\n"
+    "with Plain():\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "@contextlib.contextmanager\ndef timed():\n    yield\n"
+    "with timed():\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "with pytest.warns(UserWarning):\n    import warnings\n    warnings.warn('x')\n"
+    "    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "with contextlib.closing(open('orders.csv')):\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "with NOISY:\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
+    "with pytest.raises(ValueError):\n    int(vnc_desktop.read_file('orders.csv'))",
+    "text = vnc_desktop.read_file('orders.csv')\nwith pytest.raises(ValueError):\n    int(text)",
     "with PLAIN:\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",
     "class Plain:\n    def __enter__(self): return self\n    def __exit__(self, *error): return False\n"
     "with Plain():\n    assert 'apples;2' in vnc_desktop.read_file('orders.csv')",

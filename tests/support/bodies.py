@@ -131,6 +131,25 @@ class Plain:
 
 PLAIN = Plain()
 
+class ByName:
+    def __enter__(self): ...
+    __exit__ = lambda *_: True
+
+@contextlib.contextmanager
+def silent():
+    try:
+        yield
+    except AssertionError:
+        pass
+
+@contextlib.contextmanager
+def noisy():
+    yield
+
+SILENT, NOISY = silent(), noisy()
+STACK = contextlib.ExitStack()
+STACK.push(FORGIVING)
+
 def orders(desktop):
     return desktop.read_file("orders.csv")
 
