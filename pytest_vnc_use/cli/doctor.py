@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,22 +153,26 @@ def _window_manager() -> Iterator[Finding]:
         yield _missing("window manager", f"none, so windows have no frames: apt-get install {WINDOW_MANAGER[0]}")
 
 
+_QT_FOLDERS = {"PySide6": "Qt", "PyQt6": "Qt6"}
+"""The packages that bring Qt with its platform vnc, and the folder of Qt in each."""
+
+
 def _qt() -> str:
     from pytest_vnc_use.desktops.kinds.qt import why_not_closable
 
+    name = next((name for name in _QT_FOLDERS if find_spec(name)), "PySide6")
     try:
-        pyside = importlib.import_module("PySide6")
-        importlib.import_module("PySide6.QtGui")
-    except ImportError as exc:  # PySide6, or a library that it needs, is missing
+        package = importlib.import_module(name)
+        qt = importlib.import_module(f"{name}.QtCore").qVersion()
+        importlib.import_module(f"{name}.QtGui")
+    except ImportError as exc:  # the package, or a library that it needs, is missing
         raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]', apt-get install libegl1 libxkbcommon0") from exc
-    plugin = Path(str(pyside.__file__)).parent / "Qt" / "plugins" / "platforms" / "libqvnc.so"
+    plugin = Path(str(package.__file__)).parent / _QT_FOLDERS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
-        raise DesktopError(
-            f"PySide6 {pyside.__version__} lacks its platform vnc, {plugin}: reinstall PySide6-Essentials"
-        )
+        raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
     reason = why_not_closable()
     reach = f"which everybody can reach: no network namespace, {reason}" if reason else "which only this user reaches"
-    return f"PySide6 {pyside.__version__} with its platform vnc, {reach}"
+    return f"{name} with Qt {qt} and its platform vnc, {reach}"
 
 
 def _env_file() -> Iterator[Finding]:

@@ -79,6 +79,29 @@ def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("has_platform", "word"), [(True, "ok    Qt: PyQt6 with Qt 6.9.1 and its platform vnc"), (False, "FAIL  Qt: PyQt6")]
+)
+def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: str) -> None:
+    """A stand-in for its wheel, in a process that finds no PySide6."""
+    platforms = tmp_path / "PyQt6" / "Qt6" / "plugins" / "platforms"
+    platforms.mkdir(parents=True)
+    for name, text in {"__init__": "", "QtGui": "", "QtCore": "def qVersion(): return '6.9.1'"}.items():
+        (tmp_path / "PyQt6" / f"{name}.py").write_text(text)
+    if has_platform:
+        (platforms / "libqvnc.so").touch()
+    hidden = (
+        "import sys; from importlib import util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'PySide6' else found(name, *rest)\n"
+        "from pytest_vnc_use.cli import main; sys.exit(main(['doctor', '--vnc', 'qt']))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", hidden], env=env, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert word in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.desktop
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_is_told_with_what_installs_it() -> None:

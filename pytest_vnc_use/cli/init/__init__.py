@@ -114,7 +114,7 @@ def _check(settings: Settings, target: Target, planned: Plan, folder: Path) -> l
     failed = []
     for finding in (
         *program_found(target, folder),
-        *kept_server_fits(planned.server, target),
+        *kept_server_fits(settings, planned.exec, target),
         *diagnose_asked(settings),
         collected(planned.test, folder, planned.chosen_by),
     ):

@@ -12,9 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.target import Target
 from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.settings.settings import Settings
 
 _COLLECTS_S = 120.0
 _NOTHING_COLLECTED = 5
@@ -47,8 +49,19 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
         yield Finding("ok", "program", found)
 
 
-def kept_server_fits(kept: str, target: Target) -> Iterator[Finding]:
-    """Check that a server which the project keeps shows the program: Qt's own platform shows Qt programs only."""
+def kept_server_fits(settings: Settings, ran_by: str, target: Target) -> Iterator[Finding]:
+    """Check that a server which the project keeps shows the program.
+
+    Qt's own platform shows Qt programs only. On a desktop that runs already a program is started by `ran_by`, the
+    project's vnc_exec.
+    """
+    kept = settings.server
+    if target.app and assembly.is_given(settings) and not ran_by:
+        text = (
+            f"the project keeps vnc_server = {kept!r}, a desktop that runs already, where {target.app!r} cannot be "
+            f"started; say with vnc_exec how a command runs there, or write vnc_server = {target.server}"
+        )
+        yield Finding("FAIL", "vnc_server", text)
     if kept == "qt" and target.kind != "qt":
         text = (
             f"the project keeps vnc_server = {kept!r}, which shows Qt programs only; "

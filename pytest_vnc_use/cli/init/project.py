@@ -107,22 +107,25 @@ class Project:
 class Plan:
     """The files to write or keep in the project, hints for the user, the test's name, and its server.
 
-    `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
+    `exec` is what the project says of commands on a desktop that runs already. `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
     """
 
     files: tuple[PlannedFile, ...]
     hints: tuple[str, ...]
     test: str
     server: str
+    exec: str
     next_command: str
     chosen_by: str
 
 
 def has_task(source: str, task: str) -> bool:
     """Return whether a Python file marks a test with `vnc_task` and this sentence."""
+    if "vnc_task" not in source:
+        return False
     try:
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError):  # pytest cannot read it either
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # pytest cannot read it either
         return False
     texts = [call.args[0] for call in calls if call.args and ast.unparse(call.func).endswith("vnc_task")]
     return any(isinstance(text, ast.Constant) and str(text.value).strip() == task for text in texts)
@@ -144,9 +147,11 @@ def plan(answers: Answers, project: Project) -> Plan:
         files.append(_whole(project, Path(path), text))
     hints += tuple(_hints(answers, project, test))
     server = str(project.ini.options.get("vnc_server", answers.target.server))
+    ran_by = str(project.ini.options.get("vnc_exec", ""))
     chosen_by = ", ".join(f"{name} = {project.ini.options[name]!r}" for name in _CHOOSE if name in project.ini.options)
     chosen_by = f"{project.ini.name} has {chosen_by}" if chosen_by else ""
-    return Plan(tuple(files), hints, test.as_posix(), server, _next_command(answers, project, test), chosen_by)
+    next_command = _next_command(answers, project, test)
+    return Plan(tuple(files), hints, test.as_posix(), server, ran_by, next_command, chosen_by)
 
 
 def _next_command(answers: Answers, project: Project, test: Path) -> str:

@@ -143,6 +143,18 @@ def test_a_kept_server_that_cannot_show_the_program_is_told(tmp_path: Path) -> N
     assert "FAIL  vnc_server" not in init(tmp_path, "sh -c true", "--vnc", "qt", "--task", TASK).stdout
 
 
+@pytest.mark.parametrize(("ran_by", "fails"), [("", True), ("vnc_exec = ssh testbox\n", False)])
+def test_a_kept_address_where_the_program_cannot_be_started_is_told(tmp_path: Path, ran_by: str, fails: bool) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nvnc_server = 127.0.0.1::1\n{ran_by}")
+    done = init(tmp_path, "sh -c true", "--task", TASK)
+    told = (
+        "FAIL  vnc_server: the project keeps vnc_server = '127.0.0.1::1', a desktop that runs already, where "
+        "'sh -c true' cannot be started; say with vnc_exec how a command runs there, or write vnc_server = xvnc"
+    )
+    assert (told in done.stdout) == fails
+    assert done.returncode == 1  # nobody is at the address
+
+
 def test_recordings_that_git_ignores_are_told(tmp_path: Path) -> None:
     require("git")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
