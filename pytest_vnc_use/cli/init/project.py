@@ -107,7 +107,8 @@ class Project:
 class Plan:
     """The files to write or keep in the project, hints for the user, the test's name, and its server.
 
-    `exec` is what the project says of commands on a desktop that runs already. `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
+    `exec` is what the project says of commands on a desktop that runs already. `next_command` is the command that comes
+    next, `chosen_by` tells the project's own options that choose tests.
     """
 
     files: tuple[PlannedFile, ...]
