@@ -210,7 +210,7 @@ class Replaying(Protocol):
 
     @property
     def is_live(self) -> bool:
-        """Whether a live planner has taken over."""
+        """True if a live planner has taken over."""
 
 
 class Judge(Protocol):
