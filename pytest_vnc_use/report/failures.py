@@ -1,4 +1,4 @@
-"""The parts of a report that a CI can show of tests that failed, beside a report in one file: links into it, and one picture of them all.
+"""The parts of a report in one file that a CI can show of tests that failed: links into it, one picture of them all.
 
 A summary on GitHub shows no picture of a job: it links to files that a browser opens.
 """
