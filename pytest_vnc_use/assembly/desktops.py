@@ -191,17 +191,27 @@ def _start_here(
     settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
 ) -> QtDesktop | XvncDesktop:
     _withhold_keys(settings)
-    size, start_timeout_s = settings.screen_size, settings.start_seconds
+    size, start_timeout_s, new_user = settings.screen_size, settings.start_seconds, settings.new_user
     if settings.server == "qt":
         from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
         return QtDesktop(
-            size=size, start_timeout_s=start_timeout_s, place=place, inherited=inherited, is_open=settings.qt_open
+            size=size,
+            start_timeout_s=start_timeout_s,
+            place=place,
+            inherited=inherited,
+            new_user=new_user,
+            is_open=settings.qt_open,
         )
     from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
     return XvncDesktop(
-        size=size, depth=settings.depth, start_timeout_s=start_timeout_s, place=place, inherited=inherited
+        size=size,
+        depth=settings.depth,
+        start_timeout_s=start_timeout_s,
+        place=place,
+        inherited=inherited,
+        new_user=new_user,
     )
 
 

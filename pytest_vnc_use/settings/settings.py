@@ -96,6 +96,11 @@ class Settings:
         _switch,
         "with pytest-xdist on Linux and a server, fork the workers from one process that has done their slow imports",
     )
+    new_user: bool = _setting(
+        True,
+        _switch,
+        "with xvnc and qt, the program meets a new user: it finds none of your settings, and not your session bus",
+    )
     qt_open: bool = _setting(
         False,
         _switch,

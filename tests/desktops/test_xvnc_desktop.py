@@ -115,6 +115,43 @@ def test_a_command_runs_on_the_display_in_the_working_folder(start: Start, monke
     assert (ran.exit_code, ran.stdout, ran.stderr) == (3, "apples", f"plum {desktop.display}\n")
 
 
+def test_the_program_meets_a_new_user(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("DBUS_SESSION_BUS_ADDRESS", *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE"))):
+        monkeypatch.setenv(name, str(tmp_path))
+    desktop = start()
+    assert desktop.run(["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS"]).stdout == "\n"
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        assert desktop.run(["sh", "-c", f"ls -A ${name}; touch ${name}/known"]).stdout == ""
+    desktop.reset()
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        assert desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout == "700\n"
+    assert not any(tmp_path.iterdir())
+
+
+def test_on_wish_the_program_meets_the_tester(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "settings").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    desktop = start(new_user=False)
+    assert desktop.run(["sh", "-c", "ls $XDG_CONFIG_HOME"]).stdout == "settings\n"
+
+
+def test_a_program_of_one_instance_is_one_on_each_desktop(start: Start) -> None:
+    """A program that finds itself on the session bus opens its windows there, and ends at once."""
+    require("mousepad")
+    require("dbus-daemon")
+    with subprocess.Popen(
+        ["dbus-daemon", "--session", "--nofork", "--print-address"], stdout=subprocess.PIPE, text=True
+    ) as bus:
+        try:
+            assert bus.stdout is not None
+            inherited = {**os.environ, "DBUS_SESSION_BUS_ADDRESS": bus.stdout.readline().strip()}
+            first = start(["mousepad"], inherited=inherited)
+            second = start(["mousepad"], inherited=inherited)
+            assert (first.exit_code, second.exit_code) == (None, None)
+        finally:
+            bus.terminate()
+
+
 def test_a_command_that_does_not_end_is_killed(start: Start) -> None:
     desktop = start()
     with pytest.raises(DesktopError, match=r"'sleep 300' did not end within 0.2 s; give it a longer timeout_s"):

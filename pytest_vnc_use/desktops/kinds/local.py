@@ -28,8 +28,10 @@ class StartedDesktop:
         environment: Mapping[str, str],
         place: Path | None = None,
         inherited: Mapping[str, str] | None = None,
+        *,
+        new_user: bool = True,
     ) -> None:
-        self._session = Session(environment, place, inherited)
+        self._session = Session(environment, place, inherited, new_user=new_user)
         self._files = WorkingFolder(self._session.working_folder)
         self._program: Process | None = None
         self._last_fault: str | None = None

@@ -54,12 +54,14 @@ class QtDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         place: Path | None = None,
         inherited: Mapping[str, str] | None = None,
+        new_user: bool = True,
         is_open: bool = False,
     ) -> None:
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and _check_closable()
-        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, place, inherited)
+        environment = {**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}
+        super().__init__(environment, place, inherited, new_user=new_user)
         self._timeout_s = start_timeout_s
         self._closed_at = str(self._session.folder / "vnc") if is_closed else ""
         self._platform = f"vnc:size={size[0]}x{size[1]}:port={PORT if is_closed else 0}"  # 0: Qt takes a free port

@@ -66,13 +66,14 @@ class XvncDesktop(StartedDesktop):
         place: Path | None = None,
         window_manager: bool = True,
         inherited: Mapping[str, str] | None = None,
+        new_user: bool = True,
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         server = _installed_server()
-        super().__init__(environment or {}, place, inherited)
+        super().__init__(environment or {}, place, inherited, new_user=new_user)
         self._wants_manager = window_manager
         self._deadline, self._timeout_s = Deadline(start_timeout_s), start_timeout_s
         self._password = new_password()

@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from pytest_vnc_use.desktops.processes import cleanup
 from pytest_vnc_use.desktops.processes.attended import AttendedProgram
-from pytest_vnc_use.desktops.processes.environment import inheritable
+from pytest_vnc_use.desktops.processes.environment import as_new_user, inheritable
 from pytest_vnc_use.desktops.processes.process import Process, text_of
 from pytest_vnc_use.desktops.processes.working_folder import opened_to_write
 from pytest_vnc_use.errors import DesktopError
@@ -49,7 +49,8 @@ cleaned up. It is a shell script, because it starts beside the X server, whose s
 class Session:
     """A private folder, the processes started in it, and the guard that ends them after this process.
 
-    `environment` is added to `inherited`, this process's own by default. The private folder is made in `place`, the
+    `environment` is added to `inherited`, this process's own by default. With `new_user` the programs find
+    none of the tester's settings, and not the tester's session bus. The private folder is made in `place`, the
     temporary folder by default. Remains of earlier sessions are removed first. A session belongs to the process that
     made it: in a forked child it counts as stopped. Linux only.
     """
@@ -59,6 +60,8 @@ class Session:
         environment: Mapping[str, str],
         place: Path | None = None,
         inherited: Mapping[str, str] | None = None,
+        *,
+        new_user: bool = False,
     ) -> None:
         remove_leftovers()
         self.folder, self._lock = _make_locked_folder(place)
@@ -66,7 +69,9 @@ class Session:
         self._logs = self.working_folder / "logs"
         for part in (self.working_folder, self._logs):
             part.mkdir(mode=0o700)
-        self.environment = {**inheritable(inherited), **environment, cleanup.MARK: str(self.folder)}
+        self._profile = self.folder / "profile" if new_user else None
+        base = as_new_user(inheritable(inherited), self._profile) if self._profile else inheritable(inherited)
+        self.environment = {**base, **environment, cleanup.MARK: str(self.folder)}
         self._processes: list[Process] = []
         self._staying: list[Process] = []
         self._commands: list[AttendedProgram] = []
@@ -129,6 +134,8 @@ class Session:
 
     def reset(self) -> None:
         """End everything started since `mark_start()`, and empty the working folder, except the logs that are in use.
+
+        What programs keep of their user is removed too.
 
         Raises DesktopError if that fails, or a process that must stay has ended.
         """
@@ -249,6 +256,9 @@ class Session:
             self._logs.mkdir(mode=0o700, exist_ok=True)
             for path in set(self._logs.iterdir()) - kept:
                 _remove(path)
+            if self._profile:
+                _remove(self._profile)
+                as_new_user({}, self._profile)
         except OSError as exc:
             raise DesktopError(f"cannot empty the program's working folder: {exc}") from exc
 
