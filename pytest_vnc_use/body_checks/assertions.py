@@ -34,7 +34,9 @@ from pytest_vnc_use.body_checks.code_ways import (
     NO_WAY,
     ON,
     Ways,
+    assigned_in,
     captured,
+    expects_any_error,
     if_seen,
     last_round,
     raises_in,
@@ -200,6 +202,8 @@ class Flow:
         is_within, has_no_end = self._line is not None, is_endless(node)
         if not is_within and not isinstance(node, ast.While):
             take_over(self._scope, ast.For(node.target, node.iter, [], []))
+        if isinstance(node, ast.While):
+            self._scope.rests(node.test)  # it may give values to names
         before, words = dict(self._scope.facts), dict(self._scope.words)
         around, self._last_round = self._last_round, last_round(node)
         body = self.block(node.body)
@@ -220,7 +224,8 @@ class Flow:
             ends_if_seen = proves(
                 self._scope, node.test, truth=False
             )  # a loop that waits ends only if it sees the condition
-            return CHECKED if ends_if_seen and not uses_up(node) else self.block(node.orelse)
+            waits = ends_if_seen and "checked" not in body and not uses_up(node)
+            return CHECKED if waits else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",
@@ -234,7 +239,9 @@ class Flow:
             return CHECKED
         take_over(self._scope, node)
         expects = any(is_named(item.context_expr, _EXPECTS_ERROR) for item in node.items)
-        if expects and (self._scope.trusts_outcome if is_within else all(map(self._may_raise_of_look, node.body))):
+        is_exact = not any(map(expects_any_error, node.items))
+        proves_error = self._scope.trusts_outcome if is_within else all(map(self._may_raise_of_look, node.body))
+        if expects and is_exact and proves_error:
             return CHECKED
         defaults = {name: "true" in facts for name, facts in self._scope.facts.items()}
         before = dict(self._scope.facts)
@@ -258,6 +265,7 @@ class Flow:
             if line is not None and holds_any(each, line):
                 return self._finally(self.block(each), node)
         ways = self.block(node.body)
+        asserts = "checked" in ways and "next" not in ways
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
         known, words, facts = dict(self._scope.looks), dict(self._scope.words), dict(self._scope.facts)
@@ -266,7 +274,10 @@ class Flow:
         self._scope.looks.update(
             {name: True for name, looks in known.items() if looks}
         )  # a default in a handler does not undo a look
-        self._scope.doubt(node, facts, (words, _expected_in(node.handlers)), tells=False)
+        self._scope.doubt(node, facts, (words, {} if asserts else _expected_in(node.handlers)), tells=False)
+        for handler in node.handlers if asserts else ():
+            if assigned_in(handler.body).isdisjoint(assigned_in([*node.body, *node.orelse])):
+                self._scope.depend(handler, facts)
         return self._finally(ways, node)
 
     def _finally(self, ways: Ways, node: ast.Try) -> Ways:

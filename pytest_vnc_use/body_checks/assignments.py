@@ -22,11 +22,8 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
                 _assign(scope, target, value)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             scope.assign(target, value)
-        case ast.AugAssign(target=ast.Name(id=name), op=ast.BitOr(), value=ast.Constant(value=True)):
-            scope.take(name, False, True)
-        case ast.AugAssign(target=ast.Name(id=name) as target, value=value):
-            looks, tells = scope.rests(target) or scope.rests(value), scope.tells(target) or scope.tells(value)
-            scope.looks[name], scope.words[name] = looks, tells
+        case ast.AugAssign(target=ast.Name()):
+            _change(scope, node)
         case ast.With(items=items) | ast.AsyncWith(items=items):
             for item in items:
                 if item.optional_vars:
@@ -48,6 +45,19 @@ def take_over(scope: Scope, node: ast.stmt) -> None:
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and (path := written_by(each)) is not None:
             scope.written.add(scope.key_of(path))
+
+
+def _change(scope: Scope, node: ast.AugAssign) -> None:
+    """Note the changed value of a name, such as that of `ok &= seen`."""
+    target, value = node.target, node.value
+    assert isinstance(target, ast.Name)
+    if isinstance(node.op, ast.BitOr) and isinstance(value, ast.Constant) and value.value is True:
+        scope.take(target.id, False, True)
+        return
+    looks, tells = scope.rests(target) or scope.rests(value), scope.tells(target) or scope.tells(value)
+    scope.looks[target.id], scope.words[target.id] = looks, tells
+    if isinstance(node.op, ast.BitAnd):
+        scope.facts.pop(target.id, None)
 
 
 def _assign(scope: Scope, target: ast.expr, value: ast.expr) -> None:

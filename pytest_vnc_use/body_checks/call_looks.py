@@ -80,6 +80,8 @@ def _look_at_system(scope: Scope, call: ast.Call, callee: object, owner: ast.exp
         return scope.sources.sights.of_process()
     if name == "open" and owner is None and call.args:
         return _looks_at_file(scope, call.args[0], name)
+    if module == "glob" and call.args:
+        return _looks_into_folder(scope, call.args[0])
     if module in OS_MODULES and call.args:
         return name in OS_LOOKS and _looks_at_file(scope, call.args[0], name)
     return None
@@ -116,6 +118,12 @@ def _looks_at_file(scope: Scope, path: ast.expr, name: str) -> bool:
         scope.sources.files.add(str(known))
         return scope.sources.sights.of_file(str(known))
     return scope.sources.sights.of_file("")
+
+
+def _looks_into_folder(scope: Scope, pattern: ast.expr) -> bool:
+    """Return whether `glob` was called with a pattern of files in a folder where something has changed."""
+    known = scope.resolve(pattern)
+    return scope.sources.sights.of_file(str(PurePath(known).parent) if isinstance(known, str) else "")
 
 
 def _is_own_doing(scope: Scope, path: ast.expr, name: str) -> bool:

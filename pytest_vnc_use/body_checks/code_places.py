@@ -96,9 +96,11 @@ def is_own_file(name: str) -> bool:
 
 
 def node_of(code: CodeType) -> FunctionNode | None:
-    """Return the source of a function; None if there is none, or for a lambda."""
+    """Return the source of a function; None if there is none. A lambda is a function that returns its expression."""
     linecache.checkcache(code.co_filename)
-    return _functions("".join(linecache.getlines(code.co_filename))).get((code.co_name, code.co_firstlineno))
+    source = "".join(linecache.getlines(code.co_filename))
+    known = _lambdas(source) if code.co_name == "<lambda>" else _functions(source)
+    return known.get((code.co_name, code.co_firstlineno))
 
 
 def function_at(file: str, line: int) -> FunctionNode | None:
@@ -119,6 +121,23 @@ def _functions(source: str) -> Mapping[tuple[str, int], FunctionNode]:
         (node.name, min(each.lineno for each in (node, *node.decorator_list))): node
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+
+
+@lru_cache(64)
+def _lambdas(source: str) -> Mapping[tuple[str, int], FunctionNode]:
+    """Return the lambdas by name and line, except those that share a line."""
+    try:
+        found = [each for each in ast.walk(ast.parse(source)) if isinstance(each, ast.Lambda)]
+    except SyntaxError:
+        return {}
+    lines = [each.lineno for each in found]
+    return {
+        ("<lambda>", each.lineno): ast.copy_location(
+            ast.FunctionDef("<lambda>", each.args, [ast.copy_location(ast.Return(each.body), each)], []), each
+        )
+        for each in found
+        if lines.count(each.lineno) == 1
     }
 
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import PurePath
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 
-from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own
-from pytest_vnc_use.body_checks.decorators import passes_on
+from pytest_vnc_use.body_checks.code_places import empty_at_first, is_own, is_own_file
+from pytest_vnc_use.body_checks.decorators import hands_on, passes_on
 
 NOTHING = object()
 """Stands for a name or a call whose value is unknown."""
@@ -55,8 +55,10 @@ def own_method(callee: object) -> Method | None:
         function, owner = callee.function, callee.owner
     elif isinstance(callee, MethodType):
         function, owner = callee.__func__, callee.__self__
-    while isinstance(function, FunctionType) and not is_own(function.__code__) and hasattr(function, "__wrapped__"):
-        if not passes_on(function):
+    while isinstance(function, FunctionType) and hasattr(function, "__wrapped__"):
+        if is_own(function.__code__) and not hands_on(function):
+            break
+        if not is_own(function.__code__) and not passes_on(function):
             return None
         function = function.__wrapped__
     if not isinstance(function, FunctionType):
@@ -108,6 +110,16 @@ def has_truth(thing: object) -> bool:
     """Return whether `assert thing` can fail."""
     is_other = thing is NOTHING or getter_of(thing) is not None
     return is_other or hasattr(class_of(thing), "__bool__") or hasattr(class_of(thing), "__len__")
+
+
+def is_empty(thing: object) -> bool:
+    """Return whether this is an empty collection."""
+    return isinstance(thing, (tuple, list, dict, set, frozenset)) and not thing
+
+
+def is_own_class(kind: type) -> bool:
+    """Return whether the class is of the user's project."""
+    return is_own_file(str(getattr(sys.modules.get(kind.__module__), "__file__", "")))
 
 
 def getter_of(thing: object) -> FunctionType | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Literal
 
@@ -54,6 +54,20 @@ def raises_in(handler: ast.ExceptHandler, last: str) -> bool:
     return any(isinstance(each.body[-1], ast.Raise) for each in asked)
 
 
+def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names that the statements assign."""
+    inner = [each for part in body for each in ast.walk(part)]
+    return {each.id for each in inner if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def expects_any_error(item: ast.withitem) -> bool:
+    """Return whether a context expects an error that a failed assertion, or a wrong name, is too."""
+    match item.context_expr:
+        case ast.Call(args=[ast.Name(id="Exception" | "BaseException" | "AssertionError"), *_], keywords=[]):
+            return True
+    return False
+
+
 def captured(pattern: ast.pattern) -> list[str]:
     """Return the names that a pattern of `match` assigns."""
     found = [getattr(each, name, None) for each in ast.walk(pattern) for name in ("name", "rest")]
@@ -75,8 +89,13 @@ def returns_truth(node: ast.AST) -> bool:
 def catches_around_yield(node: ast.AST | None) -> bool:
     """Return whether a function, if its code can be read, has a `yield` in a `try` that ends an error."""
     tries = [each for each in ast.walk(node) if isinstance(each, ast.Try)] if node else []
-    ending = [each for each in tries if not all(isinstance(handler.body[-1], ast.Raise) for handler in each.handlers)]
+    ending = [each for each in tries if not all(map(_always_raises, each.handlers))]
     return any(isinstance(inner, ast.Yield) for each in ending for part in each.body for inner in ast.walk(part))
+
+
+def _always_raises(handler: ast.ExceptHandler) -> bool:
+    returns = any(isinstance(each, ast.Return) for part in handler.body for each in ast.walk(part))
+    return isinstance(handler.body[-1], ast.Raise) and not returns
 
 
 def uses_up(loop: ast.While) -> bool:

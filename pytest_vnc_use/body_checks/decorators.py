@@ -7,7 +7,7 @@ import contextlib
 import inspect
 from types import FunctionType
 
-from pytest_vnc_use.body_checks.code_places import is_own, node_of
+from pytest_vnc_use.body_checks.code_places import is_own, node_of, statements_in
 from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true
 
 _PACKAGE = __name__.partition(".")[0]
@@ -27,6 +27,21 @@ def passes_on(wrapper: FunctionType) -> bool:
     if module == "tenacity":
         return getattr(getattr(wrapper, "retry", None), "retry_error_callback", wrapper) is None
     return module in PASSING_ON
+
+
+def hands_on(wrapper: FunctionType) -> bool:
+    """Return whether a user's own wrapper surely calls the wrapped function and lets its errors through."""
+    node = node_of(wrapper.__code__)
+    returned = [each for each in statements_in(node.body) if isinstance(each, ast.Return)] if node else []
+    doubtful = (ast.Try, ast.If, ast.With, ast.For, ast.While)
+    inner = [each for each in ast.walk(node) if isinstance(each, doubtful)] if node else []
+    is_plain = all(isinstance(each, ast.Try) and not each.handlers for each in inner)
+    return is_plain and len(returned) == 1 and isinstance(call := returned[0].value, ast.Call) and _passes_all(call)
+
+
+def _passes_all(call: ast.Call) -> bool:
+    """Return whether a call passes all arguments on: `function(*args, **kw)`."""
+    return any(isinstance(each, ast.Starred) for each in call.args) and any(not each.arg for each in call.keywords)
 
 
 def swallows(context: object) -> bool:

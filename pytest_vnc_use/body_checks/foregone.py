@@ -9,23 +9,34 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
+import string
 from collections.abc import Callable, Mapping
-from types import FunctionType
 
-from pytest_vnc_use.body_checks.code_places import node_of, statements_in
+from pytest_vnc_use.body_checks.code_places import name_of, statements_in
 
 Facts = frozenset[str]
 """The facts about a value.
 
-`true`: never false. `number`: a number, true unless it is 0. `there`: never None. `no bool`: a text, a number or a
-list. `picture`: the bytes of a screenshot. `image`: made from a screenshot. `fixed`: of a fixed length, as a digest.
-`blank`: it may be the empty text. `written`: one of several constants in the code. `or 'x'`: it may be this constant.
+`true`: never false. `lazy`: an iterator, true even if it is empty. `number`: a number, true unless it is 0. `there`:
+never None. `no bool`: a text, a number or a list. `picture`: the bytes of a screenshot. `image`: made from one.
+`fixed`: of a fixed length, as a digest. `blank`: it may be the empty text. `written`: one of several constants in the
+code. `or 'x'`: it may be this constant.
 """
 NONE: Facts = frozenset()
 
-_IS_TRUE: Facts = frozenset({"true", "there"})
+IS_TRUE: Facts = frozenset({"true", "there"})
+_IS_LAZY: Facts = frozenset({"lazy", "there"})
 _IS_THERE: Facts = frozenset({"there"})
 _IS_PICTURE: Facts = frozenset({"true", "there", "picture", "image"})
+_DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set)
+_COLLECTIONS = (ast.List, ast.Tuple)
+_LAZY = frozenset("filter map zip enumerate reversed iter".split())
+"""Built-in functions that return an iterator."""
+_LAZY_METHODS = frozenset("finditer DictReader iglob glob rglob iterdir scandir execute".split())
+"""Functions of modules, and methods, that return an iterator; but `glob.glob` returns a list."""
+_OF_AN_IMAGE = frozenset("getpixel crop histogram convert resize difference tobytes getdata".split())
+"""What Pillow makes of an image: never false."""
 _MADE_OF_A_PICTURE = frozenset("size width height mode format shape ndim dtype".split())
 _METHODS = {name for kind in (str, bytes, list, dict, set) for name in dir(kind) if not name.startswith("_")}
 _ORDERS: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
@@ -45,25 +56,33 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
         case ast.Name(id=name):
             return of_name(name)
         case ast.Constant():
-            return _IS_TRUE if node.value else NONE if node.value is None else _IS_THERE
+            return IS_TRUE if node.value else NONE if node.value is None else _IS_THERE
         case ast.NamedExpr() | ast.Await():
             return facts_of(node.value, of_name)
         case ast.Tuple(elts=[_, *_]) | ast.List(elts=[_, *_]) | ast.Set():
-            return NONE if all(isinstance(each, ast.Starred) for each in node.elts) else _IS_TRUE
+            return NONE if all(isinstance(each, ast.Starred) for each in node.elts) else IS_TRUE
         case ast.Dict(keys=[_, *_]):
-            return NONE if None in node.keys else _IS_TRUE
+            return NONE if None in node.keys else IS_TRUE
         case ast.JoinedStr():
-            return _IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
+            return IS_TRUE if any(isinstance(each, ast.Constant) for each in node.values) else _IS_THERE
         case ast.BoolOp(op=ast.Or(), values=[*_, last]):
             return facts_of(last, of_name) & _IS_THERE | _default(last)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
             return _IS_THERE
-        case ast.GeneratorExp() | ast.Lambda() | ast.UnaryOp(op=ast.Invert()):
-            return _IS_TRUE
+        case ast.GeneratorExp():
+            return _IS_LAZY
+        case ast.Lambda() | ast.UnaryOp(op=ast.Invert()):
+            return IS_TRUE
+        case ast.ListComp(generators=[ast.comprehension(iter=over, ifs=[])]):
+            return facts_of(over, of_name) & IS_TRUE
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            added = facts_of(left, of_name) | facts_of(right, of_name)
+            return added & IS_TRUE if isinstance(left, _COLLECTIONS) or isinstance(right, _COLLECTIONS) else NONE
         case ast.Subscript(slice=ast.Slice()):
             return facts_of(node.value, of_name) & {"picture", "image", "there"}
         case ast.Attribute(value=owner):
-            return facts_of(owner, of_name) & {"image"}
+            exit_code = _IS_THERE if node.attr == "exit_code" else NONE
+            return facts_of(owner, of_name) & {"image"} | exit_code
         case ast.IfExp():
             defaults = [_default(each) for each in (node.body, node.orelse)]
             written: Facts = frozenset({"written"}) if all(defaults) else NONE
@@ -78,25 +97,34 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
     owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []
     parts = [facts_of(each, of_name) for each in (*owner, *call.args)]
     image: Facts = frozenset({"image"}) if any("image" in facts for facts in parts) else NONE
+    is_of_module = bool(owner) and isinstance(owner[0], ast.Name) and owner[0].id == name
+    if name in (_LAZY_METHODS if owner else _LAZY) and not is_of_module:
+        return _IS_LAZY
     match name:
         case "screenshot":
             return _IS_PICTURE
+        case "bool" if call.args and not owner:
+            return facts_of(call.args[0], of_name) | _IS_THERE
+        case "search" | "match" | "fullmatch" if _matches_all(call, name):
+            return IS_TRUE
         case "bytes" | "BytesIO" | "bytearray" if image:
             return _IS_PICTURE
+        case _ if image and name in _OF_AN_IMAGE:
+            return IS_TRUE | image
         case "hexdigest" | "digest" | "hex":
-            return _IS_TRUE | image | {"fixed"}
+            return IS_TRUE | image | {"fixed"}
         case "str" | "dumps":
-            return _IS_TRUE | image
+            return IS_TRUE | image
         case "startswith" | "endswith" if image or any(map(_is_blank, call.args[:1])):
-            return _IS_TRUE
+            return IS_TRUE
         case "get" | "getenv" if call.args and _is_blank(call.args[-1]):
             return frozenset({"blank", "there"})
         case "split" | "rsplit" if call.args and owner:
-            return _IS_TRUE
+            return IS_TRUE
         case "partition" | "rpartition":
-            return _IS_TRUE | {"fixed"}
+            return IS_TRUE | {"fixed"}
         case "splitext" | "repr" | "run" | "Popen":
-            return _IS_TRUE
+            return IS_TRUE
         case "find" | "rfind" if owner:
             return frozenset({"number"})
         case "read_file" | "splitlines" | "strip" | "lower" | "upper" | "len" | "decode" | "encode":
@@ -104,6 +132,18 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "next" | "get" | "getattr" | "pop" | "setdefault" if len(call.args) > 1:
             return facts_of(call.args[-1], of_name) & {"true"} | _default(call.args[-1])
     return image
+
+
+def _matches_all(call: ast.Call, name: str) -> bool:
+    """Return whether a call of `re.search` and the like has a pattern that matches every text."""
+    pattern = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+    if not isinstance(pattern, str):
+        return False
+    try:
+        match = getattr(re.compile(pattern, re.DOTALL), name)
+    except re.error:
+        return False
+    return all(map(match, ("", string.printable, *string.printable)))
 
 
 def _default(node: ast.expr) -> Facts:
@@ -114,7 +154,7 @@ def _default(node: ast.expr) -> Facts:
 def has_foregone_truth(node: ast.expr, facts: Facts) -> bool:
     """Return whether the assertion can never fail, or always fails."""
     is_empty = isinstance(node, (ast.Tuple, ast.List)) and not node.elts
-    return bool(facts & {"true", "number", "picture"}) or is_empty or isinstance(node, (ast.Dict, ast.Set))
+    return bool(facts & {"true", "lazy", "number", "picture"}) or is_empty or isinstance(node, (ast.Dict, ast.Set))
 
 
 def is_forgotten_call(node: ast.expr) -> bool:
@@ -148,6 +188,14 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
         return any("no bool" in each for each in facts)
     if any(_is_any(side) for side in sides):
         return True
+    if isinstance(op, (ast.Is, ast.IsNot)) and any(isinstance(side, _DISPLAYS) for side in sides):
+        return True
+    if isinstance(op, (ast.Eq, ast.NotEq)) and any(
+        _holds_nothing(side) and "true" in of for side, of in zip(sides, reversed(facts), strict=True)
+    ):
+        return True
+    if isinstance(op, ast.NotIn) and _has_other_case(left, right):
+        return True
     if isinstance(op, (ast.In, ast.NotIn)):
         return _holds_nothing(right) or _has_all(right, facts[0]) or _is_blank(left) or "blank" in facts[0]
     if (isinstance(op, ast.GtE) and _holds_nothing(right)) or (isinstance(op, ast.LtE) and _holds_nothing(left)):
@@ -170,6 +218,18 @@ def _is_blank(node: ast.expr) -> bool:
 def _is_any(node: ast.expr) -> bool:
     """Return whether this is `unittest.mock.ANY`, which equals everything."""
     return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "ANY"
+
+
+def _has_other_case(part: ast.expr, whole: ast.expr) -> bool:
+    """Return whether a constant has letters that the whole text cannot have: `"No" in text.lower()`."""
+    if not (isinstance(part, ast.Constant) and isinstance(part.value, str) and isinstance(whole, ast.Call)):
+        return False
+    match whole.func:
+        case ast.Attribute(attr="lower" | "casefold"):
+            return part.value != part.value.lower()
+        case ast.Attribute(attr="upper"):
+            return part.value != part.value.upper()
+    return False
 
 
 def _without_name(node: ast.expr) -> ast.expr:
@@ -202,12 +262,35 @@ def _has_all(node: ast.expr, facts: Facts) -> bool:
 
 def facts_of_result(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Facts:
     """Return the facts about what a function returns: a tuple is always true, as is a text with words in it."""
+    if isinstance(node, ast.AsyncFunctionDef) or _yields(node):
+        return _IS_LAZY
     returned = [each.value for each in statements_in(node.body) if isinstance(each, ast.Return)]
     facts = [facts_of(value, lambda _: NONE) if value else NONE for value in returned]
     shared = frozenset.intersection(*facts) if facts else NONE
-    if "true" in shared and not any(isinstance(value, ast.Constant) for value in returned):
-        return _IS_TRUE
-    return shared & {"there", "no bool"} if isinstance(node.body[-1], ast.Return) else NONE
+    if may_end_without_return(node.body):
+        return NONE
+    handlers = [each for part in statements_in(node.body) for each in getattr(part, "handlers", ())]
+    caught = [each.value for part in handlers for each in part.body if isinstance(each, ast.Return) and each.value]
+    return shared & {"true", "lazy", "there", "no bool"} | NONE.union(*map(_default, caught))
+
+
+def _yields(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    inner = [part for each in statements_in(node.body) for part in ast.iter_child_nodes(each)]
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in inner)
+
+
+def may_end_without_return(body: list[ast.stmt]) -> bool:
+    """Return whether the end of these statements may be reached; then a function returns None."""
+    match body[-1]:
+        case ast.Return() | ast.Raise():
+            return False
+        case ast.If(body=yes, orelse=[_, *_] as no):
+            return may_end_without_return(yes) or may_end_without_return(no)
+        case ast.With(body=inner):
+            return may_end_without_return(inner)
+        case ast.Try(body=tried, handlers=handlers, orelse=[]):
+            return any(map(may_end_without_return, (tried, *(each.body for each in handlers))))
+    return True
 
 
 def _is_true_of_any_length(
@@ -217,7 +300,8 @@ def _is_true_of_any_length(
     order, bound = _ORDERS.get(type(op)), _number(right)
     if order is None or bound is None:
         return False
-    if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(0, bound):
+    may_be_less = "number" in facts_in(left) or (isinstance(left, ast.Call) and name_of(left) in ("index", "rindex"))
+    if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(0, bound) and not may_be_less:
         return True  # a count is never less
     match left:
         case ast.Call(func=ast.Name(id="len"), args=[of]):
@@ -236,10 +320,3 @@ def _number(node: ast.expr) -> int | None:
     except ValueError:
         return None
     return value if isinstance(value, int) else None
-
-
-def is_generator(function: FunctionType) -> bool:
-    """Return whether the function returns a generator, which is always true."""
-    node = node_of(function.__code__)
-    returned = [each.value for each in ast.walk(node) if isinstance(each, ast.Return)] if node else []
-    return bool(returned) and all(isinstance(value, ast.GeneratorExp) for value in returned)

@@ -18,7 +18,8 @@ PURE = frozenset(
     "time datetime random secrets uuid json re math decimal fractions operator itertools functools copy string "
     "textwrap collections dataclasses pprint types typing enum io base64 hashlib statistics numbers pytest _pytest "
     "unittest numpy pandas PIL platform logging threading asyncio inspect locale sys warnings contextlib getpass gc "
-    "weakref concurrent multiprocessing shutil tempfile".split()
+    "weakref concurrent multiprocessing shutil tempfile tomllib tomli yaml csv calendar shlex difflib html zlib "
+    "struct binascii unicodedata bisect heapq ipaddress zoneinfo array".split()
 )
 """Modules whose functions depend only on their arguments, unless they read a file."""
 READS = ("load", "read", "open", "from", "genfrom", "memmap")

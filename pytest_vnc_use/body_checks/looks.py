@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use.body_checks.assignments import take_over
 from pytest_vnc_use.body_checks.call_looks import call_rests
 from pytest_vnc_use.body_checks.code_places import is_own_file, names_of, node_of, returns_the_same, statements_in
-from pytest_vnc_use.body_checks.code_values import NOTHING, Method, collects, getter_of, is_of_package, member
+from pytest_vnc_use.body_checks.code_values import NOTHING, Method, collects, getter_of, is_empty, is_of_package, member
 from pytest_vnc_use.body_checks.foregone import is_of_a_picture
+from pytest_vnc_use.body_checks.words import is_watched
 
 if TYPE_CHECKING:
     from pytest_vnc_use.body_checks.scope import Scope
@@ -44,6 +45,8 @@ def rests(scope: Scope, node: ast.AST) -> bool:
             ways = [scope.rests(node.body), scope.rests(node.orelse)]
             differ = ast.dump(node.body) != ast.dump(node.orelse)
             return all(ways) or (scope.rests(node.test) and (any(ways) or differ))
+        case ast.BinOp(op=ast.Sub(), left=left) if is_empty(scope.resolve(left)):
+            return False
         case ast.NamedExpr():
             scope.assign(node.target, node.value)
             return scope.rests(node.value)
@@ -72,6 +75,8 @@ def _name_rests(scope: Scope, name: str) -> bool:
 
 def _comprehension_rests(scope: Scope, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
     rests = False
+    if any(is_empty(scope.resolve(each.iter)) for each in node.generators):
+        return False
     for each in node.generators:
         over = scope.rests(each.iter)
         scope.name(each.target, looks=over)
@@ -86,6 +91,8 @@ def _attribute_rests(scope: Scope, node: ast.Attribute) -> bool:
         return False
     if isinstance(owner, ModuleType) and not is_own_file(str(vars(owner).get("__file__"))):
         return False
+    if node.attr == "browser" and is_watched(scope, node.value):
+        return scope.sources.sights.of_anything()
     if is_of_package(owner):
         return scope.trusts_outcome and type(owner).__name__ == "RunResult"
     found = member(owner, node.attr)

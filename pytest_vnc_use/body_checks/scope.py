@@ -33,6 +33,7 @@ from pytest_vnc_use.body_checks.code_values import (
     unwatched,
 )
 from pytest_vnc_use.body_checks.foregone import (
+    IS_TRUE,
     NONE,
     Facts,
     facts_of,
@@ -210,7 +211,7 @@ class Scope:
             if self.tells(value):
                 self.words[root.id] = True
 
-    def depend(self, node: ast.stmt, before: Mapping[str, Facts]) -> None:
+    def depend(self, node: ast.AST, before: Mapping[str, Facts]) -> None:
         """Note the names that get a value only if a look decides so; `before` are the earlier facts about them."""
         self.looks.update(dict.fromkeys(_filled_in(node), True))
         for each in ast.walk(node):
@@ -258,6 +259,13 @@ class Scope:
             scope.take(positional.pop(0), False, method.owner)
         for name in (*positional, *names.kwonlyargs):
             scope.take(name, self.has_changed(self.funcargs.get(name)), self.funcargs.get(name, NOTHING))
+        in_names = [each.value for each in call.keywords if each.arg not in (*positional, *names.kwonlyargs)]
+        further = {names.varargs: call.args[len(positional) :], names.varkw: in_names}
+        for further_name, values in further.items():
+            if further_name:
+                scope.take(further_name, any(map(self.rests, values)), NOTHING, words=any(map(self.tells, values)))
+                is_filled = bool(values) and not any(isinstance(each, ast.Starred) for each in values)
+                scope.facts[further_name] = IS_TRUE if is_filled and all(each.arg for each in call.keywords) else NONE
         for name, value in arguments_of(call, positional):
             looked = value.body if isinstance(value, ast.Lambda) else value
             scope.take(name, self.rests(looked), self.resolve(value), words=self.tells(looked))
@@ -333,7 +341,7 @@ class LocalFunction:
     scope: Scope
 
 
-def _filled_in(node: ast.stmt) -> Iterator[str]:
+def _filled_in(node: ast.AST) -> Iterator[str]:
     """Yield the names of collections into which a statement puts something."""
     for each in ast.walk(node):
         if isinstance(each, ast.Call) and name_of(each) in PUTS and isinstance(each.func, ast.Attribute):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from enum import EnumMeta
 
 from pytest_vnc_use.body_checks.code_places import innermost, is_named
-from pytest_vnc_use.body_checks.code_values import NOTHING, has_truth, own_method
-from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone, is_forgotten_call, is_generator
+from pytest_vnc_use.body_checks.code_values import NOTHING, Instance, has_truth, is_empty, is_own_class
+from pytest_vnc_use.body_checks.foregone import has_foregone_truth, is_foregone, is_forgotten_call
 from pytest_vnc_use.body_checks.known_calls import OF_A_VERDICT
 from pytest_vnc_use.body_checks.scope import Scope
 
@@ -53,18 +54,18 @@ def _opposite(test: ast.expr) -> ast.expr:
 def _shows(scope: Scope, test: ast.expr) -> bool:
     """Return whether the truth of an expression depends on a look."""
     match test:
-        case ast.Attribute() if test.attr in OF_A_VERDICT:
+        case ast.Attribute() if test.attr in OF_A_VERDICT or test.attr == "browser":
             return False
         case ast.Compare():
             return _compares(scope, test)
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as items]):
             return has_items(scope, items.generators[0].iter) and scope.rests(test)
-    method = own_method(scope.resolve(test.func)) if isinstance(test, ast.Call) else None
-    makes_generator = method is not None and is_generator(method.function)  # a generator is always true
-    if makes_generator or has_foregone_truth(test, scope.facts_in(test)):
+    if has_foregone_truth(test, scope.facts_in(test)):
+        return False
+    thing = scope.resolve(test)
+    if isinstance(test, ast.Call) and isinstance(thing, Instance) and is_own_class(thing.of) and not has_truth(thing):
         return False
     if isinstance(test, (ast.Name, ast.Attribute)):
-        thing = scope.resolve(test)
         return scope.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
     return scope.rests(test)
 
@@ -73,23 +74,53 @@ def has_items(scope: Scope, over: ast.expr) -> bool:
     """Return whether the expression surely gives something to iterate over."""
     if isinstance(over, (ast.Tuple, ast.List, ast.Set)):
         return any(not isinstance(each, ast.Starred) for each in over.elts)
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("range", "enumerate"):
-        first = over.args[:1]
-        if over.func.id == "enumerate":
-            return bool(first) and has_items(scope, first[0])
-        bounds = [bound for bound in map(scope.resolve, over.args) if isinstance(bound, int)]
-        return len(bounds) == len(over.args) and len(range(*bounds)) > 0
+    match over:
+        case ast.Call(func=ast.Name(id="range"), args=args):
+            bounds = [bound for bound in (_count(scope, each) for each in args) if bound is not None]
+            return len(bounds) == len(args) and len(range(*bounds)) > 0
+        case ast.Call(func=ast.Name(id="enumerate" | "reversed" | "sorted" | "list" | "tuple" | "set"), args=[one, *_]):
+            return has_items(scope, one)
+        case ast.Call(func=ast.Name(id="zip"), args=[_, *_] as args):
+            is_strict = any(each.arg == "strict" and ast.unparse(each.value) == "True" for each in over.keywords)
+            return (any if is_strict else all)(has_items(scope, each) for each in args)
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=[_, *_] as keywords):
+            return any(each.arg for each in keywords)
+        case ast.Call(func=ast.Attribute(attr="split", value=ast.Constant(value=str(text))), args=[]):
+            return bool(text.split())
     whole = innermost(over.func) if isinstance(over, ast.Call) and is_named(over, _PARTS) else over
+    if isinstance(whole, (ast.Dict, ast.Call)) and whole is not over and has_items(scope, whole):
+        return True
     if "true" in scope.facts_in(whole):
         return True
-    known = scope.resolve(over)
-    return isinstance(known, (tuple, list, dict, set, frozenset, str)) and len(known) > 0
+    known = scope.resolve(whole)
+    return isinstance(known, (tuple, list, dict, set, frozenset, str, EnumMeta)) and len(known) > 0
+
+
+def _count(scope: Scope, node: ast.expr) -> int | None:
+    """Return the number that an expression surely is; None if that is not known."""
+    if isinstance(node, ast.Call) and is_named(node, frozenset({"len"})) and len(node.args) == 1:
+        known = scope.resolve(node.args[0])
+        return len(known) if isinstance(known, (tuple, list, dict, set, frozenset, str)) else None
+    known = scope.resolve(node)
+    return known if isinstance(known, int) else None
 
 
 def _compares(scope: Scope, test: ast.Compare) -> bool:
-    if is_foregone(test, scope.facts_in):
+    if is_foregone(test, scope.facts_in) or _expects_nothing(scope, test):
         return False
     sides = [test.left, *test.comparators]
     if any(isinstance(op, (ast.Is, ast.IsNot)) for op in test.ops):
         sides = [side for side in sides if not isinstance(side, ast.Name) or scope.looks.get(side.id)]
     return any(map(scope.rests, sides))
+
+
+def _expects_nothing(scope: Scope, test: ast.Compare) -> bool:
+    """Return whether the expected part has an empty value, such as a variable of the environment that is not set."""
+    match test.ops[0]:
+        case ast.In() | ast.NotIn():
+            empty = scope.resolve(test.left)
+            is_in_word = isinstance(test.ops[0], ast.In) and isinstance(test.comparators[0], ast.Constant)
+            return is_in_word or (isinstance(empty, (str, bytes)) and not empty)
+        case ast.LtE():
+            return is_empty(scope.resolve(test.left))
+    return False
