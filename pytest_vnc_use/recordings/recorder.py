@@ -102,7 +102,7 @@ class Moving:
     @property
     def all_changed(self) -> bool:
         """Return whether each of the regions was seen to change."""
-        return all(_has_changed(samples) for _, _, samples in self._samples)
+        return all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
 
     @property
     def is_known(self) -> bool:
@@ -110,9 +110,13 @@ class Moving:
         return self.all_changed and all(part.kind == "caret" for part in self.parts())
 
     def parts(self) -> Iterator[Volatile]:
-        """Yield the volatile parts: a caret's own box, else its tiles and a little around them."""
+        """Yield the volatile parts: a caret's own box, else its tiles and a little around them.
+
+        A change only around a region is its neighbour's. It may be a piece of a caret, of which the rest is compared:
+        then a replay would never see all looks of a part that held that piece.
+        """
         for region, grown, samples in self._samples:
-            if _has_changed(samples):
+            if _has_changed(_cut(region, grown, samples)):
                 yield from _changing(region, grown, samples)
 
 
@@ -122,10 +126,7 @@ def _has_changed(samples: Sequence[Pixels]) -> bool:
 
 def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
     """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
-    marked = _mark(region, grown, samples)
-    if not marked.any():
-        yield _with_looks(grown, samples)
-        return
+    marked = _mark(_cut(region, grown, samples))
     if caret := _caret_of(marked, region):
         yield _caret(caret, grown, samples)
         return
@@ -138,27 +139,27 @@ def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Itera
         # as wide as the grown region, and a little higher where there is room
         top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
         wider = Region(grown.left, top, grown.right, bottom)
-        inside = replace(wider, **{side: getattr(wider, side) - origin for side, origin in _origin(grown).items()})
-        yield _caret(bar, grown, samples) if bar else _with_looks(wider, [inside.part_of(look) for look in samples])
+        yield _caret(bar, grown, samples) if bar else _with_looks(wider, _cut(wider, grown, samples))
 
 
 def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
     """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
     if box.is_within(BAR_PX):
         return volatile(box, "caret")
-    inside = replace(box, **{side: getattr(box, side) - origin for side, origin in _origin(grown).items()})
-    return volatile(box, "caret", *_distinct([inside.part_of(look) for look in samples])[0])
+    return volatile(box, "caret", *_distinct(_cut(box, grown, samples))[0])
 
 
-def _mark(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
-    """Mark the pixels of a region that differ from its first look. The looks reach a little further than the region."""
+def _mark(samples: Sequence[Pixels]) -> Mask:
+    """Mark the pixels that differ from the first look."""
     differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
-    top, left = region.top - grown.top, region.left - grown.left
-    return differs[top : top + region.bottom - region.top, left : left + region.right - region.left]
+    return differs
 
 
-def _origin(region: Region) -> dict[str, int]:
-    return {"left": region.left, "right": region.left, "top": region.top, "bottom": region.top}
+def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+    """Return what a box shows in each look of the grown region that holds it."""
+    x, y = grown.left, grown.top
+    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+    return [inside.part_of(look) for look in samples]
 
 
 def _with_looks(region: Region, samples: Sequence[Pixels]) -> Volatile:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.recordings.format import Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Pixels, png_of
-from pytest_vnc_use.recordings.recorder import screen_at_rest
+from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
@@ -96,6 +96,32 @@ def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, parts: t
     both[below.top : below.bottom, below.left : below.right] = 0
     column = Region(64, 64, 96, 128)
     assert regions(screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).volatile) == parts
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [Region(96, 50, 97, 74), Region(70, 96, 72, 116), Region(60, 70, 64, 90), Region(96, 90, 130, 110)],
+    ids=["a caret that goes on above", "a caret below", "a block", "a part of another part"],
+)
+def test_what_blinks_only_beside_a_tile_is_no_part_of_it(beside: Region) -> None:
+    """A tile that the caret has left still counts as moving for a while."""
+    assert screen_at_rest(Turning(drawn("total 3.00"), filled(beside), moving=(TILE,))).volatile == ()
+
+
+def test_a_caret_that_has_gone_on_to_the_next_tile_is_a_caret_there() -> None:
+    caret, next_tile = Region(96, 66, 97, 86), Region(96, 64, 128, 96)
+    eyes = Turning(drawn("total 3.00"), filled(caret), moving=(TILE, next_tile))
+    (part,) = screen_at_rest(eyes).volatile
+    assert (part.region, part.kind) == (caret, "caret")
+
+
+def test_a_tile_is_watched_on_while_only_something_beside_it_blinks() -> None:
+    caret = Region(96, 66, 97, 86)
+    seen = Moving(frame_of(drawn("total 3.00"), (TILE,)))
+    seen.look(frame_of(filled(caret), ()))
+    assert not seen.is_known
+    seen.look(frame_of(filled(Region(70, 66, 71, 86)), ()))
+    assert seen.is_known
 
 
 def test_a_digit_of_a_clock_is_no_caret() -> None:
