@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
+from pytest_vnc_use.report.page.pictures import around
 from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.report.summaries import cell
@@ -23,6 +24,11 @@ from pytest_vnc_use.report.summaries import cell
 _MOST_PICTURES = 10
 _MOST_LINKS = 100
 _WIDTH, _ROOM, _LINE = 640, 12, 34
+_MOST_HEIGHT = 400
+_LEAST_PART = (480, 270)
+"""The least part of a screen that is shown, in its pixels: all of it is read easily at the sheet's scale."""
+_FRAME_PX, _APART_PX = 2, 4
+"""The width of a frame, and its distance from what differs, in pixels of the sheet."""
 _ADDRESS = re.compile(r"https?://[^\s()<>|]+")
 
 
@@ -72,7 +78,8 @@ def write_sheet(file: Path, failed: Sequence[Failed]) -> None:
 def sheet(failed: Sequence[Failed]) -> bytes | None:
     """Return one PNG with the deciding pictures of the first ten tests; None where no test has one.
 
-    On the left is what was expected, or what was before; on the right what was seen, with frames around what differs.
+    On the left is what was expected, or what was before; on the right what was seen. Of large screens there is the
+    part with the difference. Frames stand around what differs.
     """
     rows = [row for number, test in enumerate(failed[:_MOST_PICTURES], start=1) if (row := _row(number, test))]
     if not rows:
@@ -108,7 +115,7 @@ def _pictures(page: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
     """Yield each picture of the pair, with its name; one that is missing or damaged is left out."""
     sides: list[tuple[str, Shot, Sequence[Box]]] = [(pair.right_name, pair.right, [*pair.boxes, *pair.regions])]
     if pair.left.address != pair.right.address:
-        sides.insert(0, (pair.left_name, pair.left, ()))
+        sides.insert(0, (pair.left_name, pair.left, pair.boxes))
     for name, shot, boxes in sides:
         if not shot.address:
             continue
@@ -118,13 +125,29 @@ def _pictures(page: RunPage, pair: Pair) -> Iterator[tuple[str, Image.Image]]:
                 whole = picture.convert("RGB")
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError):
             continue
-        scale = _WIDTH / whole.width
-        small = whole.resize((_WIDTH, max(1, round(whole.height * scale))))
-        draw = ImageDraw.Draw(small)
-        for box in boxes:
-            corners = (box.x, box.y, box.x + box.width, box.y + box.height)
-            draw.rectangle([round(each * scale) for each in corners], outline="#e6007e", width=2)
-        yield name, small
+        yield name, _framed(whole, _part(pair.zoom, whole.size), boxes)
+
+
+def _part(zoom: Box | None, size: tuple[int, int]) -> Box:
+    """Return the part of a screen to show: around the zoomed one, wide where that is high; else the whole screen."""
+    if zoom is None:
+        return Box(0, 0, *size)
+    width, height = _LEAST_PART
+    return around((zoom,), size, (max(width, zoom.height * _WIDTH // _MOST_HEIGHT), height))
+
+
+def _framed(screen: Image.Image, part: Box, boxes: Sequence[Box]) -> Image.Image:
+    """Return a part of a screen at the width of the sheet's pictures, with frames that cover nothing of the boxes."""
+    scale = _WIDTH / part.width
+    cut = screen.crop((part.x, part.y, part.x + part.width, part.y + part.height))
+    picture = cut.resize((_WIDTH, max(1, round(part.height * scale))))
+    draw, away = ImageDraw.Draw(picture), _APART_PX + _FRAME_PX
+    for box in boxes:
+        left, top = (box.x - part.x) * scale, (box.y - part.y) * scale
+        right, bottom = left + box.width * scale, top + box.height * scale
+        corners = left - away, top - away, right + away - 1, bottom + away - 1
+        draw.rectangle([round(each) for each in corners], outline="#e6007e", width=_FRAME_PX)
+    return picture
 
 
 def _plain(text: str) -> str:

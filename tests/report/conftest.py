@@ -14,9 +14,11 @@ from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
     Action,
     Decision,
+    Drifted,
     Frame,
     FrameRef,
     Proposal,
+    Region,
     Ruling,
     RunEnded,
     RunEvent,
@@ -49,6 +51,19 @@ def paint() -> Paint:
 @pytest.fixture
 def frames(paint: Paint) -> list[Frame]:
     return [paint("white"), paint("black"), paint("teal")]
+
+
+@pytest.fixture
+def drift(frames: list[Frame]) -> Drifted:
+    """A value on a large screen, as small as a price: it was blue, and is green now."""
+    value, seen = Region(1077, 791, 1117, 811), []
+    for colour in ("#0000ff", "#00ff00"):
+        screen, png = Image.new("RGB", (1440, 900), "white"), BytesIO()
+        screen.paste(colour, (value.left, value.top, value.right, value.bottom))
+        screen.save(png, "PNG")
+        seen.append(Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *screen.size), png.getvalue()))
+    frames += seen
+    return Drifted("another total", seen[0].ref, seen[1].ref, value)
 
 
 @pytest.fixture

@@ -9,10 +9,12 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
+from pytest_vnc_use.report.failures import Failed, sheet
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
-from pytest_vnc_use.types import Click, Outcome, RunEnded
+from pytest_vnc_use.types import Click, Drifted, Outcome, RunEnded
 
 FAILED = RunEnded(Outcome.GAVE_UP, "the basket is closed")
+FRAME = (230, 0, 126)
 PAGE = "https://github.test/us/shop/actions/runs/1/artifacts/2"
 
 
@@ -59,6 +61,20 @@ def test_one_picture_has_what_decided_each(session: Path, tmp_path: Path) -> Non
         assert picture.height == 2 * (400 + 68 + 24)  # two tests, whose screens are 320 x 200
         colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 20) or []}
     assert (0, 0, 0) in colours  # the screen that was seen last, and the test's name
+
+
+def test_a_small_difference_is_shown_large_in_frames_that_cover_nothing_of_it(
+    write_run, drift: Drifted, tmp_path: Path
+) -> None:
+    run = write_run(end=FAILED, events=[drift])
+    png = sheet([Failed("t.py::test_total", 1, run)])
+    assert png
+    with Image.open(BytesIO(png)) as picture:
+        halves = [picture.crop((left, 0, left + 658, picture.height)).convert("RGB") for left in (0, 658)]
+    for half, value in zip(halves, ((0, 0, 255), (0, 255, 0)), strict=True):
+        counts = {colour: count for count, colour in half.getcolors(1 << 20) or []}
+        assert counts[value] > 1.5 * 40 * 20
+        assert counts[FRAME] > 100
 
 
 def test_where_nothing_failed_there_is_no_picture(

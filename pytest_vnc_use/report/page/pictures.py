@@ -210,13 +210,17 @@ def _runs(row: Mask) -> list[tuple[int, int]]:
     )
 
 
-def around(boxes: tuple[Box, ...], size: tuple[int, int]) -> Box | None:
-    """Return the part of a screen to look at, with some room around the boxes; None if there are none."""
-    if not boxes:
-        return None
+def around(boxes: tuple[Box, ...], size: tuple[int, int], least: tuple[int, int] = (360, 200)) -> Box:
+    """Return the part of a screen to look at, with some room around the boxes, and `least` as far as the screen goes.
+
+    There must be a box.
+    """
     left, top = min(box.x for box in boxes), min(box.y for box in boxes)
     right, bottom = max(box.x + box.width for box in boxes), max(box.y + box.height for box in boxes)
-    width, height = min(max(right - left + 60, 360), size[0]), min(max(bottom - top + 60, 200), size[1])
+    width, height = (
+        min(max(length + 60, short), long)
+        for length, short, long in zip((right - left, bottom - top), least, size, strict=True)
+    )
     x = min(max((left + right - width) // 2, 0), size[0] - width)
     y = min(max((top + bottom - height) // 2, 0), size[1] - height)
     return Box(x, y, width, height)
