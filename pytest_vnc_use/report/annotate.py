@@ -1,7 +1,7 @@
 """The picture of a step: the frame that was acted on, with the point, the path or the region drawn over it.
 
 Sizes are for a frame up to 1440 pixels wide, and grow with wider ones. Every line is magenta inside white, so it is
-visible on light, dark and coloured backgrounds.
+visible on light, dark and coloured backgrounds. A border of a region has no white: that would cover what is beside it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,9 @@ def _target(at: Point, unit: float) -> _Mark:
 
 
 def _border(region: Region, size: tuple[int, int]) -> _Mark:
-    left, top = _within(size, region.left - _GAP, region.top - _GAP)
-    right, bottom = _within(size, region.right + _GAP, region.bottom + _GAP)
+    gap = round(_GAP * _unit(size))
+    left, top = _within(size, region.left - gap, region.top - gap)
+    right, bottom = _within(size, region.right + gap, region.bottom + gap)
     return _Mark([[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]])
 
 

@@ -20,8 +20,8 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.annotate import action_path, region_path
 from pytest_vnc_use.report.assets import Link
-from pytest_vnc_use.report.page.model import Badge
-from pytest_vnc_use.report.page.pictures import Screens
+from pytest_vnc_use.report.page.model import Badge, Box
+from pytest_vnc_use.report.page.pictures import Screens, around
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs.captions import Caption, CaptionPart
@@ -32,6 +32,8 @@ from pytest_vnc_use.types import FrameRef, Reading, Region, Step, Verdict, Verdi
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")
 _VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 _PRINTED_LINES = 200
+_LEAST_PART = (480, 300)
+"""The least part of a screen that is shown of a drift, in its pixels: all of it is read easily at a figure's width."""
 
 Line = tuple[str, str]
 """A paragraph: its class without `vnc-`, and its text. One without text is left out."""
@@ -41,7 +43,8 @@ Line = tuple[str, str]
 class Picture:
     """The address and the size of a picture in pixels, or why there is none.
 
-    `mark` is the drawing over it, as the data of an SVG path.
+    `mark` is the drawing over it, and `frame` a thin border around a part of it, as the data of an SVG path. `zoom` is
+    the transform, in CSS, that shows only a part, as long as the picture is not enlarged.
     """
 
     address: str = ""
@@ -49,6 +52,8 @@ class Picture:
     height: int = 0
     problem: str = ""
     mark: str = ""
+    frame: str = ""
+    zoom: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,24 @@ def _picture(screens: Screens, link: Link, ref: FrameRef) -> Picture:
 def _with_border(picture: Picture, region: Region | None) -> Picture:
     if region is None or picture.problem:
         return picture
-    return replace(picture, mark=region_path(region, (picture.width, picture.height)))
+    return replace(picture, frame=region_path(region, (picture.width, picture.height)))
+
+
+def _zoomed(picture: Picture, region: Region | None) -> Picture:
+    """Return a picture with a border around a region. Only the region and its surroundings are shown."""
+    if region is None or picture.problem:
+        return picture
+    box = Box(region.left, region.top, region.right - region.left, region.bottom - region.top)
+    part = around((box,), (picture.width, picture.height), _LEAST_PART)
+    scale = min(picture.width / part.width, picture.height / part.height)
+    x = _start(part.x + part.width / 2, picture.width / scale, picture.width)
+    y = _start(part.y + part.height / 2, picture.height / scale, picture.height)
+    return replace(_with_border(picture, region), zoom=f"scale({scale:.3f}) translate({-x:.1f}px, {-y:.1f}px)")
+
+
+def _start(middle: float, length: float, most: int) -> float:
+    """Return where a part of this length begins, if it is to be around `middle` and end before `most`."""
+    return min(max(middle - length / 2, 0.0), most - length)
 
 
 # --- the parts of the block -------------------------------------------------------------------------------------------
@@ -228,7 +250,7 @@ def _drift_figures(trace: Trace, show: Show) -> Iterator[Figure]:
     for drift in trace.drifts:
         badge = Badge("a model went on", "doubt") if drift.healed else Badge("not as recorded", "bad")
         for name, frame in (("as recorded", drift.recorded), ("now", drift.seen)):
-            yield Figure(badge.tone, _with_border(show(frame), drift.region), name, [("reason", drift.problem)], badge)
+            yield Figure(badge.tone, _zoomed(show(frame), drift.region), name, [("reason", drift.problem)], badge)
 
 
 def _transient_figures(trace: Trace, show: Show) -> Iterator[Figure]:

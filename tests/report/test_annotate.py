@@ -161,3 +161,7 @@ def test_as_svg_an_action_without_a_point_is_nothing():
 def test_a_region_is_bordered_on_the_screen(region, corners):
     points = region_path(region, SIZE).removeprefix("M").split("L")
     assert (points[0], points[2], len(points)) == (*corners, 5)
+
+
+def test_the_distance_of_a_border_grows_with_the_frame():
+    assert region_path(Region(100, 100, 200, 200), (2880, 1800)).startswith("M90.5 90.5L210.5 90.5L210.5 210.5")

@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from PIL import Image
 
 from pytest_vnc_use.report.annotate import action_path, region_path
 from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
@@ -360,18 +362,43 @@ def test_a_browser_shows_the_block_and_leaves_pictures_of_others_alone(html_repo
     assert f'<img src="{data_uri(frames[2].png)}"' in rest
 
 
+@pytest.mark.browser
+def test_a_drift_is_seen_without_enlarging_it_and_its_frame_covers_nothing_of_it(write_run, drift, chromium, tmp_path):
+    page, shot = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(run_html(write_run(events=[drift]), link=data_uri), encoding="utf-8")
+    chromium(page, "--window-size=1280,900", f"--screenshot={shot}")
+    with Image.open(shot) as picture:
+        counts = {colour: count for count, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert counts[0, 0, 255] == counts[0, 255, 0] > 40 * 20
+    assert counts[230, 0, 126] > 100
+
+
+@pytest.mark.parametrize(
+    ("region", "zoom"),
+    [
+        (Region(1077, 791, 1117, 811), "scale(3.000) translate(-857.0px, -600.0px)"),
+        (Region(0, 0, 10, 10), "scale(3.000) translate(-0.0px, -0.0px)"),
+        (Region(0, 0, 1440, 900), "scale(1.000) translate(-0.0px, -0.0px)"),
+    ],
+)
+def test_of_a_drift_the_surroundings_are_shown(write_run, drift, region, zoom):
+    block = run_html(write_run(events=[replace(drift, region=region)]), link=data_uri)
+    assert block.count(f'style="--zoom: {zoom}"') == 2
+
+
 @pytest.fixture
 def chromium(tmp_path):
-    """`chromium(page)`: the page's document after its scripts have run."""
+    """`chromium(page)`: the page's document after its scripts have run, or what other `output` is asked for."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None and os.environ.get("CI") == "true":
         pytest.fail("chromium is not installed")
     if program is None:
         pytest.skip("chromium is not installed")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--dump-dom"]
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
-    def chromium(page) -> str:
-        command = [program, *options, f"--user-data-dir={tmp_path / 'profile'}", page.as_uri()]
+    def chromium(page, *output) -> str:
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [program, *options, *(output or ["--dump-dom"]), profile, page.as_uri()]
         return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=400).stdout
 
     return chromium
