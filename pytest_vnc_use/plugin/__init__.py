@@ -10,7 +10,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
 
     pytest_addoption                  options                     ini options, some as options too
     pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
-    pytest_configure                  __init__                    marker and settings; the rest needs them
+    pytest_configure                  __init__                    markers and settings; the rest needs them
                                       redaction                   knows the secrets before anything is printed
                                       reporting                   triage, session_results, html_report follow
                                       session_results             one collector, on the controller only
@@ -25,7 +25,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
     pytest_pycollect_makeitem         collecting       first      `vnc_agent` is asked for before its parameters
     pytest_make_parametrize_id        redaction        first      a secret's name in the place of its value
     pytest_generate_tests             repeat           last       `--vnc-repeat`, after the test's parameters
-    pytest_itemcollected              collecting                  reads the markers
+    pytest_itemcollected              collecting                  reads the markers, and gives the marker `vnc`
     pytest_collectreport              redaction        outermost  no other plugin sees a secret
     pytest_html_results_table_header  session_results             columns for triage and cost
     pytest_collection_finish          ended_tests                 a dead worker's tests are known by its notes
@@ -97,6 +97,8 @@ MARKER = (
     "nothing, the task's end state is judged, unless expect=None says that the body checks"
 )
 
+OF_ALL = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"
+
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that a conftest.py may implement, and register the other plugins."""
@@ -108,8 +110,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker, read the settings, and register the other plugins if they may be needed."""
-    config.addinivalue_line("markers", MARKER)
+    """Declare the markers, read the settings, and register the other plugins if they may be needed."""
+    for marker in (MARKER, OF_ALL):
+        config.addinivalue_line("markers", marker)
     something_is_set = False
     if options.may_be_set(config):
         from pytest_vnc_use.plugin import session_settings

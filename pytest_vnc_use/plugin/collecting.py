@@ -72,13 +72,17 @@ def _marks_on(thing: object) -> list[pytest.Mark]:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for."""
+    """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for.
+
+    A test with a desktop gets the marker `vnc`. The option `-m` is applied later.
+    """
     if not _may_be_ours(item):
         return
     from pytest_vnc_use.plugin import markers, on_demand, stash
 
     if stash.is_ours(item):
         on_demand.register_the_rest(item.config)
+        item.add_marker("vnc")
     markers.read(item)
     if item.stash[stash.SPECS] and isinstance(item, pytest.Function):
         item.fixturenames = [*(name for name in item.fixturenames if name != "vnc_agent"), "vnc_agent"]

@@ -83,6 +83,15 @@ def test_the_composite_action_is_valid_for_the_published_schema() -> None:
     check_schema(yaml.safe_load(source), "github-actions")
 
 
+def test_all_recipes_select_each_test_with_a_desktop() -> None:
+    """Not `-m vnc_task`: that leaves out a test which only uses the fixtures."""
+    places = [ROOT / ".github", ROOT / "docs", ROOT / "examples", ROOT / "pytest_vnc_use" / "cli" / "init"]
+    files = [path for place in places for kind in ("yml", "yaml", "md", "j2") for path in place.rglob(f"*.{kind}")]
+    chosen = [(each, path.name) for path in files for each in re.findall(r"pytest -m (\w+)", path.read_text("utf-8"))]
+    assert len(chosen) > 10
+    assert {word for word, _ in chosen} == {"vnc"}, chosen
+
+
 ACTIONS = {
     "actions/checkout": "v7",
     "actions/setup-python": "v7",
