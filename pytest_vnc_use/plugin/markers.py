@@ -13,7 +13,8 @@ import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import SECRETS, SPECS
+from pytest_vnc_use.plugin.session_settings import must_replay
+from pytest_vnc_use.plugin.stash import OVERRULED, SECRETS, SPECS
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
 from pytest_vnc_use.settings.paths import policy_path
 
@@ -31,6 +32,8 @@ def read(item: pytest.Item) -> None:
     item.stash[SPECS] = ()
     try:
         item.stash[SPECS] = _specs(item)
+        if must_replay(item.config):
+            _overrule_record(item)
         for spec in item.stash[SPECS]:
             secrets_of(item.config).declare(spec.secrets)
         if SECRETS in item.config.stash:
@@ -42,6 +45,17 @@ def read(item: pytest.Item) -> None:
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
         item.stash[_PROBLEM] = problem
+
+
+def _overrule_record(item: pytest.Item) -> None:
+    """Take `record` out of the specs, so that the command line's counts."""
+    for spec in item.stash[SPECS]:
+        if "record" in spec.settings:
+            item.stash[OVERRULED] = str(spec.settings["record"])
+    item.stash[SPECS] = tuple(
+        replace(spec, settings={name: value for name, value in spec.settings.items() if name != "record"})
+        for spec in item.stash[SPECS]
+    )
 
 
 def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
 from pytest_vnc_use.plugin.repeat import ARGUMENT, names_of_repetitions
-from pytest_vnc_use.plugin.stash import SETTINGS, SPECS
+from pytest_vnc_use.plugin.stash import OVERRULED, SETTINGS, SPECS
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
 
@@ -111,7 +111,9 @@ def recorded_test(
         return item.stash[RECORDED]
     mode = _mode(key, settings, has_planner=not assembly.is_no_planner(planner))
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
-    recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=not settings.show_secrets)
+    is_off = item.stash.get(OVERRULED, "") == "off"
+    covers = not settings.show_secrets
+    recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=covers, marked_off=is_off)
     if recorded and not recorded.covers and not settings.show_secrets:
         warnings.warn(OLDER_THAN_COVERS.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded

@@ -56,6 +56,12 @@ def layers_of(config: pytest.Config) -> Sequence[Layer]:
     return config.stash.get(_LAYERS, ())
 
 
+def must_replay(config: pytest.Config) -> bool:
+    """Return whether the command line says `--vnc-record=replay`, or `-o vnc_record=replay`; no marker overrules it."""
+    on_command_line = [layer["record"] for layer, _ in layers_of(config)[-2:] if layer.get("record") is not None]
+    return on_command_line[-1:] == ["replay"]
+
+
 def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]) -> None:
     """Read the file of variables that the strongest layer names, for the time of this session. Raises UsageError."""
     named = [layer["env_file"] for layer in layers if layer.get("env_file") is not None]

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
 """The task specs that the test's markers give."""
+OVERRULED = pytest.StashKey[str]()
+"""The `record` of the test's markers, if the command line overrules it."""
 RUNS = pytest.StashKey[list[Path]]()
 """The run folders of the test's runs."""
 AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()

@@ -42,6 +42,14 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
 
+_RECORD_IT = (
+    "run it once with --vnc-record=auto and a planner, such as --vnc-planner=gemini, or do it yourself with "
+    "--vnc-record=demonstrate, and keep what that writes under version control"
+)
+_TAKE_OUT = (
+    "leave it out of this session, as --vnc-record=replay overrules record='off' of its marker; or take that out, and "
+)
+
 
 @dataclass
 class _Question:
@@ -57,13 +65,22 @@ class RecordedTest:
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
-    covers over typed secrets. Raises RecordingError where the recording cannot be used.
+    covers over typed secrets. `marked_off` says that the test's marker has `record="off"`, which does not count in a
+    session that only replays. Raises RecordingError where the recording cannot be used.
     """
 
     def __init__(
-        self, key: Key, mode: Mode, show: Show | None = None, rehearsal: Rehearsal | None = None, *, covers: bool = True
+        self,
+        key: Key,
+        mode: Mode,
+        show: Show | None = None,
+        rehearsal: Rehearsal | None = None,
+        *,
+        covers: bool = True,
+        marked_off: bool = False,
     ) -> None:
         self.key = key
+        self._marked_off = marked_off
         self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
@@ -173,11 +190,8 @@ class RecordedTest:
     def _missing(self, task: str, known: RecordedRun | None) -> str:
         where = repr(str(self.key.path))
         if self._recording is None:
-            return (
-                f"there is no recording of {self.key.test!r} at {where}: run it once with --vnc-record=auto and a "
-                "planner, such as --vnc-planner=gemini, or do it yourself with --vnc-record=demonstrate, and keep what "
-                "that writes under version control"
-            )
+            first = _TAKE_OUT if self._marked_off else ""
+            return f"there is no recording of {self.key.test!r} at {where}: {first}{_RECORD_IT}"
         there = repr(known.task) if known else "nothing"
         return (
             f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "

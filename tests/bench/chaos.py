@@ -133,7 +133,7 @@ def _session(project: Project, arena: Arena, seed: str, every_s: float, report: 
     way = WAYS[number % len(WAYS)]
     report.say(f"session {number} ({project.path.name}, {' '.join(way) or 'no more options'})")
     began_s = time.monotonic()
-    ended = _run(project, arena, actions, ["-n4", "--vnc-record=replay", *way], report)
+    ended = _run(project, arena, actions, ["-n4", *way], report)
     took_s = time.monotonic() - began_s
     came = checks.summary(project)
     report.came += came

@@ -262,6 +262,33 @@ def test_the_marker_says_it_for_one_test(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
+    ("record", "option"),
+    [("auto", "--vnc-record=replay"), ("off", "--vnc-record=replay"), ("rewrite", "-ovnc_record=replay")],
+)
+def test_where_the_command_line_says_replay_no_marker_asks_a_planner(
+    project: Project, record: str, option: str
+) -> None:
+    project.write("test_till.py", TEST.replace('pay")', f"pay\", record='{record}')"))
+    replayed = project.run(option)
+    assert (replayed.code, project.asked) == (1, 0), replayed.out
+    assert "there is no recording of" in replayed.out
+    told = "--vnc-record=replay overrules record='off' of its marker; or take that out, and run it once with"
+    assert (told in replayed.out) == (record == "off"), replayed.out
+
+
+def test_a_stronger_option_than_replay_leaves_it_to_the_marker(project: Project) -> None:
+    project.write("test_till.py", TEST.replace('pay")', "pay\", record='off')"))
+    ended = project.run("-ovnc_record=replay", "--vnc-record=auto")
+    assert (ended.code, project.asked > 0, project.file.exists()) == (0, True, False), ended.out
+
+
+def test_a_test_without_a_task_needs_no_recording(project: Project) -> None:
+    project.write("test_till.py", "def test_till(vnc_agent):\n    vnc_agent.click(140, 224)\n")
+    replayed = project.run("--vnc-record=replay")
+    assert replayed.code == 0, replayed.out
+
+
+@pytest.mark.parametrize(
     ("asked", "exists", "ci", "has_planner", "mode"),
     [
         ("", False, False, True, "off"),

@@ -94,6 +94,7 @@ class Project:
         """Write the tests; the programs are not broken yet, so that recordings can be made."""
         self.path.mkdir()
         ini = [f"vnc_{name} = {value}" for name, value in LIMITS.items()]
+        ini.append("vnc_record = replay")  # on the command line it would overrule the markers of live tests
         text = "\n".join(["[pytest]", "addopts = -p no:cacheprovider -p no:pytest-vnc", *ini, ""])
         (self.path / "pytest.ini").write_text(text)
         (self.path / "conftest.py").write_text(NOTES)
