@@ -179,7 +179,6 @@ def _settings(target: Target) -> dict[str, tuple[str, str]]:
         settings["vnc_app"] = (target.app, ABOUT_APP.get(target.kind, "the program under test"))
     if target.kind == "page":
         settings["vnc_cdp"] = ("profile/DevToolsActivePort", "the page can be read: vnc_desktop.browser.text()")
-        settings["vnc_environment"] = ("browser", "a model is told that it sees a browser")
     settings["vnc_policy"] = (POLICY, "what may be done with nobody at the keyboard")
     settings["addopts"] = (LEAVE_OUT, ABOUT_LANGSMITH)
     return settings

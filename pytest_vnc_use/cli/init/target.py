@@ -9,6 +9,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
 
@@ -77,10 +78,34 @@ def read_target(program: str, where: str, folder: Path) -> Target:
 def _page(address: str, where: str) -> Target:
     if " " in address:
         raise SettingsError(f"a web address must be one word, got {address!r}; write spaces as %20")
+    _check_web(address)
     if where not in ("", "xvnc"):
         raise SettingsError(f"a web address is shown on --vnc=xvnc, got --vnc={where!r}; leave that out")
     browser = next(filter(shutil.which, BROWSERS), BROWSERS[0])
     return Target("page", "xvnc", f"{browser} {_SHOWS_PAGE} {shlex.quote(address)}", address)
+
+
+def _check_web(address: str) -> None:
+    """Raise SettingsError for an address without a host or a path, and for one with a password."""
+    scheme, _, rest = address.partition("://")
+    _, at, host = re.split(r"[/?#]", rest)[0].rpartition("@")
+    if at:
+        raise SettingsError(
+            "a web address must have no name and no password, as it is written into the project's files, "
+            f"got one before {at + host!r}; let the task sign in, with <secret:NAME>"
+        )
+    if scheme == "file":
+        if not rest.strip("/"):
+            raise SettingsError(f"a web address needs a path, such as file:///srv/shop.html, got {address!r}")
+    elif not _has_host(address):
+        raise SettingsError(f"a web address needs a host, such as http://localhost:8000/, got {address!r}")
+
+
+def _has_host(address: str) -> bool:
+    try:
+        return bool(urlsplit(address).hostname)
+    except ValueError:  # such as a bracket that is not closed
+        return False
 
 
 def _on(server: str, command: str, folder: Path) -> Target:

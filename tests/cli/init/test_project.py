@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.assembly.followed import check_followed
 from pytest_vnc_use.cli.init.ci import PACKAGES
+from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.project import Project, plan
 from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings.layers import merge
 
 
 @pytest.mark.parametrize(
@@ -119,3 +122,14 @@ def test_how_to_record_in_the_image_of_the_ci_is_told(
         assert "run --rm -it --network host" in hint
         assert hint.endswith("python -m pytest tests/test_first.py --vnc-record=demonstrate'")
         assert f"--no-install-recommends {' '.join(PACKAGES[answers.target.kind])}" in hint
+
+
+@pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai", "myplan:plan"])
+@pytest.mark.parametrize("program", ["xterm", "http://localhost:8000/", "container:shop xterm", "winbox::5900"])
+def test_what_is_written_fits_every_planner(tmp_path: Path, program: str, planner: str) -> None:
+    planned = plan(Answers(read_target(program, "", tmp_path), "Type it", "hand", "none"), Project.read(tmp_path))
+    (text,) = [file.text for file in planned.files if file.path.name == "pytest.ini"]
+    (tmp_path / "pytest.ini").write_text(text or "")
+    options = IniFile.find(tmp_path).options
+    written = {name.removeprefix("vnc_"): value for name, value in options.items() if name.startswith("vnc_")}
+    check_followed(merge(({**written, "planner": planner}, str)))

@@ -74,6 +74,12 @@ def test_a_unix_socket_is_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("localhost:8000", "", "http://localhost:8000, or a VNC server's, localhost::8000"),
         ("localhost:8000/shop", "", "a web address, http://localhost:8000/shop"),
         ("http://a b", "", "write spaces as %20"),
+        ("http://", "", "a web address needs a host, such as http://localhost:8000/, got 'http://'"),
+        ("https://:8000/shop", "", "a web address needs a host"),
+        ("http://[::1", "", "a web address needs a host"),
+        ("file://", "", "a web address needs a path, such as file:///srv/shop.html, got 'file://'"),
+        ("https://ann:s3cret@shop.test/", "", "got one before '@shop.test'"),
+        ("https://t0ken@shop.test/", "", "a web address must have no name and no password, as it is written into"),
         ("http://localhost", "qt", "shown on --vnc=xvnc"),
         ("container:", "", "an image must be named"),
         ("mousepad", "xvfb", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got 'xvfb'"),
@@ -83,3 +89,5 @@ def test_what_is_not_clear_is_refused(tmp_path: Path, program: str, where: str, 
     with pytest.raises(SettingsError) as told:
         read_target(program, where, tmp_path)
     assert said in str(told.value)
+    assert "s3cret" not in str(told.value)
+    assert "t0ken" not in str(told.value)
