@@ -13,7 +13,6 @@ from pytest_vnc_use.plain_text import plain
 if TYPE_CHECKING:
     from pytest_vnc_use.cli.init.project import Plan
     from pytest_vnc_use.cli.init.questions import Answers
-    from pytest_vnc_use.cli.init.target import Target
     from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\
@@ -91,7 +90,7 @@ def _carried_out(answers: Answers, folder: Path) -> int:
             print(plain(str(file)))
         for hint in planned.hints:
             print(plain(f"note   {hint}"))
-        failed = _check(settings, answers.target, planned, folder)
+        failed = _check(settings, answers, planned, folder)
     except KeyboardInterrupt:
         print("interrupted; the files are written", file=sys.stderr)
         return CTRL_C
@@ -106,17 +105,18 @@ def _leave() -> int:
     return CTRL_C
 
 
-def _check(settings: Settings, target: Target, planned: Plan, folder: Path) -> list[str]:
+def _check(settings: Settings, answers: Answers, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
     from pytest_vnc_use.cli.doctor import diagnose_asked
-    from pytest_vnc_use.cli.init.checks import collected, kept_server_fits, program_found
+    from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, kept_server_fits, program_found
 
-    failed = []
+    target, failed = answers.target, []
     for finding in (
         *program_found(target, folder),
         *kept_server_fits(settings, planned.exec, target),
         *diagnose_asked(settings),
         collected(planned.test, folder, planned.chosen_by),
+        *ci_looks_there(answers.ci, folder),
     ):
         print(plain(str(finding)), flush=True)
         failed += [finding.about] if finding.word == "FAIL" else []

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
+from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
 from pytest_vnc_use.cli.init.target import Target
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
@@ -28,6 +29,7 @@ _FINDS_ONE = (
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby)[\d.]*|(ba|da|k|z)?sh|node|deno|bun")
+_IN_A_FOLDER = "docs/ci.md of pytest-vnc-use, In a folder of a repository"
 _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
 """Options that no file follows: the program is a text, a module, or read from stdin."""
 
@@ -68,6 +70,27 @@ def kept_server_fits(settings: Settings, ran_by: str, target: Target) -> Iterato
             f"write vnc_server = {target.server} there, or give --vnc qt if the program uses Qt"
         )
         yield Finding("FAIL", "vnc_server", text)
+
+
+def ci_looks_there(ci: str, folder: Path) -> Iterator[Finding]:
+    """Check that the CI finds its file, if this folder is only a part of a git repository."""
+    place = place_in_repository(folder)
+    if not place or ci == "none":
+        return
+    if is_read_there(ci, folder, place):
+        yield Finding("ok", "ci", f"it reads the file for {place!r}")
+        return
+    up = "../" * (place.count("/") + 1)
+    what_to_do = {
+        "github": f"GitHub looks for it in the repository's own folder only: move it to {up + GITHUB!r}, and write "
+        f"`defaults: {{run: {{working-directory: {place}}}}}` in its jobs",
+        "gitlab": f"GitLab reads the repository's own .gitlab-ci.yml only: write there `include: {{local: "
+        f"{place}/{GITLAB}}}`, and `- cd {place}` first in the file's before_script",
+        "jenkins": f"Jenkins starts in the repository's own folder: give the job the script path "
+        f"{place + '/Jenkinsfile'!r}, and write `dir('{place}') {{ … }}` around its steps",
+    }[ci]
+    paths = f"write {place}/ before the paths of its artifacts; " if ci != "jenkins" else ""
+    yield Finding("FAIL", "ci", f"this folder is {place!r} of a repository. {what_to_do}; {paths}see {_IN_A_FOLDER}")
 
 
 def _missing_binding(interpreter: str, bindings: Sequence[str], folder: Path) -> str:

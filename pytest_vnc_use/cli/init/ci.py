@@ -15,9 +15,10 @@ from pytest_vnc_use.cli.init.templates import render
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
+GITHUB, GITLAB = ".github/workflows/desktop-tests.yml", ".gitlab/desktop-tests.yml"
 FILES = {
-    "github": {".github/workflows/desktop-tests.yml": "github"},
-    "gitlab": {".gitlab/desktop-tests.yml": "gitlab", ".gitlab-ci.yml": "gitlab_root"},
+    "github": {GITHUB: "github"},
+    "gitlab": {GITLAB: "gitlab", ".gitlab-ci.yml": "gitlab_root"},
     "jenkins": {"Jenkinsfile": "jenkins"},
     "none": {},
 }
@@ -34,11 +35,17 @@ PACKAGES: dict[Kind, tuple[str, ...]] = {
 IMAGE = "python:3.12-bookworm"
 """What the jobs run in, so that each run has the same fonts and libraries."""
 _DPKG_S = 10.0
+_GIT_S = 10.0
 
 
 def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str, str]:
-    """Return the files for a CI, by their path in the project; `shards` is how many jobs share the replays."""
+    """Return the files for a CI, by their path in the project; `shards` is how many jobs share the replays.
+
+    In a folder of a larger repository, those that the CI would not read there are left out, except one to move.
+    """
     numbers = range(1, shards + 1)
+    place = place_in_repository(folder)
+    is_moved = ci == "github" and bool(place) and is_read_there(ci, folder, place)
     return {
         path: render(
             template,
@@ -52,7 +59,29 @@ def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str
             image=target.server.removeprefix("container:"),
         )
         for path, template in FILES[ci].items()
+        if not is_moved and not (place and template == "gitlab_root")
     }
+
+
+def place_in_repository(folder: Path) -> str:
+    """Return the folder's path in its git repository, such as `web/app`; empty if it is the repository's own folder."""
+    try:
+        asked = ["git", "rev-parse", "--show-prefix"]
+        done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, timeout=_GIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip().strip("/") if done.returncode == 0 else ""
+
+
+def is_read_there(ci: str, folder: Path, place: str) -> bool:
+    """Return whether the CI reads the file of a folder that lies at `place` in its repository."""
+    top = folder.joinpath(*[".."] * place.count("/"), "..")
+    needed = {
+        "github": {top / GITHUB: f"working-directory: {place}"},
+        "gitlab": {top / ".gitlab-ci.yml": f"{place}/{GITLAB}", folder / GITLAB: f"cd {place}"},
+        "jenkins": {folder / "Jenkinsfile": f"dir('{place}')"},
+    }[ci]
+    return all(text in (read_text(path) or "") for path, text in needed.items())
 
 
 def command_in_image(target: Target, folder: Path, command: str) -> str:

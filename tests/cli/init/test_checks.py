@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.checks import collected, program_found
+from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, program_found
 from pytest_vnc_use.cli.init.target import read_target
+from support.vnc_servers import require
 
 A_TEST = "def test_first(): pass\n"
 
@@ -56,6 +58,49 @@ def test_the_qt_that_a_script_imports_must_be_installed(tmp_path: Path, where: s
     python = sys.executable
     said = f"its script imports {missing!r}, which {python} does not have: {python} -m pip install {missing}"
     assert (finding.word, finding.text) == (("FAIL", said) if missing else ("ok", python))
+
+
+@pytest.mark.parametrize(
+    ("ci", "said", "mended"),
+    [
+        (
+            "github",
+            "GitHub looks for it in the repository's own folder only: move it to "
+            "'../.github/workflows/desktop-tests.yml', and write `defaults: {run: {working-directory: web}}`",
+            {".github/workflows/desktop-tests.yml": "defaults: {run: {working-directory: web}}"},
+        ),
+        (
+            "gitlab",
+            "GitLab reads the repository's own .gitlab-ci.yml only: write there `include: {local: "
+            "web/.gitlab/desktop-tests.yml}`, and `- cd web`",
+            {
+                ".gitlab-ci.yml": "include: {local: web/.gitlab/desktop-tests.yml}",
+                "web/.gitlab/desktop-tests.yml": "cd web",
+            },
+        ),
+        (
+            "jenkins",
+            "Jenkins starts in the repository's own folder: give the job the script path 'web/Jenkinsfile', and write "
+            "`dir('web') { … }`",
+            {"web/Jenkinsfile": "dir('web') {"},
+        ),
+    ],
+)
+def test_a_ci_looks_in_the_repositorys_own_folder(tmp_path: Path, ci: str, said: str, mended: dict[str, str]) -> None:
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    web = tmp_path / "web"
+    web.mkdir()
+    assert not [*ci_looks_there(ci, tmp_path)]
+    assert not [*ci_looks_there("none", web)]
+    (finding,) = ci_looks_there(ci, web)
+    assert finding.word == "FAIL"
+    assert said in finding.text
+    for name, text in mended.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (finding,) = ci_looks_there(ci, web)
+    assert finding.word == "ok", finding.text
 
 
 @pytest.mark.slow

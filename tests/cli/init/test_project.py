@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.layers import merge
+from support.vnc_servers import require
 
 
 @pytest.mark.parametrize(
@@ -133,3 +135,22 @@ def test_what_is_written_fits_every_planner(tmp_path: Path, program: str, planne
     options = IniFile.find(tmp_path).options
     written = {name.removeprefix("vnc_"): value for name, value in options.items() if name.startswith("vnc_")}
     check_followed(merge(({**written, "planner": planner}, str)))
+
+
+def test_a_ci_file_that_was_moved_to_the_repositorys_own_folder_is_not_written_again(tmp_path: Path) -> None:
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    web = tmp_path / "web"
+    web.mkdir()
+    written = {}
+    for ci in ("github", "gitlab"):
+        answers = Answers(read_target("xterm", "", web), "Type it", "hand", ci)
+        written[ci] = {file.path.as_posix() for file in plan(answers, Project.read(web)).files}
+    assert ".github/workflows/desktop-tests.yml" in written["github"]
+    assert ".gitlab/desktop-tests.yml" in written["gitlab"]
+    assert ".gitlab-ci.yml" not in written["gitlab"], "GitLab would not read it"
+    moved = tmp_path / ".github" / "workflows" / "desktop-tests.yml"
+    moved.parent.mkdir(parents=True)
+    moved.write_text("working-directory: web")
+    answers = Answers(read_target("xterm", "", web), "Type it", "hand", "github")
+    assert not [file for file in plan(answers, Project.read(web)).files if file.path.suffix == ".yml"]
