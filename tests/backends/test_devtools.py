@@ -83,6 +83,15 @@ def test_text_that_does_not_come(browser: Browser) -> None:
     assert time.monotonic() - began_s < 200
 
 
+@pytest.mark.browser
+@pytest.mark.desktop
+def test_a_no_break_space_is_told_from_a_space(browser: Browser, hands: VNCController) -> None:
+    hands.click(*element(browser, "To the second page").centre)
+    browser.wait_for_text("The second page", within_s=10)
+    with pytest.raises(TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"):
+        browser.wait_for_text("Ordered by Ann", within_s=0.3)
+
+
 # --- elements --------------------------------------------------------------------------------------------------------
 
 

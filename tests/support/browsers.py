@@ -42,6 +42,7 @@ SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
 </script>"""
 SECOND = (
     """<!doctype html><title>Second</title><h1>The second page</h1><button onclick="alert('well?')">Alert</button>"""
+    "<p>Ordered by&nbsp;Ann</p>"
 )
 
 

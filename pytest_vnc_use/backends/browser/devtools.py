@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
 _MOST_EXCERPT = 300
+_SPACES = re.compile(r"[ \t\r\n\f]+")
+"""White space that a page shows as one space; a no-break space is none, so that a message tells it from a space."""
 """The most characters of the page's text in the message of `wait_for_text`."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
@@ -104,7 +107,7 @@ class Browser:
         answer = ""
         while answer != "shown":
             if answer == "late":
-                page_text = " ".join(self.text().split())
+                page_text = _SPACES.sub(" ", self.text()).strip(" ")
                 excerpt = page_text if len(page_text) <= _MOST_EXCERPT else page_text[:_MOST_EXCERPT] + " …"
                 raise ProductFailed(f"the page did not show {text!r} within {within_s:g} s. It showed {excerpt!r}")
             try:
