@@ -288,16 +288,21 @@ def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
 
 
 def _advice(drift: Drifted, item: pytest.Item) -> str:
-    from pytest_vnc_use.recordings.gates import masks_entry
+    from pytest_vnc_use.recordings.gates import is_maskable, masks_entry
     from pytest_vnc_use.recordings.store import masks_of
 
     key, _ = item.stash[RECORDING]
-    mask = "a mask"
-    if drift.region:
+    mask = "if the part changes by itself, mask it; "
+    if drift.region and is_maskable((drift.region,), (drift.seen.height, drift.seen.width)):
         entry = masks_entry((*masks_of(key), drift.region))
-        mask = f"{entry} at the top level of {str(key.path)!r}, in place of any masks there"
+        mask = (
+            f"if the part changes by itself, mask it: {entry} at the top level of {str(key.path)!r}, in place of any "
+            "masks there; "
+        )
+    elif drift.region:
+        mask = ""
     return (
-        f"if the part changes by itself, mask it: {mask}; if it appears late, let the task wait for it, or raise "
+        f"{mask}if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"
     )
 

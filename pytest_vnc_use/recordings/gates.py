@@ -31,6 +31,9 @@ NEWLY_COVERED = (
     "recording is older than covers"
 )
 
+LARGEST_MASK = 0.25
+"""The largest part of a screen for which a mask is proposed."""
+
 
 @dataclass(frozen=True)
 class Mismatch:
@@ -222,6 +225,11 @@ def mask_of(regions: Iterable[Region], shape: tuple[int, ...]) -> Mask:
     for region in regions:
         region.part_of(mask)[:] = True
     return mask
+
+
+def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
+    """Return whether masks leave enough of the screen to propose them."""
+    return float(mask_of(masks, shape).mean()) <= LARGEST_MASK
 
 
 def other_than(

@@ -20,6 +20,7 @@ from pytest_vnc_use.recordings.gates import (
     Gate,
     Mismatch,
     gate,
+    is_maskable,
     mask_of,
     masks_entry,
     surroundings,
@@ -39,6 +40,10 @@ _BY_HAND = (
     "If this change is intended, record the test again by hand (--vnc-record=demonstrate); with a planner, "
     "--vnc-record=rewrite does it, or --vnc-record=auto lets a model continue from here. If not, the product has a "
     "fault. Both pictures are in the report."
+)
+_NO_MASK = (
+    "A mask of what differs would hide {:.0f} % of the screen, so none is offered: look first whether the program, or "
+    "the server of its page, is running."
 )
 _LONGEST_ANSWER = 80
 
@@ -281,12 +286,15 @@ class Replay:
     def mask_for(self, problem: Mismatch) -> str:
         """Return a hint: all masks for the file if the part changes by itself, and how many pixels its mask hides.
 
-        Return "" where the difference has no place.
+        Propose no mask of most of the screen. Return "" where the difference has no place.
         """
         if not problem.boxes:
             return ""
-        pixels = int(mask_of(problem.masks, self._gate.expected.shape).sum())
-        masks = problem.masks
+        masks, shape = problem.masks, self._gate.expected.shape
+        hidden = mask_of(masks, shape)
+        if not is_maskable(masks, shape):
+            return _NO_MASK.format(100 * hidden.mean())
+        pixels = int(hidden.sum())
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
         return (

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.recordings.format import Volatile, volatile
-from pytest_vnc_use.recordings.gates import BlinkWatch, Gate, gate, mask_of, masks_entry, other_than, surroundings
+from pytest_vnc_use.recordings.gates import (
+    BlinkWatch,
+    Gate,
+    gate,
+    is_maskable,
+    mask_of,
+    masks_entry,
+    other_than,
+    surroundings,
+)
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
 from support.drawings import SIZE, drawn
@@ -106,6 +115,12 @@ def test_a_mask_that_is_proposed_covers_all_that_differs() -> None:
     closed = gate(drawn("pasword"), ()).mismatch(now)
     assert closed is not None
     assert set(closed.masks) == {Region(200, 150, 240, 160), Region(300, 10, 310, 12)}
+
+
+@pytest.mark.parametrize(("height", "offered"), [(50, True), (51, False)])
+def test_no_mask_of_more_than_a_quarter_of_the_screen_is_proposed(height: int, *, offered: bool) -> None:
+    top, all_of_it = Region(0, 0, 320, height), (200, 320)
+    assert is_maskable((top,), all_of_it) == is_maskable((top, top), all_of_it) == offered
 
 
 def test_a_caret_that_was_recorded_hides_nothing_of_the_text_beside_it() -> None:

@@ -125,6 +125,15 @@ def test_a_drift_prints_its_mask_together_with_those_that_are_there(recorded: Ti
     assert f"{printed} at the top level of {str(file)!r}" in told
 
 
+def test_a_drift_of_most_of_the_screen_offers_no_mask(recorded: Tills) -> None:
+    with (
+        recorded.agent("replay", None, "--fault=dark", gate_s=1.0) as played,
+        pytest.raises(RecordingDrifted, match=r"would hide \d+ % of the screen, so none is offered: look") as drift,
+    ):
+        played.run()
+    assert '"masks"' not in str(drift.value)
+
+
 def test_a_drift_of_what_a_person_did_names_the_way_by_hand_first(recorded: Tills) -> None:
     file = recorded.key.path
     data = json.loads(file.read_text(encoding="utf-8"))

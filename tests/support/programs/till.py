@@ -41,6 +41,8 @@ class Till(QWidget):
         if options.number:
             self._status.setText(f"order {1000 + options.start}")
         self.setStyleSheet("QLineEdit { border: 2px solid #404040 }" if options.border else "")
+        if fault == "dark":
+            self.setStyleSheet("background: navy; color: white")
         add = self._button("Add apple", 60, self._add)
         self._button("Pay", 300, self._pay)
         if fault == "moved button":
