@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,6 +35,8 @@ PACKAGES: dict[Kind, tuple[str, ...]] = {
 """The Debian packages of each kind of desktop."""
 IMAGE = "python:3.12-bookworm"
 """What the jobs run in, so that each run has the same fonts and libraries."""
+_WORKFLOW = re.compile(r"^workflow:.*\n(?:(?:[ \t#-].*)?\n)*", re.MULTILINE)
+"""The part of a GitLab file that says which pipelines there are."""
 _DPKG_S = 10.0
 _GIT_S = 10.0
 
@@ -45,6 +48,7 @@ def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str
     """
     numbers = range(1, shards + 1)
     place = place_in_repository(folder)
+    rules = read_text(_top(folder, place) / ".gitlab-ci.yml") or ""
     is_moved = ci == "github" and bool(place) and is_read_there(ci, folder, place)
     return {
         path: render(
@@ -52,6 +56,7 @@ def ci_files(ci: str, target: Target, folder: Path, shards: int = 1) -> dict[str
             kind=target.kind,
             packages=_packages(target),
             requirements=" ".join([*_requirements(target, folder), *(["pytest-split"] if shards > 1 else [])]),
+            merge_requests="merge_request_event" in "".join(_WORKFLOW.findall(rules)),
             shards=shards,
             shard_folders=" ".join(f"shards/{number}" for number in numbers),
             shard_names=", ".join(f"'{number}'" for number in numbers),
@@ -73,9 +78,14 @@ def place_in_repository(folder: Path) -> str:
     return done.stdout.strip().strip("/") if done.returncode == 0 else ""
 
 
+def _top(folder: Path, place: str) -> Path:
+    """Return the repository's own folder."""
+    return folder.joinpath(*[".."] * len(place.split("/"))) if place else folder
+
+
 def is_read_there(ci: str, folder: Path, place: str) -> bool:
     """Return whether the CI reads the file of a folder that lies at `place` in its repository."""
-    top = folder.joinpath(*[".."] * place.count("/"), "..")
+    top = _top(folder, place)
     needed = {
         "github": {top / GITHUB: f"working-directory: {place}"},
         "gitlab": {top / ".gitlab-ci.yml": f"{place}/{GITLAB}", folder / GITLAB: f"cd {place}"},

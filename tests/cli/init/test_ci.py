@@ -291,22 +291,59 @@ PIPELINES = {
 }
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES)
-def test_gitlab_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Path, pipeline: str) -> None:
-    known, jobs = PIPELINES[pipeline]
+def jobs_on_gitlab(source: str, known: Mapping[str, str]) -> dict[str, str]:
+    """Return when each job runs."""
 
     def holds(condition: str) -> bool:
         text = re.sub(r"=~ /(.*?)/", r"in Matching(r'\1')", condition)
         text = re.sub(r"\$(\w+)", lambda found: repr(known.get(found[1])), text)
         return bool(eval(text.replace("&&", "and").replace("||", "or"), {"Matching": Matching}))
 
-    document = yaml.safe_load(files_of("gitlab", "xvnc", tmp_path)[".gitlab/desktop-tests.yml"])
     run = {}
     for name in ("replay", "heal"):
-        rules = document[f"{name}-desktop-tests"]["rules"]
+        rules = yaml.safe_load(source)[f"{name}-desktop-tests"]["rules"]
         first = next(rule.get("when", "on_success") for rule in rules if holds(rule.get("if", "True")))
         run |= {name: first} if first != "never" else {}
-    assert run == jobs
+    return run
+
+
+WORKFLOW = """workflow:
+  rules:
+
+    # of merge requests only
+    - if: $CI_PIPELINE_SOURCE == "merge_request_event"
+test:
+  script: make test
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "is_replayed"),
+    [
+        (WORKFLOW, True),
+        ("include:\n  - local: other.yml\n" + WORKFLOW, True),
+        ("workflow:\n  name: x\n" + WORKFLOW.partition("\n")[2].replace("  rules:", "job:\n  rules:"), False),
+        ("", False),
+    ],
+)
+def test_a_merge_request_is_replayed_where_the_project_says_which_pipelines_there_are(
+    tmp_path: Path, own: str, *, is_replayed: bool
+) -> None:
+    (tmp_path / ".gitlab-ci.yml").write_text(own)
+    source = files_of("gitlab", "xvnc", tmp_path)[".gitlab/desktop-tests.yml"]
+    check_schema(parsed(source), SCHEMAS[".gitlab/desktop-tests.yml"])
+    merge_request, night = PIPELINES["a merge request"][0], PIPELINES["a night"][0]
+    assert jobs_on_gitlab(source, merge_request) == ({"replay": "on_success"} if is_replayed else {})
+    assert ("Not in a pipeline of a merge request" in source) != is_replayed
+    assert jobs_on_gitlab(source, PIPELINES["a push"][0])["replay"] == "on_success"
+    assert "replay" not in jobs_on_gitlab(source, night)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_gitlab_heals_at_night_by_hand_and_by_the_label_but_no_fork(tmp_path: Path, pipeline: str) -> None:
+    known, jobs = PIPELINES[pipeline]
+    source = files_of("gitlab", "xvnc", tmp_path)[".gitlab/desktop-tests.yml"]
+    assert jobs_on_gitlab(source, known) == jobs
 
 
 BUILDS = {
