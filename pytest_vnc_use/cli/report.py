@@ -80,9 +80,11 @@ def _report(arguments: argparse.Namespace) -> int:
     if arguments.markdown:
         return _markdown(find_runs(paths), arguments.folder)
     session = results_of_shards(paths) if arguments.merge else results_beside(paths)
-    runs = find_runs(paths, may_be_none=bool(session.results or arguments.merge))
-    if not runs and not session.results:
-        raise SettingsError(f"--merge needs a folder with results or runs, got {', '.join(map(repr, arguments.merge))}")
+    runs = find_runs(paths, may_be_none=session.is_read or bool(arguments.merge))
+    if not runs and not session.is_read:
+        told = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
+        given_folders = ", ".join(map(repr, arguments.merge))
+        raise SettingsError(f"--merge needs a folder with results or runs, got {given_folders}: {told}")
     if arguments.links or arguments.failures:
         from pytest_vnc_use.report.failures import failed_tests, links
 

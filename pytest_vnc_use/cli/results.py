@@ -14,7 +14,8 @@ from pytest_vnc_use.report.results import SessionResults
 _FILE = "vnc-results.json"
 EXIT_CODES = """\
 exit code: 0 if every test is there once and none failed; 1 if a test failed or is in two jobs, if a job has no
-results, or if pytest could not collect a module, was interrupted or failed otherwise in a job; 2 for wrong usage
+results, if no job has a test, or if pytest could not collect a module, was interrupted or failed otherwise in a job;
+2 for wrong usage
 """
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pytest_vnc_use.report.reliability import reliabilities
-from pytest_vnc_use.report.results import ItemResult, SessionResults, session_results
+from pytest_vnc_use.report.results import NO_TESTS, ItemResult, SessionResults, session_results
 
 
 def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) -> SessionResults:
     """Return the results of all parts, by the name of each, with each test once; at least one part must be given.
 
     The problems of each part follow `problems`. A test that is in several parts is a problem too; its bad result is
-    kept.
+    kept. So it is if no part has a test.
     """
     tests: dict[str, tuple[str, ItemResult]] = {}
     doubled: list[str] = []
@@ -36,4 +36,5 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
         for each in again
     )
     of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
-    return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled))
+    missing = () if tests else (NO_TESTS,)
+    return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled, *missing))

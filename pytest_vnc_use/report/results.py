@@ -269,6 +269,8 @@ _WORDS = {
     3: "pytest ended with an internal error (exit status 3): tests may be missing",
     4: "pytest ended with a usage error (exit status 4): tests may be missing",
 }
+NO_TESTS = "at least one job must run a test on a desktop, none did"
+"""The problem of jobs that are green only because none of them has a test."""
 _FINE = (0, 5)
 """All passed; no test was collected, as in a job of many that got none."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +104,25 @@ def test_the_results_of_all_pods_are_gathered_and_a_missing_one_is_told(machine:
     assert (machine.clone / "report" / "index.html").exists()
     assert carried_out(machine, report, PODS="4") == 1, machine.said
     assert "'3' must have one vnc-results.json below it" in machine.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("problems", [(), ("test_bad.py could not be collected",)])
+def test_pods_that_all_have_no_test_are_red(machine: Machine, problems: tuple[str, ...]) -> None:
+    (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
+    for pod in range(2):
+        results = replace(session_results("2026-01-01", "2026-01-02", []), problems=problems)
+        write_results(machine.clone / f"{pod}" / "runs" / "vnc-results.json", results)
+    assert carried_out(machine, report, PODS="2") == 1, machine.said
+    assert "at least one job must run a test on a desktop, none did" in machine.said
+    assert (machine.clone / "report" / "index.html").exists()
+
+
+@pytest.mark.slow
+def test_a_report_that_cannot_be_made_is_red(machine: Machine) -> None:
+    (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
+    passed = session_results("2026-01-01", "2026-01-02", [ItemResult("t.py::test", "passed")])
+    write_results(machine.clone / "0" / "vnc-results.json", passed)
+    (machine.clone / "report").mkdir()
+    (machine.clone / "report" / "index.html").write_text("not ours")
+    assert carried_out(machine, report, PODS="1") == 2, machine.said

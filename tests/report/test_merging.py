@@ -112,3 +112,18 @@ def test_a_failed_test_fails_the_command(jobs: Path) -> None:
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
         write_results(Path("jobs/1/runs/vnc-results.json"), part(bad))
         assert cli.main(["results", "jobs/1", "jobs/3"]) == 1
+
+
+def test_jobs_that_all_have_no_test_fail_the_command(
+    jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+    for job in ("8", "9"):
+        write_results(Path("empty", job, "runs", "vnc-results.json"), part())
+    assert cli.main(["results", "empty/8", "empty/9", "-o", "r/vnc-results.json"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "no tests in 2 of 2 jobs: r/vnc-results.json",
+        "at least one job must run a test on a desktop, none did",
+    ]
+    assert "at least one job must run a test" in Path("summary.md").read_text()
+    assert cli.main(["results", "jobs/1", "empty/8", "empty/9"]) == 0, "a job without a test is no error"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,50 @@ def test_merged_shards_keep_the_problems_of_each(
         page = Path("out/index.html").read_text("utf-8")
         assert "2 tests, none failed; but " in page
         assert "b.py could not be collected" in page
+
+
+# --- sessions without a test ------------------------------------------------------------------------------------------
+
+UNCOLLECTED = ("test_bad.py could not be collected", "pytest was interrupted (exit status 2): tests may be missing")
+
+
+@pytest.fixture
+def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with shards that have no test; the module of those in `coll` could not be collected."""
+    monkeypatch.chdir(tmp_path)
+    empty = session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", [])
+    for shard in ("1", "2"):
+        write_results(Path("empty", shard, "runs", "vnc-results.json"), replace(empty, exit_status=5))
+        broken = replace(empty, exit_status=2, problems=UNCOLLECTED)
+        write_results(Path("coll", shard, "runs", "vnc-results.json"), broken)
+    return tmp_path
+
+
+def test_shards_without_a_test_are_a_page_that_says_so(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "--merge", "empty/1", "empty/2", "-o", "r"]) == 0
+    told = "at least one job must run a test on a desktop, none did"
+    assert capsys.readouterr().out.splitlines()[0] == "0 runs in r/index.html"
+    assert f"no test ran: {told}" in Path("r/index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("more", [[], ["--one-file"]])
+def test_a_page_names_what_could_not_be_collected(shards: Path, more: list[str]) -> None:
+    assert cli.main(["report", "coll/1/runs", *more, "-o", "one"]) == 0
+    assert "no test ran: test_bad.py could not be collected; and 1 more" in Path("one/index.html").read_text("utf-8")
+    assert cli.main(["report", "--merge", "coll/1", "coll/2", "-o", "r", *more]) == 0
+    page = Path("r/index.html").read_text("utf-8")
+    assert "no test ran: shard 1: test_bad.py could not be collected" in page
+    assert "shard 2: test_bad.py could not be collected" in page
+
+
+def test_the_page_of_one_session_without_a_run_goes_beside_its_results(shards: Path) -> None:
+    assert cli.main(["report", "coll/1/runs"]) == 0
+    assert Path("coll/1/runs/index.html").is_file()
+
+
+def test_results_that_cannot_be_read_are_no_page(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty/1/runs/vnc-results.json").write_text("{")
+    assert cli.main(["report", "--merge", "empty/1", "-o", "r"]) == 2
+    error = capsys.readouterr().err
+    assert "--merge needs a folder with results or runs, got 'empty/1': vnc-results.json: " in error
+    assert "must be results in JSON" in error

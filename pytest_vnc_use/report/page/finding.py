@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.page.text import without_place
-from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_problems
+from pytest_vnc_use.report.results import NO_TESTS, ItemResult, SessionResults, read_results, session_problems
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
@@ -38,7 +38,7 @@ def results_beside(paths: Iterable[Path]) -> KnownResults:
 def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
-    is_partial = False
+    is_partial = is_read = False
     for file in files:
         try:
             read = read_results(file)
@@ -46,9 +46,10 @@ def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
             is_partial = True
             problems.append((file.name, without_place(exc, file)))
         else:
+            is_read = True
             results.extend(read.tests)
             problems.extend((shard, problem) for problem in read.problems or _exit_problems(read))
-    return KnownResults(results, problems, is_partial)
+    return KnownResults(results, problems, is_partial, is_read)
 
 
 def _exit_problems(read: SessionResults) -> Iterator[str]:
@@ -58,21 +59,27 @@ def _exit_problems(read: SessionResults) -> Iterator[str]:
 
 
 def results_of_shards(paths: Iterable[Path]) -> KnownResults:
-    """Return the results of a session's shards. A missing shard, or one without results, becomes a problem."""
+    """Return the results of a session's shards. A missing shard, or one without results, becomes a problem.
+
+    So does it if no shard has a test.
+    """
     results: list[ItemResult] = []
     problems: list[tuple[str, str]] = []
-    is_partial = False
+    is_partial = is_read = False
     for path in dict.fromkeys(paths):
         name, files = f"shard {path.name}", [*results_files(path)]
         known = _results_in(files, name)
         results.extend(known.results)
         problems.extend(known.problems)
         is_partial = is_partial or known.is_partial or not files
+        is_read = is_read or known.is_read
         if not path.is_dir():
             problems.append((name, "there is no such folder: its tests are missing here"))
         elif not files:
             problems.append((name, f"it has no {_RESULTS}: tests of it that left no run folder are missing here"))
-    return KnownResults(results, problems, is_partial)
+    if is_read and not results:
+        problems.append(("", NO_TESTS))
+    return KnownResults(results, problems, is_partial, is_read)
 
 
 def results_files(*paths: Path) -> Iterator[Path]:

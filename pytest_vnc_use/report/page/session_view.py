@@ -25,12 +25,13 @@ class KnownResults:
     """The results of sessions, which also contain tests without a run.
 
     `problems` are other problems, each with the name of a file or a shard, or "". `is_partial`: results are missing, so
-    some tests may be unknown.
+    some tests may be unknown. `is_read`: the results of a session were read, also if they have no test.
     """
 
     results: Sequence[ItemResult] = ()
     problems: Sequence[tuple[str, str]] = ()
     is_partial: bool = False
+    is_read: bool = False
 
 
 NO_RESULTS = KnownResults()
@@ -103,11 +104,13 @@ def _title(tests: Sequence[TestLine], known: KnownResults) -> str:
     if bad:
         return f"{bad} of {names} did not pass"
     fine = f"{names} known here did not fail" if known.is_partial else f"{names}, none failed"
+    if not tests:
+        fine = "no test is known here" if known.is_partial else "no test ran"
     if not known.problems:
         return fine
     more = len(known.problems) - 1
     first = short(": ".join(filter(None, known.problems[0])), _LONGEST_PROBLEM)
-    return f"{fine}; but {first}" + (f"; and {more} more" if more else "")
+    return f"{fine}{'; but' if tests else ':'} {first}" + (f"; and {more} more" if more else "")
 
 
 def _uncounted_in_words(tests: Sequence[TestLine]) -> str:

@@ -1,0 +1,44 @@
+"""The composite action that replays tests on GitHub: a job of a matrix may have no test, but not all of them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.ci_jobs import BASH, Machine
+from support.paths import ROOT
+
+ACTION = ROOT / ".github" / "actions" / "replay" / "action.yml"
+TASK = "import pytest\n@pytest.mark.skip\n@pytest.mark.vnc_task('Click it')\ndef test_a(vnc_desktop): ...\n"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
+    identity = ["-c", "user.name=us", "-c", "user.email=us@example.com"]
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "1"], cwd=origin, check=True)
+    return Machine(tmp_path / "machine", origin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("test", "options", "code"),
+    [
+        (TASK, "--splits 2 --group 1", 0),
+        (TASK, "--splits 2 --group 2", 0),
+        ("def test_plain(): ...\n", "--splits 2 --group 2", 5),
+        ("def test_plain(): ...\n", "", 5),
+    ],
+)
+def test_a_job_without_a_test_passes_only_if_another_has_one(
+    machine: Machine, test: str, options: str, code: int
+) -> None:
+    pytest.importorskip("pytest_split")
+    (machine.clone / "test_it.py").write_text(test)
+    (replay,) = (step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("name") == "Replay")
+    assert machine.run(BASH, replay["run"], {"OPTIONS": options}) == code, machine.said
+    assert ("no test for this job" in machine.said) == (options.endswith("--group 2") and code == 0)
