@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.runs.transcript import line, plain
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.failures import Failed
@@ -58,7 +58,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     report.add_argument(
         "--links",
         metavar="ADDRESS",
-        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at ADDRESS",
+        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at ADDRESS"
+        ", and what else is wrong, such as a missing shard",
     )
     report.set_defaults(command=_report)
 
@@ -85,19 +86,21 @@ def _report(arguments: argparse.Namespace) -> int:
         told = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
         given_folders = ", ".join(map(repr, arguments.merge))
         raise SettingsError(f"--merge needs a folder with results or runs, got {given_folders}: {told}")
-    if arguments.links or arguments.failures:
-        from pytest_vnc_use.report.failures import failed_tests, links
+    from pytest_vnc_use.report.failures import failed_tests, links, told_problems
 
-        failed = failed_tests(runs, session.results)
-        if arguments.links:
-            print(links(failed, arguments.links), end="")
-            return 0
+    problems = told_problems(runs, session)
+    failed = failed_tests(runs, session.results) if arguments.links or arguments.failures else []
+    if arguments.links:
+        print(links(failed, arguments.links, problems), end="")
+        return 0
+    if arguments.failures:
         _write_sheet(Path(arguments.failures), failed)
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
     page = write_report(runs, folder, session, one_file=arguments.one_file)
-    print(plain(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
+    for text in (f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}", *problems):
+        print(line(text))
     return 0
 
 

@@ -18,8 +18,10 @@ from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
 from pytest_vnc_use.report.page.pictures import around
 from pytest_vnc_use.report.page.run_view import RunPage, show_run
+from pytest_vnc_use.report.page.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.report.summaries import cell
+from pytest_vnc_use.runs.run_summary import line_of
 
 _MOST_PICTURES = 10
 _MOST_LINKS = 100
@@ -53,20 +55,32 @@ def failed_tests(runs: Sequence[Path], results: Sequence[ItemResult]) -> list[Fa
     return found
 
 
-def links(failed: Sequence[Failed], address: str) -> str:
+def told_problems(runs: Sequence[Path], known: KnownResults) -> list[str]:
+    """Return the other problems of the sessions, a line each. Runs that no test made need no session."""
+    if known is NOT_FOUND and not any(line_of(run).test for run in runs):
+        return []
+    return [": ".join(filter(None, problem)) for problem in known.problems]
+
+
+def links(failed: Sequence[Failed], address: str, problems: Sequence[str] = ()) -> str:
     """Return a Markdown row for each test that failed: its name leads to its place in the report at `address`.
 
-    The numbers are those in the picture of `sheet`. Raises SettingsError where the address is none.
+    The numbers are those in the picture of `sheet`. Below stand the problems, such as a missing shard. Raises
+    SettingsError where the address is none.
     """
     if not _ADDRESS.fullmatch(address):
         raise SettingsError(f"--links must be the report's address, such as https://ci.example/report, got {address!r}")
+    told = [f"{cell(problem)}  " for problem in problems[:_MOST_LINKS]]
+    if problems[_MOST_LINKS:]:
+        told.append(f"and {len(problems) - _MOST_LINKS} more")
+    below = ["", *told] if told else []
     if not failed:
-        return f"[The report]({address})\n"
+        return "\n".join([f"[The report]({address})", *below, ""])
     rows = [
         f"| {row} | [{cell(test.test)}]({address}#run-{test.number}) |"
         for row, test in enumerate(failed[:_MOST_LINKS], start=1)
     ]
-    return "\n".join(["| | what decided it, in the report |", "|---:|---|", *rows, ""])
+    return "\n".join(["| | what decided it, in the report |", "|---:|---|", *rows, *below, ""])
 
 
 def write_sheet(file: Path, failed: Sequence[Failed]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.report.failures import Failed, sheet
-from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
+from pytest_vnc_use.report.failures import Failed, failed_tests, links, sheet
+from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
 from pytest_vnc_use.types import Click, Drifted, Outcome, RunEnded
 
 FAILED = RunEnded(Outcome.GAVE_UP, "the basket is closed")
@@ -109,3 +109,16 @@ def test_what_makes_no_sense_is_refused(
     monkeypatch.chdir(tmp_path)
     assert main(["report", str(session), *words]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_problems_stand_below_the_tests_and_a_long_list_of_them_is_cut(session: Path) -> None:
+    failed = failed_tests([session / "b-failed"], read_results(session / "vnc-results.json").tests)
+    lines = links(failed, PAGE, [f"shard {number}: gone" for number in range(103)]).splitlines()
+    assert lines[2].startswith("| 1 |")
+    assert (lines[3], lines[4], lines[-1]) == ("", "shard 0\\: gone  ", "and 3 more")
+
+
+def test_runs_that_no_test_made_need_no_results(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (session / "vnc-results.json").unlink()
+    assert main(["report", str(session), "--links", PAGE]) == 0
+    assert capsys.readouterr().out == f"[The report]({PAGE})\n", "no test made these runs"

@@ -136,3 +136,34 @@ def test_results_that_cannot_be_read_are_no_page(shards: Path, capsys: pytest.Ca
     error = capsys.readouterr().err
     assert "--merge needs a folder with results or runs, got 'empty/1': vnc-results.json: " in error
     assert "must be results in JSON" in error
+
+
+PAGE = "https://github.test/page"
+
+
+def test_links_name_what_has_no_run(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fine = replace(session_results("", "", [PASSED]), exit_status=0)
+    write_results(Path("fine/vnc-results.json"), fine)
+    assert cli.main(["report", "--merge", "fine", "coll/1", "gone", "--links", PAGE]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[:3] == [
+        f"[The report]({PAGE})",
+        "",
+        r"shard 1\: test\_bad\.py could not be collected  ",
+    ]
+    assert r"shard gone\: there is no such folder\: its tests are missing here  " in out
+
+
+def test_links_name_what_the_merged_results_know(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_results(Path("fine/vnc-results.json"), session_results("", "", [PASSED]))
+    assert cli.main(["results", "fine", "gone", "-o", "r/vnc-results.json"]) == 1
+    capsys.readouterr()
+    assert cli.main(["report", "r", "--links", PAGE]) == 0
+    assert "its job did not end" in capsys.readouterr().out
+
+
+def test_where_the_report_is_made_its_problems_are_told(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["report", "--merge", "coll/1", "-o", "r", "--failures", "failed.png"]
+    assert cli.main(words) == 0
+    assert "shard 1: test_bad.py could not be collected\n" in capsys.readouterr().out
+    assert not Path("failed.png").exists(), "there is no picture of it"
