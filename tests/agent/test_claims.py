@@ -207,15 +207,28 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
     with pytest.raises(ProductFailed) as raised:
         carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
     assert str(raised.value).splitlines()[:4] == [
-        "2 of 3 claims do not surely hold",
+        "2 of 3 claims do not surely hold: claim 'it is closed' fails: I see it fails",
         "  holds: 'it is open': I see it holds",
         "  unsure: 'it is saved': I see it unsure",
         "  fails: 'it is closed': I see it fails",
     ]
 
 
+def test_the_first_line_of_a_failure_is_short_and_names_the_claim_or_the_task(tmp_path: Path) -> None:
+    long = "the basket shows " + "2 apples and " * 50
+    for task, claims in (("Save it", [long, long]), (long, [])):
+        agent = agent_before(ListJudge(["unsure"] * 2), tmp_path)
+        with pytest.raises(Inconclusive) as raised:
+            carry_out(agent, [TaskSpec(task, claims)], judge_end_state=True)
+        headline, *lines = str(raised.value).splitlines()
+        assert len(headline) < 220
+        assert "the basket shows 2 apples" in headline
+        assert headline.endswith(": I see it unsure")
+        assert long.strip() in "".join(lines), "the whole text stands below"
+
+
 def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
-    with pytest.raises(Inconclusive, match="1 of 2 claims do not surely hold"):
+    with pytest.raises(Inconclusive, match=r"^1 of 2 claims do not surely hold: claim '.*' is unsure: I see it unsure"):
         carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
 
 

@@ -62,5 +62,5 @@ def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
 def test_a_claim_that_nobody_can_judge_fails_and_is_told(tmp_path: Path) -> None:
     agent = agent_of(ListPlanner([finished("I did it")]), PaintedController(), tmp_path)
     specs = [TaskSpec("Buy apples", ("the basket shows 2 apples",))]
-    with pytest.raises(TaskFailed, match="1 of 1 claims do not surely hold\n  unsure: 'the basket shows 2 apples'"):
+    with pytest.raises(TaskFailed, match=r"^claim 'the basket shows 2 apples' is unsure: .*\n  unsure: 'the"):
         carry_out(agent, specs, judge_end_state=False)

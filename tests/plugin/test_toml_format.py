@@ -172,7 +172,10 @@ def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_li
     result = run(model(CLICK, text("clicked"), FAILS), "--junitxml=junit.xml", "-o", "junit_family=xunit1")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*1 of 1 claims do not surely hold*", "*the basket is empty*", "FAILED test_pad.vnc.toml::pad*"]
+        [
+            "*the task 'Click it' is not done: the basket is empty*",
+            "FAILED test_pad.vnc.toml::pad - product: the task 'Click it' is not done: the basket is empty",
+        ]
     )
 
 
