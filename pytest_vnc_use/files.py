@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LARGEST_TEXT = 16_000_000
@@ -53,9 +53,22 @@ def replace_file(target: Path, content: bytes, mode: int = 0o666) -> None:
 
 @contextmanager
 def draft_of(target: Path) -> Iterator[Path]:
-    """Yield a new path in the folder of `target`. Remove the file at that path in the end, unless it was moved."""
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    """Yield a new path in the folder of `target`. Remove the file at that path in the end, unless it was moved.
+
+    An OSError about that path becomes one about `target`: nobody knows the name of the draft.
+    """
+    draft = target.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         yield draft
+    except OSError as exc:
+        if str(exc.filename) != str(draft):
+            raise
+        raise OSError(exc.errno, exc.strerror, str(target)) from exc
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(NotADirectoryError):
+            draft.unlink(missing_ok=True)
+
+
+def reason_of(error: OSError) -> str:
+    """Return why something could not be read or written, without the number of the error."""
+    return error.strerror or str(error)

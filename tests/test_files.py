@@ -57,3 +57,21 @@ def test_many_writers_leave_the_whole_of_one(tmp_path: Path) -> None:
         writer.join()
     assert target.read_bytes() in contents
     assert [*tmp_path.iterdir()] == [target]
+
+
+@pytest.mark.parametrize("name", ["folder", "missing/file", "file/target"])
+def test_an_error_names_the_file_that_the_user_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    target = tmp_path / name
+    with pytest.raises(OSError, match="directory") as raised:
+        replace_file(target, b"new")
+    assert raised.value.filename == str(target)
+    assert ".tmp" not in str(raised.value)
+
+
+def test_a_path_without_a_name_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=r"'\.'"):
+        replace_file(Path(), b"new")
+    assert not [*tmp_path.iterdir()]

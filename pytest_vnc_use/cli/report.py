@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_vnc_use.cli.output_file import output_file
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.runs.transcript import line, plain
 
 if TYPE_CHECKING:
@@ -76,6 +79,7 @@ def _report(arguments: argparse.Namespace) -> int:
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
     if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
         raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
+    sheet = _sheet_file(arguments.failures) if arguments.failures else None
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     if arguments.markdown:
@@ -89,12 +93,12 @@ def _report(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report.failures import failed_tests, links, told_problems
 
     problems = told_problems(runs, session)
-    failed = failed_tests(runs, session.results) if arguments.links or arguments.failures else []
+    failed = failed_tests(runs, session.results) if arguments.links or sheet else []
     if arguments.links:
         print(links(failed, arguments.links, problems), end="")
         return 0
-    if arguments.failures:
-        _write_sheet(Path(arguments.failures), failed)
+    if sheet:
+        _write_sheet(sheet, failed)
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
     _check_folder(folder)
@@ -104,13 +108,24 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _sheet_file(text: str) -> Path:
+    file = output_file("--failures", text)
+    if not os.path.isdir(file.parent):  # noqa: PTH112  # raises nothing
+        raise SettingsError(
+            f"--failures must be a file in a folder that exists, got {text!r}: make {str(file.parent)!r}"
+        )
+    return file
+
+
 def _write_sheet(file: Path, failed: Sequence[Failed]) -> None:
     from pytest_vnc_use.report.failures import write_sheet
 
     try:
         write_sheet(file, failed)
     except OSError as exc:
-        raise SettingsError(f"--failures must be a file that can be written, got {str(file)!r}: {exc}") from exc
+        raise SettingsError(
+            f"--failures must be a file that can be written, got {str(file)!r}: {reason_of(exc)}"
+        ) from exc
 
 
 def _check_folder(folder: Path) -> None:

@@ -7,7 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_vnc_use.cli.output_file import output_file
 from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.report.results import SessionResults
 
@@ -44,6 +46,7 @@ def _results(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report.results import write_results
     from pytest_vnc_use.report.summaries import lines, tell_github
 
+    file = output_file("-o", arguments.file)
     paths = [Path(path) for path in arguments.path]
     jobs = _count(arguments.jobs) if arguments.jobs else len(paths)
     parts, problems = _read(paths)
@@ -54,12 +57,11 @@ def _results(arguments: argparse.Namespace) -> int:
     elif len(paths) > jobs:
         problems.append(f"--jobs must be the number of all jobs, got {jobs} for {len(paths)} paths")
     results = merged(parts, problems)
-    file = Path(arguments.file)
     try:
         write_results(file, results)
         tell_github(results)
     except OSError as exc:
-        raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {exc}") from exc
+        raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {reason_of(exc)}") from exc
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
     for text in (
         f"{counts or 'no tests'} in {len(parts)} of {max(jobs, len(paths))} jobs: {file}",

@@ -136,4 +136,4 @@ def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], 
                 file.write(content)
             draft.replace(target)
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
+        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc

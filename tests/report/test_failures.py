@@ -95,7 +95,8 @@ def test_where_nothing_failed_there_is_no_picture(
         (["--links", "javascript:alert(1)"], "--links must be the report's address"),
         (["--links", f"{PAGE}) [x](y"], "--links must be the report's address"),
         (["--links", PAGE, "-o", "out"], "--links cannot be combined"),
-        (["--failures", "no/such/folder/x.png", "-o", "out"], "--failures must be a file that can be written"),
+        (["--failures", "no/x.png", "-o", "out"], "--failures must be a file in a folder that exists, got 'no/x.png'"),
+        (["--failures", "runs", "-o", "out"], "--failures must be the name of a file, got the folder 'runs'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -108,7 +109,9 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["report", str(session), *words]) == 2
-    assert told in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert told in error
+    assert ".tmp" not in error
 
 
 def test_problems_stand_below_the_tests_and_a_long_list_of_them_is_cut(session: Path) -> None:

@@ -100,12 +100,21 @@ def test_more_jobs_than_there_were_are_told(jobs: Path, capsys: pytest.CaptureFi
     [
         (["jobs/9"], "'jobs/9' must have one vnc-results.json below it"),
         (["jobs/1", "--jobs=none"], "--jobs must be a whole number from 1, got 'none'"),
-        (["jobs/1", "-o", "jobs"], "jobs"),
+        (["jobs/1", "-o", "jobs"], "-o must be the name of a file, got the folder 'jobs'"),
+        (["jobs/1", "-o", "new/"], "-o must be the name of a file, got the folder 'new/'"),
+        (["jobs/1", "-o", "."], "-o must be the name of a file, got the folder '.'"),
+        (["jobs/1", "-o", ".."], "-o must be the name of a file, got the folder '..'"),
+        (["jobs/1", "-o", ""], "-o must be the name of a file, got ''"),
+        (["jobs/1", "-o", "file/all.json"], "-o must be a file that can be written, got 'file/all.json': "),
     ],
 )
 def test_wrong_usage_is_told(jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+    Path("file").touch()
     assert cli.main(["results", *arguments]) == 2
-    assert told in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert told in error
+    assert "Errno" not in error
+    assert not Path("new").exists()
 
 
 def test_a_failed_test_fails_the_command(jobs: Path) -> None:

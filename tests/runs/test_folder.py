@@ -377,8 +377,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(folder: RunFolder) -> None:
     folder.path.rmdir()
     with pytest.raises(RunFolderError, match="cannot write"):
         folder.append(STARTED)
-    with pytest.raises(RunFolderError, match="cannot write"):
+    with pytest.raises(RunFolderError, match="cannot write") as raised:
         folder.store(Frame(SCREEN, PNG))
+    assert ".tmp" not in str(raised.value)
 
 
 # --- exchanges -------------------------------------------------------------------------------------------------------
