@@ -62,6 +62,9 @@ class RecordingError(SettingsError):
 class RunFolderError(VncUseError):
     """A run folder is missing, damaged, or written by a newer version."""
 
+    never_started = ""
+    """Why the run ended before its first screen, such as that there is no recording; "" if that is not the error."""
+
 
 class TaskFailed(VncUseError):
     """A run did not end as done, or a claim is not shown to hold; the message is for the person who reads the log."""

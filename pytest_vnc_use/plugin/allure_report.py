@@ -24,7 +24,8 @@ def add_steps(config: pytest.Config, runs: list[Path]) -> None:
         try:
             trace = read_trace(run)
         except RunFolderError as exc:
-            allure.attach(str(exc), "the run cannot be shown", allure.attachment_type.TEXT)
+            title = "the run never started" if exc.never_started else "the run cannot be shown"
+            allure.attach(exc.never_started or str(exc), title, allure.attachment_type.TEXT)
             continue
         with allure.step(trace.started.task):
             for drift in trace.drifts:

@@ -101,7 +101,8 @@ def run_html(
     try:
         trace = read_trace(run_folder)
     except RunFolderError as exc:
-        return render("run", style=_STYLE, problem=Badge("cannot be shown", "bad"), problem_text=str(exc))
+        badge = Badge("never started" if exc.never_started else "cannot be shown", "bad")
+        return render("run", style=_STYLE, problem=badge, problem_text=exc.never_started or str(exc))
     verdicts = [Badge(f"claim {verdict.kind}", _VERDICT_TONES[verdict.kind]) for verdict in trace.verdicts]
     return render(
         "run",

@@ -52,8 +52,9 @@ def run_text(run: Path, base: Path) -> RunText:
     """Return a run as Markdown, as `run_markdown` does, and whether it could be shown."""
     page = show_run(run, quick=True)
     if page.view.problem:
-        problem = f"# Run {code(page.view.run_id, 200)}\n\nThe run cannot be shown: {code(page.view.problem)}\n"
-        return RunText(problem, is_shown=False)
+        view = page.view
+        problem = f"# Run {code(view.run_id, 200)}\n\n{view.problem_title}: {code(view.problem)}\n"
+        return RunText(problem, is_shown=view.never_started)
     return RunText("\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n", is_shown=True)
 
 

@@ -137,8 +137,11 @@ def trace_of(path: Path, header: Header, events: Iterable[TimedEvent], *, is_own
     for each in events:
         contents.add(each.event)
     if contents.started is None:
-        ended = f"; it ended so: {contents.ended.error or contents.ended.message}" if contents.ended else ""
-        raise RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{ended}")
+        reason = (contents.ended.error or contents.ended.message) if contents.ended else ""
+        ended = f"; it ended so: {reason}" if reason else ""
+        error = RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{ended}")
+        error.never_started = reason
+        raise error
     return Trace(
         path,
         header,

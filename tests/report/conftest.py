@@ -79,6 +79,15 @@ def make_step(frames: list[Frame]) -> MakeStep:
 
 
 @pytest.fixture
+def unrecorded(tmp_path: Path) -> Path:
+    """The folder of a run that was to be replayed, and has no recording."""
+    folder = RunFolder.create(tmp_path / "runs", "run-0")
+    error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
+    folder.append(RunEnded(None, "the run broke", error))
+    return folder.path
+
+
+@pytest.fixture
 def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
     """`write_run(steps, end, …)`: the folder of a run, ended unless `end` is None; `events` come before its end."""
 

@@ -191,6 +191,12 @@ def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_
     assert "The run cannot be shown: `" in run_markdown(run, run)
 
 
+def test_a_run_without_a_recording_is_told_as_such(unrecorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--markdown", str(unrecorded)]) == 0
+    told = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
+    assert capsys.readouterr().out == f"# Run `run-0`\n\nThe run never started: `{told}`\n"
+
+
 def test_the_command_exits_with_1_where_a_run_cannot_be_shown(
     told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

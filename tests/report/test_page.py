@@ -25,8 +25,9 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.page.finding import find_runs
+from pytest_vnc_use.report.page.model import Badge
 from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.runs.damaged import read_what_is_left
@@ -161,6 +162,23 @@ def test_the_same_difference_in_several_tests_is_one_group(drifted) -> None:
     view = session_view([(show_run(run), f"{run.name}/index.html") for run in runs])
     assert [[test.test for test in group.tests] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
     assert view.title == "3 of 3 tests did not pass"
+
+
+def test_the_same_cause_is_one_group_whatever_the_tests_are_called() -> None:
+    names = ["a/t.py::test_open", "a/t.py::test_9", "t.py::test_p[x y]", "t.py::TestIt::test_open", "t.py::test_p[2]"]
+    asked = [("t.py::test_claims[1]", "claim 'it is open' fails"), ("t.py::test_claims[2]", "claim 'it is red' fails")]
+    missing = [(each, f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'") for each in names]
+    told = [ItemResult(name, "failed", message=message) for name, message in (*missing, *asked)]
+    groups = session_view([], KnownResults(told)).groups
+    assert [[test.test for test in group.tests] for group in groups] == [names, [asked[0][0]], [asked[1][0]]]
+
+
+def test_a_run_without_a_recording_never_started(unrecorded: Path, tmp_path: Path) -> None:
+    write_ended_test(unrecorded, EndedTest("t.py::test_a", "failed", triage="settings"))
+    assert show_run(unrecorded).view.badges == [Badge("never started", "bad")]
+    page = html_of([unrecorded], tmp_path / "out", "run-0/index.html")
+    assert "The run never started: RecordingError: there is no recording of" in page
+    assert "cannot be shown" not in page
 
 
 def test_failures_come_first_and_runs_of_one_test_are_one_line(drifted, write_run, make_step) -> None:

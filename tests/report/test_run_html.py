@@ -402,3 +402,8 @@ def chromium(tmp_path):
         return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=400).stdout
 
     return chromium
+
+
+def test_a_run_without_a_recording_is_told_as_such(unrecorded):
+    told = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
+    assert page_of(unrecorded).text.strip() == f"never started\n{told}"

@@ -150,8 +150,15 @@ class RunView:
     printed: Sequence[tuple[str, str]] = ()
     failure: str = ""
     problem: str = ""
+    never_started: bool = False
+    """Whether the problem is why the run ended before its first screen; else it is why the run cannot be shown."""
     messages: str = ""
     """The address of the messages that the run sent; "" where they are not beside the page."""
+
+    @property
+    def problem_title(self) -> str:
+        """Return what the problem means for the run."""
+        return "The run never started" if self.never_started else "The run cannot be shown"
 
 
 @dataclass(frozen=True)

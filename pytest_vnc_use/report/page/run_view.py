@@ -91,11 +91,17 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> RunPage:
     try:
         trace, broken = read_what_is_left(path)
     except RunFolderError as exc:
-        test, why = ended.test if ended else "", short(without_place(exc, path))
-        view = RunView(path.name, short(test, 500), "", [Badge("cannot be shown", "bad")], "", problem=why)
-        return RunPage(path, view, shots.made, None, ended)
+        return RunPage(path, _problem_view(path, exc, ended), shots.made, None, ended)
     view = _view(trace, ended, shots, [*damage, *broken])
     return RunPage(path, view, shots.made, trace, ended, is_result_damaged=bool(damage))
+
+
+def _problem_view(path: Path, error: RunFolderError, ended: EndedTest | None) -> RunView:
+    """Return a run without a screen, and why it has none."""
+    badge = Badge("never started" if error.never_started else "cannot be shown", "bad")
+    why = short(without_place(error.never_started or error, path))
+    test = short(ended.test if ended else "", 500)
+    return RunView(path.name, test, "", [badge], "", problem=why, never_started=bool(error.never_started))
 
 
 def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: list[str]) -> RunView:

@@ -16,7 +16,7 @@ from pytest_vnc_use.report.results import ItemResult
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _LONGEST_PROBLEM = 150
-_VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*/[^']*'")
+_VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
 """The numbers and paths of a message. Messages that differ only in these have the same cause."""
 
 
@@ -129,6 +129,15 @@ def _groups(bad: Sequence[TestLine]) -> list[Group]:
     """Return the tests that failed, those with the same difference or message together, the largest group first."""
     together: dict[tuple[str, str], list[TestLine]] = {}
     for test in bad:
-        key = ("difference", test.difference) if test.difference else ("message", _VARYING.sub("…", test.message))
+        key = ("difference", test.difference) if test.difference else ("message", _cause(test))
         together.setdefault(key, []).append(test)
     return [Group(tests) for tests in sorted(together.values(), key=len, reverse=True)]
+
+
+def _cause(test: TestLine) -> str:
+    """Return the message of a test without what differs from test to test: its name, numbers and paths."""
+    place, colons, name = test.test.partition("::")
+    message = test.message
+    for own in (name, name.partition("[")[0]):
+        message = message.replace(f"{place.rpartition('/')[2]}{colons}{own}'", "…'")
+    return _VARYING.sub("…", message)
