@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_vnc_use.runs.transcript import plain
@@ -16,6 +19,11 @@ NOBODY = (
 _KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails", "unsure": "unsure"}
 _MOST_QUESTIONS = 3
 _LONGEST_ANSWER = 40
+_GUARD = 'read -r _; rm -rf -- "$1"'
+"""A script of a shell that outlives this process, and removes the folder.
+
+Its input ends when this process closes it, or dies, even by kill -9.
+"""
 
 
 class AtTheKeyboard:
@@ -30,8 +38,8 @@ class AtTheKeyboard:
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the person's verdict; unsure if nobody is there."""
-        with tempfile.TemporaryDirectory(prefix="vnc-claim-") as folder:
-            picture = Path(folder, "screen.png")
+        with _guarded_folder() as folder:
+            picture = folder / "screen.png"
             picture.write_bytes(frame.png)
             try:
                 answer = self._answer(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
@@ -56,3 +64,18 @@ class AtTheKeyboard:
 def _kind(answer: str) -> VerdictKind | None:
     """Return the verdict that an answer begins with; None if it is unclear."""
     return _KINDS.get(answer.partition(" ")[0].lower().rstrip(",.:;"))
+
+
+@contextmanager
+def _guarded_folder() -> Iterator[Path]:
+    """Yield a new temporary folder, and remove it, also where this process is ended by a signal.
+
+    The screen may show secrets, and a person may close the terminal instead of an answer. On Windows there is no guard.
+    """
+    with tempfile.TemporaryDirectory(prefix="vnc-claim-") as folder:
+        if os.name != "posix":
+            yield Path(folder)
+            return
+        guard = ["sh", "-c", _GUARD, "vnc-use guard", folder]
+        with subprocess.Popen(guard, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+            yield Path(folder)
