@@ -43,6 +43,8 @@ HEALED, WENT_ON = "vnc_healed", "vnc_went_on"
 """Properties of a test: a line for each drift at which a model went on. It is healed only if the test then passed."""
 TRANSIENT, WRITTEN = "vnc_transient", "vnc_recording"
 """Properties of a test: a line for each transient frame; the result for its new recording."""
+UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
+"""The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
 """Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
@@ -286,11 +288,14 @@ def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
 
 
 def _write(recorded: RecordedTest) -> Iterator[str]:
+    from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+
     try:
         if recorded.keep():
             yield "written"
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
-        yield f"not written: {exc}"
+        how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
+        yield f"{how}: {exc}"
 
 
 # --- the session's end -----------------------------------------------------------------------------------------------
@@ -306,7 +311,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     written = [text for report in _reports(terminalreporter, "teardown") for text in _property_values(report, WRITTEN)]
     for text in sorted(set(written)):
         count = written.count(text)
-        terminalreporter.write_line(line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {text}"))
+        told = line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {text}")
+        terminalreporter.write_line(told, red=text.startswith(UNWRITTEN))
     _tell_savings(terminalreporter)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.begun_tests import BegunTests, remove_left_notes
-from pytest_vnc_use.plugin.recordings import HEALED, WENT_ON
+from pytest_vnc_use.plugin.recordings import HEALED, LOST, WENT_ON, WRITTEN
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
@@ -56,6 +56,7 @@ class _Session:
         self._started_at = _now()
         self._tests: dict[str, ItemResult] = {}
         self._failed_elsewhere: set[str] = set()
+        self._without_recording: set[str] = set()
         self._lines: list[str] = []
         self._results: SessionResults | None = None
         self._begun = BegunTests()
@@ -78,6 +79,8 @@ class _Session:
         if attachments.is_of_desktop(report):
             before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
             self._tests[report.nodeid] = _after(before, report)
+            if any(name == WRITTEN and str(value).startswith(LOST) for name, value in report.user_properties):
+                self._without_recording.add(report.nodeid)
         elif report.outcome in ("failed", "rerun"):
             self._add_unattached(report)
 
@@ -98,9 +101,14 @@ class _Session:
         self._has_lost_worker |= error is not None
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the results; where no file for them is given, only if a test with a desktop was not skipped."""
+        """Write the results; where no file for them is given, only if a test with a desktop was not skipped.
+
+        The session fails if it was for recordings, and one could not be written.
+        """
         from pytest_vnc_use.runs.shared_pictures import end_sharing
 
+        if self._without_recording and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._has_lost_worker:
             from pytest_vnc_use.desktops.sharing.leases import folder_of_user, remove_leftovers
 
@@ -125,9 +133,12 @@ class _Session:
 
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
         status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)
-        problems = session_problems(
-            status, _collection_errors(session.config), len(self._failed_elsewhere - {*self._tests}), has_bad=has_bad
-        )
+        elsewhere, lost = len(self._failed_elsewhere - {*self._tests}), sorted(self._without_recording)
+        is_told = has_bad or bool(lost)
+        problems = [
+            *(f"the recording of {test} could not be written" for test in lost),
+            *session_problems(status, _collection_errors(session.config), elsewhere, has_bad=is_told),
+        ]
         redacted = tuple(map(secrets_of(session.config).hide_in_id, problems))
         again = reliabilities(results.tests, self._repeat)
         return replace(results, reliability=again, problems=redacted, exit_status=status)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
+ALWAYS_WRITES: tuple[Mode, ...] = ("rewrite", "demonstrate")
+"""The modes that are only asked for to get a recording."""
 AGAIN = "record the test again, with a planner (--vnc-record=rewrite) or by hand (--vnc-record=demonstrate)"
 
 

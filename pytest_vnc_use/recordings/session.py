@@ -11,7 +11,7 @@ from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
-from pytest_vnc_use.recordings.modes import AGAIN, Mode
+from pytest_vnc_use.recordings.modes import AGAIN, ALWAYS_WRITES, Mode
 from pytest_vnc_use.recordings.patient_eyes import ButtonRelease, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
@@ -20,7 +20,7 @@ from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.recordings.replay import ClosedGate, Earlier, Replay, what_to_do
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.savings import Savings, saved_by
-from pytest_vnc_use.recordings.store import Key, load_of, masks_of, save
+from pytest_vnc_use.recordings.store import Key, check_writable, load_of, masks_of, save
 from pytest_vnc_use.recordings.transients import TransientWatch
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import (
@@ -120,6 +120,8 @@ class RecordedTest:
         task, load = started.task, partial(frame_pixels, folder)
         if self._runs:
             self._begin_next(desktop)
+        elif self.mode in ALWAYS_WRITES:
+            check_writable(self.key.path)
         if self._show:
             person = DemonstratedRun(partial(self._show, task, desktop), desktop)
             self._runs.append(RunState(task, person.name, folder, emit, Recorder(person.screen, load)))

@@ -214,6 +214,19 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
+def check_writable(path: Path) -> None:
+    """Raise RecordingError where no recording can be written at `path`; make nothing."""
+    for folder in (path.parent, path.with_suffix("")):
+        nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+        try:
+            tempfile.TemporaryFile(dir=nearest).close()
+        except OSError as exc:
+            raise RecordingError(
+                f"the recording {str(path)!r} cannot be written, so nothing is done: {exc}; {str(nearest)!r} must be a "
+                "folder in which you may make files"
+            ) from exc
+
+
 def save(path: Path, recording: Recording) -> bool:
     """Write a recording, pictures first, and remove other pictures; return whether its file changed.
 

@@ -379,6 +379,16 @@ def test_nobody_does_a_task_that_nobody_can_judge(demonstrate: Callable[..., Ses
     assert "vncviewer" not in done.out
 
 
+def test_nobody_does_a_task_whose_recording_cannot_be_written(
+    demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    (tmp_path / "__vnc_recordings__").write_text("a file in the place of the folder", encoding="utf-8")
+    done = demonstrate(PAID).ended()
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
+    assert "test_till.json' cannot be written, so nothing is done: [Errno 20] Not a directory" in done.out
+    assert "vncviewer" not in done.out
+
+
 @pytest.mark.slow
 def test_a_task_that_the_body_judges_needs_no_terminal(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     done = done_by(demonstrate(PAID, "-ovnc_rehearse=0", answers=None))

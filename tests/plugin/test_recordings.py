@@ -241,6 +241,26 @@ def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(
     assert project.asked == 0
 
 
+def test_nothing_is_done_for_a_recording_that_cannot_be_written(project: Project) -> None:
+    project.write("__vnc_recordings__", "a file in the place of the folder")
+    refused = project.run("--vnc-record=rewrite")
+    assert (refused.code, project.asked) == (1, 0), refused.out
+    assert re.search(r"settings: the recording '.*/test_till.json' cannot be written, so nothing is done", refused.out)
+    assert "__vnc_recordings__' must be a folder in which you may make files" in refused.out
+
+
+@pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
+def test_a_session_that_is_for_a_recording_fails_if_it_is_not_written(project: Project, mode: str, code: int) -> None:
+    spoils = '    __import__("pathlib").Path("__vnc_recordings__").touch()\n'
+    project.write("test_till.py", TEST.replace("    assert", f"{spoils}    assert"))
+    done = project.run(f"--vnc-record={mode}", "--color=yes")
+    assert done.code == code, done.out
+    told = f"though --vnc-record={mode} asks for it: " if code else ": "
+    assert re.search(rf"\x1b\[31mvnc-use: 1 recording not written(, )?{told}.*Errno", done.out), done.out
+    problems = read_results(project.path / "runs" / "vnc-results.json").problems
+    assert [*problems] == ["the recording of test_till.py::test_till could not be written"] * code
+
+
 @pytest.mark.slow
 def test_repetitions_on_several_workers_write_one_recording(project: Project) -> None:
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
