@@ -62,6 +62,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
     pytest_enter_pdb                  live_line                   leaves the terminal to the debugger
     pytest_warning_recorded           redaction        first      no other plugin sees a secret
     pytest_keyboard_interrupt         redaction        first      likewise, in what ended the session
+                                      session_results             a test that a person stopped is no failure
     pytest_handlecrashitem            session_results  first      before pytest-rerunfailures repeats the test
     pytest_testnodedown               session_results             what a dead worker left must be removed
     pytest_sessionfinish              session_results             vnc-results.json, the job summary

@@ -47,6 +47,8 @@ class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
+        from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+
         self._path = Path(settings.results or Path(settings.runs_dir, FILE))
         self._is_given = bool(settings.results)
         self._file = self._path.absolute()
@@ -57,6 +59,8 @@ class _Session:
         self._tests: dict[str, ItemResult] = {}
         self._failed_elsewhere: set[str] = set()
         self._without_recording: set[str] = set()
+        self._records_only = settings.record in ALWAYS_WRITES
+        self._is_interrupted = False
         self._lines: list[str] = []
         self._results: SessionResults | None = None
         self._begun = BegunTests()
@@ -95,6 +99,10 @@ class _Session:
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note that a person pressed Ctrl-C; pytest calls this for `pytest.exit` too."""
+        self._is_interrupted = excinfo.type is KeyboardInterrupt
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, error: object | None) -> None:
         """Note that a worker of pytest-xdist died."""
@@ -120,11 +128,24 @@ class _Session:
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliability_lines
-        from pytest_vnc_use.report.summaries import lines
 
         self._results = results = self._of(session)
         repeated = [line for each in results.reliability for line in reliability_lines(each)]
-        self._lines = [*lines(results), *repeated, self._write(results), *self._pages(results)]
+        self._lines = [*self._counts(results), *repeated, self._write(results), *self._pages(results)]
+
+    def _counts(self, results: SessionResults) -> Iterator[str]:
+        """Yield the lines that count failures. Where a person pressed Ctrl-C, the test that did not end is no failure.
+
+        The written results keep it as one: a job that is cancelled is interrupted in the same way.
+        """
+        from pytest_vnc_use.report.summaries import lines
+
+        left = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
+        if left:
+            word = "test" if len(left) == 1 else "tests"
+            rest = "; nothing was recorded of it" if self._records_only else ""
+            yield f"{len(left)} {word} did not end, as you pressed Ctrl-C{rest}"
+        yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in left)))
 
     def _of(self, session: pytest.Session) -> SessionResults:
         """Return the results of the session so far, with its other problems."""

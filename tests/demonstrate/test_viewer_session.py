@@ -360,6 +360,8 @@ def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: 
         done = session.ended()
     assert (done.code, file_in(tmp_path).exists()) == (pytest.ExitCode.INTERRUPTED, False), done.out
     assert "KeyboardInterrupt" in done.out
+    assert "vnc-use: 1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n" in done.out
+    assert "infra" not in done.out
 
 
 # --- what is wrong ---------------------------------------------------------------------------------------------------

@@ -128,7 +128,14 @@ def test_a_test_in_which_the_session_ended_did_not_end(
 ) -> None:
     tests, output = outcome_of(ended, OF_A_SESSION[end], *options)
     assert tests["test_ends"] == ("error", "infra")
-    assert "vnc-use: 1 failed: 1 infra\n" in output
+    assert ("vnc-use: 1 failed: 1 infra\n" in output) == (bool(options) or end == "pytest.exit")
+
+
+@pytest.mark.parametrize(("options", "rest"), [((), ""), (("--vnc-record=rewrite",), "; nothing was recorded of it")])
+def test_a_person_who_presses_ctrl_c_is_no_failure(ended: pytest.Pytester, options: tuple[str, ...], rest: str) -> None:
+    _, output = outcome_of(ended, "raise KeyboardInterrupt", *options)
+    assert f"vnc-use: 1 test did not end, as you pressed Ctrl-C{rest}\n" in output
+    assert "infra" not in output
 
 
 @pytest.mark.slow
