@@ -112,7 +112,8 @@ class Tasks:
             raise
         else:
             replayed = bool(self.recorded and self.recorded.has_replayed(result.run_id))
-            self.ends.append(end_of(result, replayed=replayed))
+            shown = bool(self.recorded and self.recorded.has_shown(result.run_id))
+            self.ends.append(end_of(result, replayed=replayed, shown=shown))
         finally:
             if len(runs) > runs_before and self.runner.started:
                 places = places_now() if self.follows_code else ()

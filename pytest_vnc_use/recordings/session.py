@@ -156,6 +156,10 @@ class RecordedTest:
         """Return whether the run of that id was replayed whole, so that no planner was asked."""
         return any(run.folder.path.name == run_id and not run.is_live for run in self._runs)
 
+    def has_shown(self, run_id: str) -> bool:
+        """Return whether a person did the run of that id."""
+        return self._show is not None and any(run.folder.path.name == run_id for run in self._runs)
+
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
         """Return the judge: the recorded evidence and, unless this is a replay, the live judge.
 

@@ -42,6 +42,7 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.triage.failure_text import Fault
 from pytest_vnc_use.types import STALLED, Outcome, RunResult, Step, TakeScreenshot, Triage, Verdict, Wait
+from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 SETTINGS = "settings"
 """Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
@@ -93,7 +94,7 @@ class RunEnd:
     """The end of a run of a test; `rule` gives its meaning if the run broke or did not end as done.
 
     `message` is the planner's last one. `did` is the number of actions since the run began, including the test's own.
-    If the run was `replayed`, no planner was asked.
+    If the run was `replayed`, no planner was asked. If it was `shown`, a person did it.
     """
 
     outcome: Outcome | None
@@ -101,6 +102,7 @@ class RunEnd:
     message: str = ""
     did: int = 0
     replayed: bool = False
+    shown: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,10 @@ _GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent
 
 
 def word_on_run(failure: FailureFacts, rule: TriageRule) -> str:
-    """Return a sentence on the run behind a failure: its planner was wrong, or it ended in another way; else ""."""
+    """Return a sentence on the run behind a failure: its planner, or a person, was wrong, or it ended in another way.
+
+    Return "" if the run does not explain the failure.
+    """
     if not (_claim_fails(failure) or failure.is_asserted):
         return ""
     end = _run_in_question(failure)
@@ -196,16 +201,20 @@ def word_on_run(failure: FailureFacts, rule: TriageRule) -> str:
         return f"the run {how}: {plain(end.message)}" if end.rule == rule else ""
     if not end or end.replayed or rule not in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
+    if end.shown:
+        said_no = PERSON_SAID in faults.text_of(failure.cause)
+        what = "whoever did the task answered that the screen does not show it" if said_no else plain(end.message)
+        return f"{what}; as the test failed, nothing was recorded"
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
     if not any(each.did for each in failure.ends):
         did = "nothing at all was done"
     return f"the planner was wrong: it said that the task was done ({did}): {plain(end.message)!r}"
 
 
-def end_of(result: RunResult, *, replayed: bool = False) -> RunEnd:
+def end_of(result: RunResult, *, replayed: bool = False, shown: bool = False) -> RunEnd:
     """Return the end of a run that ended with an outcome."""
     rule = None if result.outcome is Outcome.DONE else rule_for(FailureFacts(error_for_run(result)))
-    return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed)
+    return RunEnd(result.outcome, rule, result.message, _done_in(result.steps), replayed, shown)
 
 
 def broken_end(error: BaseException, steps: Iterable[Step] = ()) -> RunEnd:

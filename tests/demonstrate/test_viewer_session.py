@@ -265,9 +265,10 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     [
         (PAID.replace("5.00", "7.50"), "", "product"),
         (CLAIMED, "no, it is open\n", "whoever recorded it said: it is open"),
+        (CLAIMED, "no, it is open\n", "whoever did the task answered that the screen does not show it; as the test"),
         (CLAIMED, "", "--vnc-judge=gemini"),
     ],
-    ids=["the body fails", "the claim fails", "nobody is at the terminal"],
+    ids=["the body fails", "the claim fails", "the person says so", "nobody is at the terminal"],
 )
 def test_a_test_that_fails_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, source: str, answers: str, told: str
@@ -276,6 +277,7 @@ def test_a_test_that_fails_is_not_recorded(
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert told in done.out
     assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
+    assert "planner was wrong" not in done.out
 
 
 @pytest.mark.slow

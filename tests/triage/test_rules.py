@@ -43,7 +43,7 @@ from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import Fault, fault_of
-from pytest_vnc_use.triage.rules import CLASSES, RULES, FailureFacts, error_for_run, rule_for
+from pytest_vnc_use.triage.rules import CLASSES, RULES, FailureFacts, RunEnd, error_for_run, rule_for, word_on_run
 from pytest_vnc_use.types import (
     STALLED,
     TRIAGES,
@@ -170,6 +170,26 @@ def test_a_timeout_of_pytest_timeout_is_budget(words: str, module: str, triage: 
     with pytest.raises(pytest.fail.Exception) as caught:
         made["fail"](pytest.fail.Exception(words))
     assert rule_for(FailureFacts(caught.value, asserted=True)).triage == triage
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            ProductFailed("…: fails (whoever recorded it said: no)"),
+            "whoever did the task answered that the screen does",
+        ),
+        (ProductFailed("…: fails (it says 3)"), "a person did it, in 1 step; as the test failed, nothing was recorded"),
+        (AssertionError("assert 1 == 2"), "a person did it, in 1 step; as the test failed, nothing was recorded"),
+    ],
+    ids=["the person", "a judge", "the body"],
+)
+def test_of_a_task_that_a_person_did_no_planner_is_told(error: Exception, told: str) -> None:
+    ends = (RunEnd(Outcome.DONE, message="a person did it, in 1 step", did=1, shown=True),)
+    failure = FailureFacts(error, asserted=isinstance(error, AssertionError), ends=ends)
+    word = word_on_run(failure, rule_for(failure))
+    assert word.startswith(told)
+    assert word.endswith("; as the test failed, nothing was recorded")
 
 
 # --- how a run ended --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
+from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 NOBODY = (
     "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
@@ -47,7 +48,7 @@ class AtTheKeyboard:
                 return Verdict(claim, "unsure", NOBODY, frame=frame.ref)
         word, _, reason = answer.partition(" ")
         kind = _kind(answer) or "unsure"
-        return Verdict(claim, kind, f"whoever recorded it said: {reason.strip() or word}", frame=frame.ref)
+        return Verdict(claim, kind, f"{PERSON_SAID}{reason.strip() or word}", frame=frame.ref)
 
     def _answer(self, question: str) -> str:
         """Ask until the answer is clear, and return it; the last one if none is. Raises as `ask` does."""
