@@ -37,6 +37,7 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.model import VIEWER_OPEN
 from pytest_vnc_use.types.protocols import Controller
 
 Say = Callable[[str], None]
@@ -49,6 +50,8 @@ _MOVES_S, _SAMPLE_S = 1.35, 0.15
 
 A part that does not change in that time counts as resting.
 """
+LAST_CALL_S = 30.0
+"""The time before the limit at which the person is told to close the viewer, if the limit is at least twice as long."""
 _LOOKS = 8
 """The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
 
@@ -72,6 +75,7 @@ class ViewerSession:
         self._desktop, self._say = desktop, say
         self._eyes = eyes or desktop
         self._deadline = Deadline(limit_s)
+        self._must_call = limit_s >= 2 * LAST_CALL_S
         self._size = desktop.size
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
@@ -99,7 +103,10 @@ class ViewerSession:
         return screen
 
     def _next(self) -> tuple[Motion, float] | None:
-        while self._deadline.remaining_s:
+        while left_s := self._deadline.remaining_s:
+            if self._must_call and left_s <= LAST_CALL_S:
+                self._must_call = False
+                self._say(f"{left_s:.0f} s are left: close the viewer by then, or nothing is recorded")
             try:
                 motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
@@ -107,7 +114,7 @@ class ViewerSession:
                 self._rest()
             else:
                 return (motion, at_s) if motion else None
-        raise DeadlineExceeded
+        raise DeadlineExceeded(VIEWER_OPEN)
 
     def _take(self, motion: Motion, at_s: float) -> None:
         if isinstance(motion, Move):

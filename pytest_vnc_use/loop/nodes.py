@@ -132,7 +132,7 @@ class Nodes:
             case BudgetExceeded():
                 return self._end_run(Outcome.BUDGET, str(reason))
             case _:
-                return self._out_of_time()
+                return self._out_of_time(str(reason))
 
     # --- proposing ---------------------------------------------------------------------------------------------------
 
@@ -268,5 +268,6 @@ class Nodes:
         message = cut(self._parts.hide(message), LONGEST_TEXT)
         return CUAState(outcome=outcome.value, message=message, pending=[], elapsed_s=self._deadline.spent_s)
 
-    def _out_of_time(self) -> CUAState:
-        return self._end_run(Outcome.TIME_LIMIT, f"the limit of {self._parts.limits.seconds:g} s was reached")
+    def _out_of_time(self, why: str = "") -> CUAState:
+        reached = f"the limit of {self._parts.limits.seconds:g} s was reached"
+        return self._end_run(Outcome.TIME_LIMIT, f"{reached}: {why}" if why else reached)

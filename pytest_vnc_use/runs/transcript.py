@@ -8,6 +8,7 @@ from pytest_vnc_use.plain_text import line as line, plain as plain
 from pytest_vnc_use.runs.captions import action_in_words, caption
 from pytest_vnc_use.types import Action, Outcome, RunResult, Step
 from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.model import VIEWER_OPEN
 
 LAST_STEPS = 5
 
@@ -49,6 +50,8 @@ def format_run_failure(headline: str, result: RunResult) -> str:
     """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run folder."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
+    if VIEWER_OPEN in result.message:
+        steps = []
     return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run folder: {result.run_folder}"])
 
 

@@ -330,6 +330,9 @@ def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_pat
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert re.search(r"within \d+ s, then close it", done.out)
     assert "seconds= in the marker, or --vnc-seconds, allows it" in done.out
+    told = "the limit of 20 s was reached: what you did was not recorded, because the viewer was still open"
+    assert told in done.out
+    assert "no step was made" not in done.out
 
 
 @contextmanager
@@ -341,6 +344,19 @@ def closed_later(session: viewer_session.Session) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+def test_before_that_the_person_is_told_to_close_it(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer_session, "LAST_CALL_S", 1.0)
+    said: list[str] = []
+    shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
+    with closing(connect(tigervnc.address)) as desktop:
+        for limit_s in (3.0, 1.5):
+            with pytest.raises(DeadlineExceeded, match="the viewer was still open"):
+                shown.of(desktop, limit_s, until=closed_later)
+    assert [line for line in said if "vncviewer" not in line] == [
+        "1 s are left: close the viewer by then, or nothing is recorded"
+    ]
 
 
 def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
