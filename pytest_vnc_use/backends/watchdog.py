@@ -175,7 +175,8 @@ class Watchdog:
         if colour and not self._program_fault():
             raise ScreenBlank(
                 f"the screen of {self._desktop.server!r} has had only one colour ({colour}) for {self._blank_s:g} "
-                "s: start a program on it before the run, or wait longer with vnc_blank_seconds"
+                "s: start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
+                "with vnc_blank_seconds"
             )
 
     def _check_answers(self) -> None:

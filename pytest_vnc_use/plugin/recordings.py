@@ -22,12 +22,12 @@ from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.recordings.demonstrated import Show
+    from pytest_vnc_use.recordings.demonstrated import DemonstratedTask, Show
     from pytest_vnc_use.recordings.modes import Mode
     from pytest_vnc_use.recordings.rehearsal import Rehearsal
     from pytest_vnc_use.recordings.session import RecordedTest
     from pytest_vnc_use.recordings.store import Key
-    from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
+    from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
 RECORDED = pytest.StashKey["RecordedTest | None"]()
 """The test with its recording; None if it is neither replayed nor recorded."""
@@ -57,6 +57,8 @@ NO_TERMINAL = (
     "--vnc-record=demonstrate asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
     "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
 )
+
+NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
 
 OLDER_THAN_COVERS = (
     "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
@@ -203,7 +205,15 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
             sys.stdout.write(f"{sanitize(line, str)}\n")
             sys.stdout.flush()
 
-    return ViewerTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
+    tasks = ViewerTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
+
+    def show(task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
+        logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+        if settings.server == "xvnc" and logs and "program" not in logs():
+            say(f"\n{NO_PROGRAM}")
+        return tasks(task, controller, limit_s)
+
+    return show
 
 
 @contextmanager

@@ -409,6 +409,19 @@ def test_nobody_does_a_task_whose_recording_cannot_be_written(
     assert "vncviewer" not in done.out
 
 
+@pytest.mark.parametrize("app", [True, False], ids=["a program", "none"])
+def test_a_person_is_told_that_no_program_is_started(demonstrate: Callable[..., Session], app: bool) -> None:
+    session = demonstrate(PAID, "--vnc-server=xvnc", *([] if app else ["--vnc-app="]))
+    with session.person():
+        session.process.send_signal(signal.SIGINT)
+        done = session.ended()
+    before, viewer, _ = done.out.partition("vncviewer")
+    assert viewer, done.out
+    assert (
+        "\nno program is started on this desktop: name one by --vnc-app, or by app in the task's file" in before
+    ) != app
+
+
 @pytest.mark.slow
 def test_a_task_that_the_body_judges_needs_no_terminal(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     done = done_by(demonstrate(PAID, "-ovnc_rehearse=0", answers=None))
