@@ -169,9 +169,16 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     if others_judge:
         return None
 
+    from pytest_vnc_use.planners.local.person_judge import InputEnded
+
     def ask(question: str) -> str:
         with _at_the_terminal(item.config):
-            return input(f"{question}> ")
+            try:
+                return input(f"{question}> ")
+            except EOFError:
+                if sys.stdin and sys.stdin.isatty():
+                    raise InputEnded from None
+                raise
 
     return assembly.person_as_judge(ask)
 

@@ -68,9 +68,14 @@ class Ended:
 
 
 class Session:
-    """pytest on the one test of a folder; `answers` is what is typed at its terminal, or None for /dev/null."""
+    """pytest on the one test of a folder; `answers` is what is typed at its terminal, or None for /dev/null.
 
-    def __init__(self, folder: Path, *options: str, answers: str | None = "", **environment: str) -> None:
+    In their place a real `terminal` may be given, by its descriptor.
+    """
+
+    def __init__(
+        self, folder: Path, *options: str, answers: str | None = "", terminal: int | None = None, **environment: str
+    ) -> None:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
         command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
@@ -78,7 +83,7 @@ class Session:
             typed.write(answers or "")
             typed.seek(0)
             env = {**os.environ, "CI": "true", **environment}
-            stdin = subprocess.DEVNULL if answers is None else typed
+            stdin = terminal or (subprocess.DEVNULL if answers is None else typed)
             self.process = ForkedPython(*command, cwd=folder, env=env, stdin=stdin)
         self._said = ""
         self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
@@ -278,6 +283,20 @@ def test_a_test_that_fails_is_not_recorded(
     assert told in done.out
     assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
     assert "planner was wrong" not in done.out
+
+
+@pytest.mark.slow
+def test_ctrl_d_at_the_question_is_told(demonstrate: Callable[..., Session]) -> None:
+    keyboard, terminal = os.openpty()
+    try:
+        os.write(keyboard, b"\x04")
+        done = done_by(demonstrate(CLAIMED, terminal=terminal))
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert done.code == 1, done.out
+    assert "the input ended (Ctrl-D) before the answer, so nothing was recorded" in done.out
+    assert "nobody is at the keyboard" not in done.out
 
 
 @pytest.mark.slow

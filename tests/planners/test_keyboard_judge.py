@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
+from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard, InputEnded
 from pytest_vnc_use.types import Verdict, report_to_nobody
 from pytest_vnc_use.types.protocols import Judge
 from support.memory_desktop import painted
@@ -96,6 +96,15 @@ def test_the_picture_is_there_while_somebody_is_asked() -> None:
     assert CLAIM in asked.question
     assert asked.seen == painted(1).png
     assert not asked.picture.exists()
+
+
+def test_whoever_ends_the_input_was_there() -> None:
+    def ask(_: str) -> str:
+        raise InputEnded
+
+    verdict = judged(ask)
+    assert verdict.kind == "unsure"
+    assert verdict.reason.startswith("the input ended (Ctrl-D) before the answer, so nothing was recorded")
 
 
 @pytest.mark.parametrize("error", [EOFError(), OSError("no terminal")])

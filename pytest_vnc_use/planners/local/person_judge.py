@@ -17,6 +17,7 @@ NOBODY = (
     "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
     "--vnc-judge=gemini, with its key"
 )
+ENDED = "the input ended (Ctrl-D) before the answer, so nothing was recorded: run the test again, and answer yes or no"
 _KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails", "unsure": "unsure"}
 _MOST_QUESTIONS = 3
 _LONGEST_ANSWER = 40
@@ -27,25 +28,30 @@ Its input ends when this process closes it, or dies, even by kill -9.
 """
 
 
+class InputEnded(EOFError):
+    """The person at the terminal ended the input, by Ctrl-D."""
+
+
 class AtTheKeyboard:
     """A Judge that shows the screen as a picture and asks a person.
 
-    `ask` gets the question, and raises EOFError if nobody is there. It takes as long as the person takes. An answer
-    that is neither yes nor no is asked again; after three it is unsure.
+    `ask` gets the question, and raises EOFError if nobody is there, InputEnded if somebody was. It takes as long as the
+    person takes. An answer that is neither yes nor no is asked again; after three it is unsure.
     """
 
     def __init__(self, ask: Callable[[str], str] = input) -> None:
         self._ask = ask
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the person's verdict; unsure if nobody is there."""
+        """Return the person's verdict; unsure if nobody is there, or does not answer."""
         with _guarded_folder() as folder:
             picture = folder / "screen.png"
             picture.write_bytes(frame.png)
             try:
                 answer = self._answer(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
-            except (EOFError, OSError):
-                return Verdict(claim, "unsure", NOBODY, frame=frame.ref)
+            except (EOFError, OSError) as exc:
+                reason = ENDED if isinstance(exc, InputEnded) else NOBODY
+                return Verdict(claim, "unsure", reason, frame=frame.ref)
         word, _, reason = answer.partition(" ")
         kind = _kind(answer) or "unsure"
         return Verdict(claim, kind, f"{PERSON_SAID}{reason.strip() or word}", frame=frame.ref)
