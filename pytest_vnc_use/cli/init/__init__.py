@@ -79,7 +79,7 @@ def _carried_out(answers: Answers, folder: Path) -> int:
 
     planned = plan(answers, Project.read(folder))
     settings = assembly.settings_of(
-        {"server": planned.server, "planner": "gemini" if answers.record == "model" else ""}
+        {"server": planned.starts.server, "planner": "gemini" if answers.record == "model" else ""}
     )
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
@@ -108,11 +108,18 @@ def _leave() -> int:
 def _check(settings: Settings, answers: Answers, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
     from pytest_vnc_use.cli.doctor import diagnose_asked
-    from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, kept_server_fits, program_found
+    from pytest_vnc_use.cli.init.checks import (
+        ci_looks_there,
+        collected,
+        kept_program_fits,
+        kept_server_fits,
+        program_found,
+    )
 
     target, failed = answers.target, []
     for finding in (
-        *program_found(target, folder),
+        *program_found(planned.starts, folder),
+        *kept_program_fits(target, planned.starts.app, planned.app_from, folder),
         *kept_server_fits(settings, planned.exec, target),
         *diagnose_asked(settings),
         collected(planned.test, folder, planned.chosen_by),

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
-from pytest_vnc_use.cli.init.target import Target
+from pytest_vnc_use.cli.init.target import Target, starts_the_same
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
 
@@ -36,7 +36,7 @@ _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
 
 def program_found(target: Target, folder: Path) -> Iterator[Finding]:
     """Check that the program under test is there, and its script, if it is started on this machine."""
-    if target.kind not in ("xvnc", "qt", "page"):
+    if target.kind not in ("xvnc", "qt", "page") or not target.app.strip():
         return
     program, *words = shlex.split(target.app)
     found, script = shutil.which(program), _script(Path(program).name, words)
@@ -49,6 +49,18 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
         yield Finding("FAIL", "program", text)
     else:
         yield Finding("ok", "program", found)
+
+
+def kept_program_fits(asked: Target, app: str, app_from: str, folder: Path) -> Iterator[Finding]:
+    """Check that the first test starts the program that was asked for, if `app_from`, a kept file, names one."""
+    if not asked.app or starts_the_same(asked, app, folder):
+        return
+    if app_from.endswith(".py"):
+        remedy = f"write app={asked.app!r} into its vnc_task"
+    else:
+        remedy = f"write vnc_app = {asked.app} there, or app={asked.app!r} into the vnc_task of the test"
+    text = f"{app_from} keeps {app!r}, so the first test starts that and not {asked.app!r}; {remedy}"
+    yield Finding("FAIL", "vnc_app", text)
 
 
 def kept_server_fits(settings: Settings, ran_by: str, target: Target) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from pytest_vnc_use.cli.init.ci import ci_files, command_in_image
 from pytest_vnc_use.cli.init.files import PlannedFile, read_text
 from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.questions import Answers
-from pytest_vnc_use.cli.init.target import Kind, Target
+from pytest_vnc_use.cli.init.target import Kind, Target, started_target
 from pytest_vnc_use.cli.init.templates import render
 from pytest_vnc_use.cli.other_plugins import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT
 
@@ -105,16 +105,18 @@ class Project:
 
 @dataclass(frozen=True)
 class Plan:
-    """The files to write or keep in the project, hints for the user, the test's name, and its server.
+    """The files to write or keep in the project, hints for the user, the test's name, and what that test starts.
 
-    `exec` is what the project says of commands on a desktop that runs already. `next_command` is the command that comes
-    next, `chosen_by` tells the project's own options that choose tests.
+    `app_from` is the file that names the program of the test. `exec` is what the project says of commands on a desktop
+    that runs already. `next_command` is the command that comes next, `chosen_by` tells the project's own options that
+    choose tests.
     """
 
     files: tuple[PlannedFile, ...]
     hints: tuple[str, ...]
     test: str
-    server: str
+    starts: Target
+    app_from: str
     exec: str
     next_command: str
     chosen_by: str
@@ -122,14 +124,31 @@ class Plan:
 
 def has_task(source: str, task: str) -> bool:
     """Return whether a Python file marks a test with `vnc_task` and this sentence."""
+    return _marker(source, task) is not None
+
+
+def _marker(source: str, task: str) -> ast.Call | None:
+    """Return the first `vnc_task` with this sentence in a Python file, None if there is none."""
     if "vnc_task" not in source:
-        return False
+        return None
     try:
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # pytest cannot read it either
-        return False
-    texts = [call.args[0] for call in calls if call.args and ast.unparse(call.func).endswith("vnc_task")]
-    return any(isinstance(text, ast.Constant) and str(text.value).strip() == task for text in texts)
+        return None
+    marks = (call for call in calls if call.args and ast.unparse(call.func).endswith("vnc_task"))
+    return next((mark for mark in marks if _text(mark.args[0]).strip() == task), None)
+
+
+def _text(node: ast.expr) -> str:
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def _app(answers: Answers, project: Project, test: Path) -> tuple[str, str]:
+    """Return the program that the first test starts, and the file that names it: the test's marker comes first."""
+    mark = _marker(read_text(project.folder / test) or "", answers.task)
+    if mark and (own := next((_text(each.value) for each in mark.keywords if each.arg == "app"), "")):
+        return own, test.as_posix()
+    return str(project.ini.options.get("vnc_app", answers.target.app)), project.ini.name
 
 
 def _name_for(pattern: str) -> str:
@@ -147,12 +166,14 @@ def plan(answers: Answers, project: Project) -> Plan:
     for path, text in ci_files(answers.ci, answers.target, project.folder, answers.shards).items():
         files.append(_whole(project, Path(path), text))
     hints += tuple(_hints(answers, project, test))
+    app, app_from = _app(answers, project, test)
     server = str(project.ini.options.get("vnc_server", answers.target.server))
+    starts = started_target(answers.target, server, app, project.folder)
     ran_by = str(project.ini.options.get("vnc_exec", ""))
     chosen_by = ", ".join(f"{name} = {project.ini.options[name]!r}" for name in _CHOOSE if name in project.ini.options)
     chosen_by = f"{project.ini.name} has {chosen_by}" if chosen_by else ""
     next_command = _next_command(answers, project, test)
-    return Plan(tuple(files), hints, test.as_posix(), server, ran_by, next_command, chosen_by)
+    return Plan(tuple(files), hints, test.as_posix(), starts, app_from, ran_by, next_command, chosen_by)
 
 
 def _next_command(answers: Answers, project: Project, test: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.settings.paths import absolute_command
 
 Kind = Literal["xvnc", "qt", "container", "address", "page"]
 
@@ -73,6 +74,27 @@ def read_target(program: str, where: str, folder: Path) -> Target:
             f"got {program!r}"
         )
     return _on(where or ("qt" if _qt_bindings(program, folder) else "xvnc"), program, folder)
+
+
+def started_target(asked: Target, server: str, app: str, folder: Path) -> Target:
+    """Return what the first test starts, where the project may keep another server or program than was asked for.
+
+    Raises SettingsError if the program is no command line.
+    """
+    if (server, app) == (asked.server, asked.app):
+        return asked
+    if server == "qt":
+        return Target("qt", server, app, qt_bindings=_qt_bindings(app, folder))
+    if server == "xvnc":
+        return Target("xvnc", server, app, qt_bindings=_qt_bindings(app, folder))
+    return Target("container" if server.startswith("container:") else "address", server, app)
+
+
+def starts_the_same(asked: Target, app: str, folder: Path) -> bool:
+    """Return whether a command line starts the program that was asked for; a browser must only show the same page."""
+    if asked.page:
+        return asked.page in _words(app)
+    return _words(absolute_command(app, folder)) == _words(absolute_command(asked.app, folder))
 
 
 def _page(address: str, where: str) -> Target:

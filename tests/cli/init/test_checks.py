@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, program_found
+from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, kept_program_fits, program_found
+from pytest_vnc_use.cli.init.project import Plan, Project, plan
+from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
 from support.vnc_servers import require
 
@@ -101,6 +103,66 @@ def test_a_ci_looks_in_the_repositorys_own_folder(tmp_path: Path, ci: str, said:
         (tmp_path / name).write_text(text)
     (finding,) = ci_looks_there(ci, web)
     assert finding.word == "ok", finding.text
+
+
+def planned_for(program: str, folder: Path) -> Plan:
+    return plan(Answers(read_target(program, "", folder), "Type it", "hand", "none"), Project.read(folder))
+
+
+@pytest.mark.parametrize(
+    ("program", "kept", "fails"),
+    [
+        ("mousepad", "vnc_app = mousepda", True),
+        ("sh -c true", "vnc_app = mousepad", True),
+        ("mousepad", "vnc_app = mousepad", False),
+        ("mousepad", "vnc_app = 'mousepad' ", False),
+        ("mousepad", "vnc_app =", True),
+        ("mousepad", "vnc_server = xvnc", False),
+        ("python app.py", "vnc_app = python {folder}/app.py", False),
+        ("http://localhost:8000/", "vnc_app = chromium --kiosk http://localhost:8000/", False),
+        ("http://localhost:8000/", "vnc_app = chromium --kiosk http://localhost:3000/", True),
+        ("winbox::5900", "vnc_app = mousepad", False),
+    ],
+)
+def test_a_kept_program_must_be_the_one_that_was_asked_for(
+    tmp_path: Path, program: str, kept: str, *, fails: bool
+) -> None:
+    (tmp_path / "app.py").touch()
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{kept.format(folder=tmp_path)}\n")
+    asked, planned = read_target(program, "", tmp_path), planned_for(program, tmp_path)
+    found = list(kept_program_fits(asked, planned.starts.app, planned.app_from, tmp_path))
+    assert [(each.word, each.about) for each in found] == [("FAIL", "vnc_app")] * fails
+    for each in found:
+        assert f"pytest.ini keeps {planned.starts.app!r}, so the first test starts that and not" in each.text
+        assert f"write vnc_app = {asked.app} there, or app={asked.app!r} into the vnc_task of the test" in each.text
+
+
+@pytest.mark.parametrize(("own", "fails"), [("sh", False), ("nano", True)])
+def test_the_program_in_the_marker_of_the_test_comes_first(tmp_path: Path, own: str, *, fails: bool) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_app = mousepda\n")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_first.py").write_text(f"@pytest.mark.vnc_task('Type it', app={own!r})\n{A_TEST}")
+    planned = planned_for("sh", tmp_path)
+    assert (planned.starts.app, planned.app_from) == (own, "tests/test_first.py")
+    found = list(kept_program_fits(read_target("sh", "", tmp_path), own, planned.app_from, tmp_path))
+    assert [each.text for each in found] == fails * [
+        "tests/test_first.py keeps 'nano', so the first test starts that and not 'sh'; write app='sh' into its vnc_task"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ("vnc_app = mousepda", "'mousepda' is no program on PATH; install it, or write its path"),
+        ("vnc_app = mousepda\nvnc_server = container:IMAGE", ""),
+        ("vnc_app =", ""),
+        ("vnc_server = xvnc", "/sh"),
+    ],
+)
+def test_the_program_that_the_first_test_starts_is_looked_for(tmp_path: Path, kept: str, said: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{kept}\n")
+    found = list(program_found(planned_for("sh", tmp_path).starts, tmp_path))
+    assert [each.text.endswith(said) for each in found] == [True] * bool(said)
 
 
 @pytest.mark.slow

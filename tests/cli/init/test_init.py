@@ -143,6 +143,15 @@ def test_a_kept_server_that_cannot_show_the_program_is_told(tmp_path: Path) -> N
     assert "FAIL  vnc_server" not in init(tmp_path, "sh -c true", "--vnc", "qt", "--task", TASK).stdout
 
 
+def test_a_typo_that_is_kept_is_told(tmp_path: Path) -> None:
+    typo = init(tmp_path, "no-such-programm", "--vnc", "xvnc", "--task", TASK)
+    assert "FAIL  program: 'no-such-programm' is no program on PATH" in typo.stdout
+    again = init(tmp_path, "sh", "--vnc", "xvnc", "--task", TASK)
+    assert again.returncode == 1
+    assert "FAIL  program: 'no-such-programm' is no program on PATH" in again.stdout
+    assert "FAIL  vnc_app: pytest.ini keeps 'no-such-programm', so the first test starts" in again.stdout
+
+
 @pytest.mark.parametrize(("ran_by", "fails"), [("", True), ("vnc_exec = ssh testbox\n", False)])
 def test_a_kept_address_where_the_program_cannot_be_started_is_told(tmp_path: Path, ran_by: str, fails: bool) -> None:
     (tmp_path / "pytest.ini").write_text(f"[pytest]\nvnc_server = 127.0.0.1::1\n{ran_by}")
