@@ -61,7 +61,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         ("versions", _versions),
         ("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=means == "xvnc")),
         ("window manager", _window_manager),
-        ("Qt", partial(_means, "Qt", "qt", _qt, asked=means == "qt")),
+        ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
         *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
         ("own desktop", partial(_own_desktop, settings.server)),
@@ -83,7 +83,7 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
         checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
         checks += [("window manager", _window_manager), ("own desktop", partial(_own_desktop, "xvnc"))]
     elif means == "qt":
-        checks.append(("Qt", partial(_means, "Qt", "qt", _qt, asked=True)))
+        checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=True)))
     elif means == "container":
         engine = partial(_container_engine, settings.engine)
         checks.append(("containers", partial(_means, "containers", "container:IMAGE", engine, asked=True)))
@@ -157,9 +157,8 @@ _QT_FOLDERS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 """The packages that bring Qt with its platform vnc, and the folder of Qt in each."""
 
 
-def _qt() -> str:
-    from pytest_vnc_use.desktops.kinds.qt import why_not_closable
-
+def _qt(is_open: bool) -> str:
+    """Return what Qt is there, and who reaches its server. Raises DesktopError; SettingsError where that is refused."""
     name = next((name for name in _QT_FOLDERS if find_spec(name)), "PySide6")
     try:
         package = importlib.import_module(name)
@@ -170,9 +169,17 @@ def _qt() -> str:
     plugin = Path(str(package.__file__)).parent / _QT_FOLDERS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
-    reason = why_not_closable()
-    reach = f"which everybody can reach: no network namespace, {reason}" if reason else "which only this user reaches"
-    return f"{name} with Qt {qt} and its platform vnc, {reach}"
+    return f"{name} with Qt {qt} and its platform vnc, {_reach_of_qt(is_open)}"
+
+
+def _reach_of_qt(is_open: bool) -> str:
+    from pytest_vnc_use.desktops.kinds.qt import check_closable, why_not_closable
+
+    if is_open:
+        return "which everybody can reach: vnc_qt_open is set"
+    if check_closable():
+        return "which only this user reaches"
+    return f"which everybody can reach: no network namespace, {why_not_closable()}"
 
 
 def _env_file() -> Iterator[Finding]:

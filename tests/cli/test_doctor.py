@@ -20,12 +20,13 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.doctor import diagnose
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.typing_check import LINE
+from pytest_vnc_use.desktops.kinds import qt
 from pytest_vnc_use.desktops.sharing.leases import lease
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.forked_python import run_python
 from support.gemini_server import GeminiServer
-from support.vnc_servers import VncServer, require
+from support.vnc_servers import VncServer, require, require_pyside
 
 GREETS_OTHERWISE = b"SSH-2.0-OpenSSH_9.2\r\n"
 
@@ -95,11 +96,30 @@ def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: 
         "util.find_spec = lambda name, *rest: None if name == 'PySide6' else found(name, *rest)\n"
         "from pytest_vnc_use.cli import main; sys.exit(main(['doctor', '--vnc', 'qt']))"
     )
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "VNC_USE_QT_OPEN": "true"}  # no network namespace is needed
     done = subprocess.run(
         [sys.executable, "-c", hidden], env=env, capture_output=True, text=True, timeout=400, check=False
     )
     assert word in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "in_container", "word", "said"),
+    [
+        (Settings(server="qt"), False, "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
+        (Settings(server="winbox::1"), False, "--", "or use --vnc-server=xvnc. Behind a firewall, -o vnc_qt_open=true"),
+        (Settings(server="qt", qt_open=True), False, "ok", "which everybody can reach: vnc_qt_open is set"),
+        (Settings(server="qt"), True, "ok", "which everybody can reach: no network namespace, unshare: refused"),
+    ],
+)
+def test_qt_that_nothing_protects_is_refused_as_by_pytest(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, in_container: bool, word: str, said: str
+) -> None:
+    require_pyside()
+    monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: refused")
+    monkeypatch.setattr(qt, "is_in_container", lambda: in_container)
+    found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
+    assert (found.word, said in found.text) == (word, True), str(found)
 
 
 @pytest.mark.desktop

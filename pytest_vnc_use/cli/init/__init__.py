@@ -79,7 +79,7 @@ def _carried_out(answers: Answers, folder: Path) -> int:
 
     planned = plan(answers, Project.read(folder))
     settings = assembly.settings_of(
-        {"server": planned.starts.server, "planner": "gemini" if answers.record == "model" else ""}
+        {**planned.kept, "server": planned.starts.server, "planner": "gemini" if answers.record == "model" else ""}
     )
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
@@ -120,7 +120,7 @@ def _check(settings: Settings, answers: Answers, planned: Plan, folder: Path) ->
     for finding in (
         *program_found(planned.starts, folder),
         *kept_program_fits(target, planned.starts.app, planned.app_from, folder),
-        *kept_server_fits(settings, planned.exec, target),
+        *kept_server_fits(settings, target),
         *diagnose_asked(settings),
         collected(planned.test, folder, planned.chosen_by),
         *ci_looks_there(answers.ci, folder),

@@ -63,14 +63,13 @@ def kept_program_fits(asked: Target, app: str, app_from: str, folder: Path) -> I
     yield Finding("FAIL", "vnc_app", text)
 
 
-def kept_server_fits(settings: Settings, ran_by: str, target: Target) -> Iterator[Finding]:
+def kept_server_fits(settings: Settings, target: Target) -> Iterator[Finding]:
     """Check that a server which the project keeps shows the program.
 
-    Qt's own platform shows Qt programs only. On a desktop that runs already a program is started by `ran_by`, the
-    project's vnc_exec.
+    Qt's own platform shows Qt programs only. On a desktop that runs already a program is started by vnc_exec.
     """
     kept = settings.server
-    if target.app and assembly.is_given(settings) and not ran_by:
+    if target.app and assembly.is_given(settings) and not settings.exec:
         text = (
             f"the project keeps vnc_server = {kept!r}, a desktop that runs already, where {target.app!r} cannot be "
             f"started; say with vnc_exec how a command runs there, or write vnc_server = {target.server}"

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -22,9 +23,12 @@ from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import Kind, Target, started_target
 from pytest_vnc_use.cli.init.templates import render
 from pytest_vnc_use.cli.other_plugins import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT
+from pytest_vnc_use.desktops.kinds.qt import why_not_closable
 
 _GIT_S = 10.0
 _CHOOSE = ("testpaths", "python_files", "python_functions", "norecursedirs", "addopts")
+_CHECKED = ("exec", "qt_open")
+"""Settings besides the server and the program that decide whether the first test can start."""
 _NOT_SEARCHED = ("build", "dist", "node_modules", "venv")
 """Folders that pytest does not search, besides hidden ones."""
 POLICY = "vnc-policy.toml"
@@ -107,9 +111,8 @@ class Project:
 class Plan:
     """The files to write or keep in the project, hints for the user, the test's name, and what that test starts.
 
-    `app_from` is the file that names the program of the test. `exec` is what the project says of commands on a desktop
-    that runs already. `next_command` is the command that comes next, `chosen_by` tells the project's own options that
-    choose tests.
+    `app_from` is the file that names the program of the test. `kept` are settings of the project's own that the checks
+    need. `next_command` is the command that comes next, `chosen_by` tells the project's own options that choose tests.
     """
 
     files: tuple[PlannedFile, ...]
@@ -117,7 +120,7 @@ class Plan:
     test: str
     starts: Target
     app_from: str
-    exec: str
+    kept: Mapping[str, object]
     next_command: str
     chosen_by: str
 
@@ -160,6 +163,7 @@ def _name_for(pattern: str) -> str:
 def plan(answers: Answers, project: Project) -> Plan:
     """Return the files to write. Raises SettingsError if something is in the way."""
     test = project.test_of(answers.task)
+    options = project.ini.options
     config, hints = _config(_settings(answers.target), project)
     files = [config, _whole(project, test, _test(answers)), _whole(project, Path(POLICY), render("policy"))]
     files += [_lines(project, ".gitignore", *IGNORED), _lines(project, ".gitattributes", *ATTRIBUTES)]
@@ -167,13 +171,13 @@ def plan(answers: Answers, project: Project) -> Plan:
         files.append(_whole(project, Path(path), text))
     hints += tuple(_hints(answers, project, test))
     app, app_from = _app(answers, project, test)
-    server = str(project.ini.options.get("vnc_server", answers.target.server))
+    server = str(options.get("vnc_server", answers.target.server))
     starts = started_target(answers.target, server, app, project.folder)
-    ran_by = str(project.ini.options.get("vnc_exec", ""))
-    chosen_by = ", ".join(f"{name} = {project.ini.options[name]!r}" for name in _CHOOSE if name in project.ini.options)
+    kept = {name: options[f"vnc_{name}"] for name in _CHECKED if f"vnc_{name}" in options}
+    chosen_by = ", ".join(f"{name} = {options[name]!r}" for name in _CHOOSE if name in options)
     chosen_by = f"{project.ini.name} has {chosen_by}" if chosen_by else ""
     next_command = _next_command(answers, project, test)
-    return Plan(tuple(files), hints, test.as_posix(), starts, app_from, ran_by, next_command, chosen_by)
+    return Plan(tuple(files), hints, test.as_posix(), starts, app_from, kept, next_command, chosen_by)
 
 
 def _next_command(answers: Answers, project: Project, test: Path) -> str:
@@ -263,7 +267,7 @@ def _hints(answers: Answers, project: Project, test: Path) -> Iterator[str]:
     first = project.tests / project.first_name
     if test != first and (project.folder / first).exists():
         yield f"{first} is kept and has no vnc_task with this sentence, so the test with it is in {test}"
-    if target.kind == "qt":
+    if target.kind == "qt" and sys.platform == "linux" and not why_not_closable():
         yield "the program has a network of its own; if it needs another one: vnc_qt_open = true, and a firewall"
     if target.kind == "page" and target.is_local_page:
         yield f"start the server of {target.page} before the tests, or in a fixture of {project.tests}/conftest.py"

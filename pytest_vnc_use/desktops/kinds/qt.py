@@ -59,7 +59,7 @@ class QtDesktop(StartedDesktop):
     ) -> None:
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
-        is_closed = not is_open and _check_closable()
+        is_closed = not is_open and check_closable()
         environment = {**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}
         super().__init__(environment, place, inherited, new_user=new_user)
         self._timeout_s = start_timeout_s
@@ -119,7 +119,7 @@ class QtDesktop(StartedDesktop):
         raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
 
 
-def _check_closable() -> bool:
+def check_closable() -> bool:
     """Return whether a program can have a network of its own; False in a container, which is one already.
 
     Raises SettingsError elsewhere.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.assembly.followed import check_followed
+from pytest_vnc_use.cli.init import project
 from pytest_vnc_use.cli.init.ci import PACKAGES
 from pytest_vnc_use.cli.init.ini_files import IniFile
 from pytest_vnc_use.cli.init.project import Project, plan
@@ -95,6 +97,23 @@ def test_a_kept_file_must_have_the_task(tmp_path: Path, files: dict[str, str], n
     assert f"tests/{name} " in planned.next_command
     told = f"tests/test_first.py is kept and has no vnc_task with this sentence, so the test with it is in tests/{name}"
     assert (told in planned.hints) == (name != "test_first.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a network namespace is Linux's")
+@pytest.mark.parametrize("reason", ["", "unshare: refused"])
+def test_a_network_of_its_own_is_told_where_the_program_has_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    monkeypatch.setattr(project, "why_not_closable", lambda: reason)
+    answers = Answers(read_target("viewer", "qt", tmp_path), "Type it", "hand", "none")
+    hints = plan(answers, Project.read(tmp_path)).hints
+    assert any(hint.startswith("the program has a network of its own") for hint in hints) == (not reason)
+
+
+def test_what_the_project_keeps_decides_the_checks(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_qt_open = true\nvnc_exec = ssh box\nvnc_depth = 24\n")
+    answers = Answers(read_target("viewer", "qt", tmp_path), "Type it", "hand", "none")
+    assert plan(answers, Project.read(tmp_path)).kept == {"qt_open": "true", "exec": "ssh box"}
 
 
 def test_words_that_pytest_cannot_read_are_told(tmp_path: Path) -> None:
