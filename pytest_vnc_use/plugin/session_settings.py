@@ -15,7 +15,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.options import OLD_OPTIONS
 from pytest_vnc_use.settings.fallbacks import Layer, fallback_layer
 from pytest_vnc_use.settings.layers import environment_layer, merge
-from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.paths import absolute_text
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, Settings, option_name
 
 _LAYERS = pytest.StashKey[Sequence[Layer]]()
@@ -103,16 +103,12 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def _ini(config: pytest.Config, name: str) -> object:
-    """Return an ini option, also of a native type of TOML; a path in it is relative to the ini file."""
+    """Return an ini option, also of a native type of TOML; a path in it begins at pytest's root folder."""
     try:
         value = config.getini(f"vnc_{name}")
     except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
         value = _native(config, f"vnc_{name}")
-    if isinstance(value, str) and value and name == "policy":
-        return policy_path(config.rootpath, value)
-    if isinstance(value, str) and value and name in ("prices", "runs_dir", "results", "tls_ca"):
-        return str(config.rootpath / value)
-    return value
+    return absolute_text(name, value, config.rootpath) if isinstance(value, str) and value else value
 
 
 def _native(config: pytest.Config, key: str) -> object:

@@ -23,15 +23,32 @@ def absolute_files(settings: Settings, base: Path) -> Settings:
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
     """Return the settings with a desktop's programs, folders, authorities and unix sockets resolved against `base`."""
-    servers = map(str.strip, settings.server.split(","))
     return dataclasses.replace(
         settings,
         app=absolute_command(settings.app, base),
         exec=absolute_command(settings.exec, base),
-        server=",".join(str(base / each) if "/" in each and ":" not in each else each for each in servers),
+        server=_sockets(settings.server, base),
         tls_ca=str(base / settings.tls_ca) if settings.tls_ca else "",
         volumes=tuple(_volume(each, base) for each in settings.volumes),
     )
+
+
+def absolute_text(name: str, text: str, base: Path) -> str:
+    """Return the text of one setting, as it stands in a file, with the paths in it resolved against `base`."""
+    if name == "policy":
+        return policy_path(base, text)
+    if name in _FILES:
+        return str(base / text)
+    if name in ("app", "exec"):
+        return absolute_command(text, base)
+    if name == "volumes":
+        return ",".join(_volume(each.strip(), base) for each in text.split(","))
+    return _sockets(text, base) if name == "server" else text
+
+
+def _sockets(servers: str, base: Path) -> str:
+    stripped = map(str.strip, servers.split(","))
+    return ",".join(str(base / each) if "/" in each and ":" not in each else each for each in stripped)
 
 
 def absolute_command(command_line: str, base: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 
 import pytest
@@ -47,6 +48,27 @@ def test_settings_of_a_file(pytester: pytest.Pytester, name: str, text: str) -> 
     (pytester.path / name).write_text(text, encoding="utf-8")
     pytester.makepyfile(TEST.format(steps=20))
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "app"),
+    [
+        ((), "python {root}/app.py"),
+        (("--vnc-app=python ./app.py",), "python ./app.py"),
+        (("-o", "vnc_app=python ./app.py"), "python ./app.py"),
+    ],
+)
+def test_a_program_of_the_project_is_found_from_any_folder(
+    pytester: pytest.Pytester, options: tuple[str, ...], app: str
+) -> None:
+    pytester.makeini("[pytest]\nvnc_app = python ./app.py\n")
+    pytester.makepyfile(app="")
+    (pytester.path / "tests").mkdir()
+    expected = app.format(root=pytester.path)
+    test = f"def test_it(vnc_settings): assert vnc_settings.app == {expected!r}"
+    (pytester.path / "tests" / "test_it.py").write_text(test, encoding="utf-8")
+    os.chdir("tests")  # pytester goes back
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
 
 
 @pytest.mark.slow

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_vnc_use.settings.paths import absolute_files
+import pytest
+
+from pytest_vnc_use.settings.paths import absolute_files, absolute_text
 from pytest_vnc_use.settings.settings import Settings
 
 
@@ -13,3 +15,23 @@ def test_a_file_is_absolute_and_a_preset_is_no_file(tmp_path: Path) -> None:
     assert absolute_files(Settings(policy="strict"), tmp_path).policy == "strict"
     assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(tmp_path / "strict")
     assert absolute_files(Settings(), tmp_path).policy == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "absolute"),
+    [
+        ("app", "python ./app.py --file a/b", "python {base}/app.py --file a/b"),
+        ("app", "python app.py", "python app.py"),
+        ("app", "python './app.py", "python './app.py"),
+        ("exec", "./app.py {{host}}", "{base}/app.py '{{host}}'"),
+        ("server", "a::5900, ./socket", "a::5900,{base}/socket"),
+        ("volumes", "./app.py:/app.py, data:/data", "{base}/app.py:/app.py,data:/data"),
+        ("tls_ca", "ca.pem", "{base}/ca.pem"),
+        ("model", "a/b", "a/b"),
+    ],
+)
+def test_a_path_in_the_text_of_a_setting_begins_at_the_folder(
+    tmp_path: Path, name: str, text: str, absolute: str
+) -> None:
+    (tmp_path / "app.py").touch()
+    assert absolute_text(name, text.format(), tmp_path) == absolute.format(base=tmp_path)
