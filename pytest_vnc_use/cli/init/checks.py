@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
-from pytest_vnc_use.cli.init.target import Target, starts_the_same
+from pytest_vnc_use.cli.init.target import Target, beginning, starts_the_same
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
 
@@ -28,6 +28,8 @@ _FINDS_ONE = (
     f"sys.exit(0 if any(map(find_spec, sys.argv[1:])) else {_NONE_FOUND})"
 )
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
+_IMPORTS_GI = re.compile(r"^(?:import|from)\s+gi\b", re.MULTILINE)
+"""An import that is not indented: one in a `try` is often optional."""
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby)[\d.]*|(ba|da|k|z)?sh|node|deno|bun")
 _IN_A_FOLDER = "docs/ci.md of pytest-vnc-use, In a folder of a repository"
 _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
@@ -35,7 +37,7 @@ _NO_SCRIPT = re.compile(r"-|--(eval|print)\b.*|-[A-Za-z]*[ceEmps]")
 
 
 def program_found(target: Target, folder: Path) -> Iterator[Finding]:
-    """Check that the program under test is there, and its script, if it is started on this machine."""
+    """Check that the program under test is there, its script, and the toolkit that this imports, if it starts here."""
     if target.kind not in ("xvnc", "qt", "page") or not target.app.strip():
         return
     program, *words = shlex.split(target.app)
@@ -44,8 +46,14 @@ def program_found(target: Target, folder: Path) -> Iterator[Finding]:
         yield Finding("FAIL", "program", f"{program!r} is no program on PATH; install it, or write its path")
     elif script and not (folder / script).exists():
         yield Finding("FAIL", "program", f"{script!r} is no file here; write the path from this folder to the script")
-    elif missing := _missing_binding(found, target.qt_bindings, folder):
+    elif missing := _missing_module(found, target.qt_bindings, folder):
         text = f"its script imports {missing!r}, which {program} does not have: {program} -m pip install {missing}"
+        yield Finding("FAIL", "program", text)
+    elif script and _IMPORTS_GI.search(beginning(folder / script)) and _missing_module(found, ("gi",), folder):
+        text = (
+            f"its script imports 'gi', which {program} does not have: apt-get install python3-gi, and start it as "
+            f"{shlex.join(['/usr/bin/python3', *words])!r}, or make the venv with --system-site-packages"
+        )
         yield Finding("FAIL", "program", text)
     else:
         yield Finding("ok", "program", found)
@@ -104,16 +112,16 @@ def ci_looks_there(ci: str, folder: Path) -> Iterator[Finding]:
     yield Finding("FAIL", "ci", f"this folder is {place!r} of a repository. {what_to_do}; {paths}see {_IN_A_FOLDER}")
 
 
-def _missing_binding(interpreter: str, bindings: Sequence[str], folder: Path) -> str:
-    """Return the first library of Qt if a Python finds none of them; empty if it finds one, or it is no Python."""
-    if not bindings or not _PYTHON.fullmatch(Path(interpreter).name):
+def _missing_module(interpreter: str, modules: Sequence[str], folder: Path) -> str:
+    """Return the first module if a Python finds none of them; empty if it finds one, or it is no Python."""
+    if not modules or not _PYTHON.fullmatch(Path(interpreter).name):
         return ""
-    command = [interpreter, "-c", _FINDS_ONE, *bindings]
+    command = [interpreter, "-c", _FINDS_ONE, *modules]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_FINDS_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return bindings[0] if done.returncode == _NONE_FOUND else ""
+    return modules[0] if done.returncode == _NONE_FOUND else ""
 
 
 def _script(interpreter: str, words: Sequence[str]) -> str:

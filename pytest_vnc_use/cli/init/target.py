@@ -181,9 +181,10 @@ def _is_file(path: Path) -> bool:
 def _qt_bindings(command: str, folder: Path) -> tuple[str, ...]:
     """Return the libraries of Qt that the Python files in the command import, each once."""
     scripts = [folder / word for word in _words(command) if word.endswith((".py", ".pyw")) and _is_file(folder / word)]
-    return tuple(dict.fromkeys(name for path in scripts for name in _IMPORTS_QT.findall(_beginning(path))))
+    return tuple(dict.fromkeys(name for path in scripts for name in _IMPORTS_QT.findall(beginning(path))))
 
 
-def _beginning(path: Path) -> str:
+def beginning(path: Path) -> str:
+    """Return the text of a source file, or its first million characters."""
     with path.open(encoding="utf-8", errors="replace") as file:
         return file.read(_MOST_SOURCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,29 @@ def test_a_ci_looks_in_the_repositorys_own_folder(tmp_path: Path, ci: str, said:
         (tmp_path / name).write_text(text)
     (finding,) = ci_looks_there(ci, web)
     assert finding.word == "ok", finding.text
+
+
+@pytest.mark.skipif(bool(find_spec("gi")), reason="this Python has gi")
+@pytest.mark.parametrize(
+    ("source", "has_gi", "word"),
+    [
+        ("import gi", False, "FAIL"),
+        ("import sys\nfrom gi.repository import Gtk", False, "FAIL"),
+        ("import gi", True, "ok"),
+        ("try:\n    import gi\nexcept ImportError:\n    gi = None", False, "ok"),
+        ("import gimp", False, "ok"),
+    ],
+)
+def test_the_gtk_that_a_script_imports_must_be_there(tmp_path: Path, source: str, *, has_gi: bool, word: str) -> None:
+    (tmp_path / "app.py").write_text(f"{source}\n")
+    if has_gi:
+        (tmp_path / "gi").mkdir()
+    (finding,) = program_found(read_target(f"{sys.executable} app.py --big", "", tmp_path), tmp_path)
+    assert finding.word == word, str(finding)
+    assert word == "ok" or finding.text == (
+        f"its script imports 'gi', which {sys.executable} does not have: apt-get install python3-gi, and start it as "
+        "'/usr/bin/python3 ./app.py --big', or make the venv with --system-site-packages"
+    )
 
 
 def planned_for(program: str, folder: Path) -> Plan:
