@@ -49,8 +49,8 @@ SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
 """Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
 ONE_PERSON = (
-    "--vnc-record=demonstrate needs one process, as there is one person at one terminal: run it without pytest-xdist's "
-    "-n and --dist"
+    "--vnc-record=demonstrate needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
+    "and --dist, or add -n 0 where addopts has them"
 )
 
 NO_TERMINAL = (

@@ -408,6 +408,7 @@ def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
     done = start(PAID, "--vnc-record=demonstrate", "-n1").ended()
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
     assert "--vnc-record=demonstrate needs one process" in done.out
+    assert "add -n 0 where addopts has them" in done.out
 
 
 @pytest.mark.parametrize("claim", [', expect="the till says paid"', ""], ids=["its claim", "its end"])

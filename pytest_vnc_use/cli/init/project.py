@@ -31,6 +31,8 @@ _CHECKED = ("exec", "qt_open")
 """Settings besides the server and the program that decide whether the first test can start."""
 _NOT_SEARCHED = ("build", "dist", "node_modules", "venv")
 """Folders that pytest does not search, besides hidden ones."""
+_WORKERS = re.compile(r"-n.*|--numprocesses(=.*)?|-d|--dist(=.*)?")
+"""Options of pytest-xdist that start workers; a person at a terminal records in one process only."""
 POLICY = "vnc-policy.toml"
 _STARTED_HERE = (
     "the program under test; it starts in an empty folder, so files of this project are written with a slash"
@@ -185,7 +187,8 @@ def _next_command(answers: Answers, project: Project, test: Path) -> str:
     if (project.folder / test.parent / "__vnc_recordings__" / test.stem).exists():
         return command
     if answers.record == "hand":
-        return f"{command} --vnc-record=demonstrate"
+        one_process = " -n 0" if any(map(_WORKERS.fullmatch, project.ini.words("addopts"))) else ""
+        return f"{command} --vnc-record=demonstrate{one_process}"
     key = "" if os.environ.get("GOOGLE_API_KEY") else "GOOGLE_API_KEY=… "
     return f"{key}{command} --vnc-record=auto --vnc-planner=gemini"
 

@@ -99,6 +99,25 @@ def test_a_kept_file_must_have_the_task(tmp_path: Path, files: dict[str, str], n
     assert (told in planned.hints) == (name != "test_first.py")
 
 
+@pytest.mark.parametrize(
+    ("addopts", "ends"),
+    [
+        ("-q -n 2", " --vnc-record=demonstrate -n 0"),
+        ("-nauto", " -n 0"),
+        ("--numprocesses=2", " -n 0"),
+        ("--dist loadfile", " -n 0"),
+        ("-d --tx 2*popen", " -n 0"),
+        ("-q --no-header", " --vnc-record=demonstrate"),
+    ],
+)
+def test_the_next_command_records_in_one_process(tmp_path: Path, addopts: str, ends: str) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = {addopts}\n")
+    answers = Answers(read_target("xterm", "", tmp_path), "Type it", "hand", "none")
+    assert plan(answers, Project.read(tmp_path)).next_command.endswith(ends)
+    by_model = Answers(answers.target, "Type it", "model", "none")
+    assert "-n 0" not in plan(by_model, Project.read(tmp_path)).next_command
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a network namespace is Linux's")
 @pytest.mark.parametrize("reason", ["", "unshare: refused"])
 def test_a_network_of_its_own_is_told_where_the_program_has_one(
