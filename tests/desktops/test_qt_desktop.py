@@ -157,8 +157,23 @@ def test_a_crash_can_be_named(desktop: QtDesktop) -> None:
 @pytest.mark.usefixtures("qt_program")
 def test_an_early_end_is_told_with_exit_code_and_output() -> None:
     command = [sys.executable, "-c", "import sys; print('no such database'); sys.exit(3)"]
-    with pytest.raises(ProgramCrashed, match=r"exited with 3 and had not shown a desktop\nno such database"):
+    with pytest.raises(
+        ProgramCrashed, match=r"exited with 3 and had not shown a desktop; is it a Qt program\?\nno such database"
+    ):
         QtDesktop(command)
+
+
+@pytest.mark.usefixtures("qt_program")
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'cannot open display: ' >&2; exit 1", r"'sh .*' exited with 1 and had not shown a desktop; is it a Qt"),
+        ("exit 0", r"had not shown a desktop; it must stay in the foreground; is it a Qt program\?"),
+    ],
+)
+def test_a_program_that_may_be_none_of_qt_is_asked_about(script: str, said: str) -> None:
+    with pytest.raises(DesktopError, match=said):
+        QtDesktop(["sh", "-c", script])
 
 
 @pytest.mark.usefixtures("qt_program")

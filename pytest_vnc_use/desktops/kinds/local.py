@@ -129,9 +129,9 @@ class StartedDesktop:
             self._program = self._session.start("program", command, environment, attended=True, closed_at=closed_at)
         return self._program
 
-    def _ended_early(self, process: Process, undone: str) -> VncUseError:
+    def _ended_early(self, process: Process, undone: str, hint: str = "") -> VncUseError:
         """Return the error for a process that ended before it showed anything: the program, or one of our own."""
-        message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}")
+        message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}")
         if process is not self._program or self.fault():
             return DesktopError(self.fault() or message)
         return early_end(message, process.exit_code, process.output_tail())

@@ -21,6 +21,7 @@ from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 _POLL_S = 0.02
 _GREETING_TIMEOUT_S = 1.0
+_HINT = "; is it a Qt program?"
 _COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # otherwise Qt's messages may go to the system's journal
 
 
@@ -110,13 +111,13 @@ class QtDesktop(StartedDesktop):
     def _wait_for_greeting(self, program: Process, deadline: Deadline) -> str:
         while deadline.remaining_s:
             if program.end:
-                raise self._ended_early(program, "had not shown a desktop")
+                raise self._ended_early(program, "had not shown a desktop", _HINT)
             if self._closed_at and greets_at(self._closed_at, _GREETING_TIMEOUT_S):
                 return self._closed_at
             if not self._closed_at and (port := vnc_port(program.popen.pid, timeout_s=_GREETING_TIMEOUT_S)):
                 return f"127.0.0.1::{port}"
             time.sleep(_POLL_S)
-        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s; is it a Qt program?"))
+        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
 
 
 def check_closable() -> bool:
