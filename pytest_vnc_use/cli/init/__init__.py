@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import plain
 
 if TYPE_CHECKING:
+    from pytest_vnc_use.cli.finding import Finding
     from pytest_vnc_use.cli.init.project import Plan
     from pytest_vnc_use.cli.init.questions import Answers
     from pytest_vnc_use.settings.settings import Settings
@@ -78,9 +81,9 @@ def _carried_out(answers: Answers, folder: Path) -> int:
     from pytest_vnc_use.cli.init.project import Project, plan
 
     planned = plan(answers, Project.read(folder))
-    settings = assembly.settings_of(
-        {**planned.kept, "server": planned.starts.server, "planner": "gemini" if answers.record == "model" else ""}
-    )
+    starts = {"server": planned.starts.server, "app": planned.starts.app}
+    planner = "gemini" if answers.record == "model" else ""
+    settings = assembly.settings_of({**planned.kept, **starts, "planner": planner})
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
     except KeyboardInterrupt:
@@ -107,24 +110,28 @@ def _leave() -> int:
 
 def _check(settings: Settings, answers: Answers, planned: Plan, folder: Path) -> list[str]:
     """Print what works of what was asked for, and return the names of what does not."""
-    from pytest_vnc_use.cli.doctor import diagnose_asked
-    from pytest_vnc_use.cli.init.checks import (
-        ci_looks_there,
-        collected,
-        kept_program_fits,
-        kept_server_fits,
-        program_found,
-    )
-
-    target, failed = answers.target, []
-    for finding in (
-        *program_found(planned.starts, folder),
-        *kept_program_fits(target, planned.starts.app, planned.app_from, folder),
-        *kept_server_fits(settings, target),
-        *diagnose_asked(settings),
-        collected(planned.test, folder, planned.chosen_by),
-        *ci_looks_there(answers.ci, folder),
-    ):
+    failed = []
+    for finding in _findings(settings, answers, planned, folder):
         print(plain(str(finding)), flush=True)
         failed += [finding.about] if finding.word == "FAIL" else []
     return failed
+
+
+def _findings(settings: Settings, answers: Answers, planned: Plan, folder: Path) -> Iterator[Finding]:
+    """Check everything; start the program only where nothing speaks against it."""
+    from pytest_vnc_use.cli.doctor import diagnose_asked
+    from pytest_vnc_use.cli.init import checks
+
+    can_start = True
+    for finding in chain(
+        checks.program_found(planned.starts, folder),
+        checks.kept_program_fits(answers.target, planned.starts.app, planned.app_from, folder),
+        checks.kept_server_fits(settings, answers.target),
+        diagnose_asked(settings),
+    ):
+        can_start = can_start and (finding.word != "FAIL" or finding.about == "model")
+        yield finding
+    if can_start:
+        yield from checks.program_starts(settings, folder)
+    yield checks.collected(planned.test, folder, planned.chosen_by)
+    yield from checks.ci_looks_there(answers.ci, folder)

@@ -8,7 +8,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,11 +18,14 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
 from pytest_vnc_use.cli.init.target import Target, beginning, starts_the_same
+from pytest_vnc_use.errors import DesktopRefused, VncUseError
 from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.settings.paths import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 
 _COLLECTS_S = 120.0
 _NOTHING_COLLECTED = 5
+_STARTS_S = 20.0
 _FINDS_S = 20.0
 _NONE_FOUND = 3
 _FINDS_ONE = (
@@ -110,6 +115,21 @@ def ci_looks_there(ci: str, folder: Path) -> Iterator[Finding]:
     }[ci]
     paths = f"write {place}/ before the paths of its artifacts; " if ci != "jenkins" else ""
     yield Finding("FAIL", "ci", f"this folder is {place!r} of a repository. {what_to_do}; {paths}see {_IN_A_FOLDER}")
+
+
+def program_starts(settings: Settings, folder: Path) -> Iterator[Finding]:
+    """Start the program on a desktop of its own, as the first test will, and check that it shows something."""
+    if settings.server not in ("xvnc", "qt") or not settings.app.strip():
+        return
+    began = time.monotonic()
+    try:
+        assembly.lease_desktop(replace(absolute_desktop(settings, folder), start_seconds=_STARTS_S)).stop()
+    except DesktopRefused as exc:  # a slow program may still come
+        yield Finding("--", "start", line(str(exc)))
+    except VncUseError as exc:
+        yield Finding("FAIL", "start", line(str(exc)))
+    else:
+        yield Finding("ok", "start", f"the program was started, shown and ended in {time.monotonic() - began:.1f} s")
 
 
 def _missing_module(interpreter: str, modules: Sequence[str], folder: Path) -> str:

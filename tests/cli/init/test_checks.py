@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, kept_program_fits, program_found
+from pytest_vnc_use.cli.init import checks
+from pytest_vnc_use.cli.init.checks import ci_looks_there, collected, kept_program_fits, program_found, program_starts
 from pytest_vnc_use.cli.init.project import Plan, Project, plan
 from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import read_target
+from pytest_vnc_use.settings.settings import Settings
 from support.vnc_servers import require
 
 A_TEST = "def test_first(): pass\n"
@@ -127,6 +129,33 @@ def test_the_gtk_that_a_script_imports_must_be_there(tmp_path: Path, source: str
         f"its script imports 'gi', which {sys.executable} does not have: apt-get install python3-gi, and start it as "
         "'/usr/bin/python3 ./app.py --big', or make the venv with --system-site-packages"
     )
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("app", "word", "said"),
+    [
+        ("false", "FAIL", "the program 'false' exited with 1 and had not shown a window (it printed nothing)"),
+        ("sh ./app.sh", "FAIL", "exited with 3 and had not shown a window no such option"),
+        ("sleep 60", "--", "the program 'sleep 60' had not shown a window within 2 s"),
+        ("xterm", "ok", "the program was started, shown and ended in "),
+    ],
+)
+def test_the_program_is_started_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, app: str, word: str, said: str
+) -> None:
+    require("Xtigervnc")
+    require("xterm")
+    (tmp_path / "app.sh").write_text("echo no such option; exit 3\n")
+    if app == "sleep 60":
+        monkeypatch.setattr(checks, "_STARTS_S", 2.0)
+    (finding,) = program_starts(Settings(server="xvnc", app=app), tmp_path)
+    assert (finding.word, said in finding.text) == (word, True), str(finding)
+
+
+@pytest.mark.parametrize("settings", [Settings(server="container:IMAGE", app="xterm"), Settings(server="xvnc")])
+def test_a_program_that_is_not_of_this_machine_is_not_started(tmp_path: Path, settings: Settings) -> None:
+    assert not list(program_starts(settings, tmp_path))
 
 
 def planned_for(program: str, folder: Path) -> Plan:

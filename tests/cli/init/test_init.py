@@ -51,7 +51,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def test_a_qt_program_and_the_same_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_pyside()
-    (tmp_path / "app.py").write_text("import PySide6\n")
+    (tmp_path / "app.py").write_text(
+        "from PySide6.QtGui import QGuiApplication, QWindow\n"
+        "app = QGuiApplication([])\nwindow = QWindow()\nwindow.show()\napp.exec()\n"
+    )
     monkeypatch.setenv("VNC_USE_QT_OPEN", "true")  # this machine may allow no network namespace
     first = init(tmp_path, f"{sys.executable} app.py", "--task", TASK)
     assert (first.returncode, first.stderr) == (0, ""), first.stdout
@@ -60,6 +63,7 @@ def test_a_qt_program_and_the_same_once_more(tmp_path: Path, monkeypatch: pytest
     assert b"vnc_server = qt\n" in written["pytest.ini"]
     assert b"\naddopts = -p no:langsmith_plugin\n" in written["pytest.ini"]
     assert "ok    Qt: PySide6" in first.stdout
+    assert "ok    start: the program was started, shown and ended in " in first.stdout
     assert "ok    test: pytest finds tests/test_first.py" in first.stdout
     assert first.stdout.endswith("next:\n    python -m pytest tests/test_first.py --vnc-record=demonstrate\n")
     load_policy(str(tmp_path / "vnc-policy.toml"))
@@ -142,6 +146,13 @@ def test_a_kept_server_that_cannot_show_the_program_is_told(tmp_path: Path) -> N
     ) in done.stdout
     assert "does not work yet: vnc_server" in done.stdout
     assert "FAIL  vnc_server" not in init(tmp_path, "sh -c true", "--vnc", "qt", "--task", TASK).stdout
+
+
+def test_a_program_that_ends_at_once_is_told(tmp_path: Path) -> None:
+    require("Xtigervnc")
+    done = init(tmp_path, "sh -c 'exit 7'", "--task", TASK)
+    assert done.returncode == 1, done.stdout
+    assert "FAIL  start: the program \"sh -c 'exit 7'\" exited with 7 and had not shown a window" in done.stdout
 
 
 def test_a_typo_that_is_kept_is_told(tmp_path: Path) -> None:
