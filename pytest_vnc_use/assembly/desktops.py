@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.assembly.eyes import connect_bare, connect_to, wire_of
 from pytest_vnc_use.assembly.models import counted_in
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "start_seconds", "desktops"),
-    *("engine", "container_port", "container_env", "volumes", "tunnel"),
+    *("engine", "container_port", "container_env", "volumes", "tunnel", "new_user"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
@@ -191,28 +191,20 @@ def _start_here(
     settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
 ) -> QtDesktop | XvncDesktop:
     _withhold_keys(settings)
-    size, start_timeout_s, new_user = settings.screen_size, settings.start_seconds, settings.new_user
+    given: dict[str, Any] = {
+        "size": settings.screen_size,
+        "start_timeout_s": settings.start_seconds,
+        "place": place,
+        "inherited": inherited,
+        "new_user": settings.new_user,
+    }
     if settings.server == "qt":
         from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 
-        return QtDesktop(
-            size=size,
-            start_timeout_s=start_timeout_s,
-            place=place,
-            inherited=inherited,
-            new_user=new_user,
-            is_open=settings.qt_open,
-        )
+        return QtDesktop(**given, is_open=settings.qt_open)
     from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 
-    return XvncDesktop(
-        size=size,
-        depth=settings.depth,
-        start_timeout_s=start_timeout_s,
-        place=place,
-        inherited=inherited,
-        new_user=new_user,
-    )
+    return XvncDesktop(**given, depth=settings.depth)
 
 
 def _container(settings: Settings, place: Path | None) -> Startable:

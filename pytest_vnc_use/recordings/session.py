@@ -11,7 +11,7 @@ from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
 from pytest_vnc_use.recordings.gates import Mismatch, other_than
-from pytest_vnc_use.recordings.modes import AGAIN, ALWAYS_WRITES, Mode
+from pytest_vnc_use.recordings.modes import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
 from pytest_vnc_use.recordings.patient_eyes import ButtonRelease, PatientEyes
 from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
@@ -41,14 +41,6 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-
-_RECORD_IT = (
-    "run it once with --vnc-record=auto and a planner, such as --vnc-planner=gemini, or do it yourself with "
-    "--vnc-record=demonstrate, and keep what that writes under version control"
-)
-_TAKE_OUT = (
-    "leave it out of this session, as --vnc-record=replay overrules record='off' of its marker; or take that out, and "
-)
 
 
 @dataclass
@@ -196,8 +188,8 @@ class RecordedTest:
     def _missing(self, task: str, known: RecordedRun | None) -> str:
         where = repr(str(self.key.path))
         if self._recording is None:
-            first = _TAKE_OUT if self._marked_off else ""
-            return f"there is no recording of {self.key.test!r} at {where}: {first}{_RECORD_IT}"
+            first = TAKE_OUT if self._marked_off else ""
+            return f"there is no recording of {self.key.test!r} at {where}: {first}{RECORD_IT}"
         there = repr(known.task) if known else "nothing"
         return (
             f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "
