@@ -71,8 +71,7 @@ class RecordedTest:
         covers: bool = True,
         marked_off: bool = False,
     ) -> None:
-        self.key = key
-        self._marked_off = marked_off
+        self.key, self._marked_off = key, marked_off
         self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
