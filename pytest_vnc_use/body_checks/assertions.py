@@ -224,8 +224,7 @@ class Flow:
             ends_if_seen = proves(
                 self._scope, node.test, truth=False
             )  # a loop that waits ends only if it sees the condition
-            waits = ends_if_seen and "checked" not in body and not uses_up(node)
-            return CHECKED if waits else self.block(node.orelse)
+            return CHECKED if ends_if_seen and not uses_up(node) else self.block(node.orelse)
         asserts_each = (is_within or has_items(self._scope, node.iter)) and not body & {
             "next",
             "continue",

@@ -56,6 +56,7 @@ def _change(scope: Scope, node: ast.AugAssign) -> None:
         return
     looks, tells = scope.rests(target) or scope.rests(value), scope.tells(target) or scope.tells(value)
     scope.looks[target.id], scope.words[target.id] = looks, tells
+    scope.things.pop(target.id, None)
     if isinstance(node.op, ast.BitAnd):
         scope.facts.pop(target.id, None)
 

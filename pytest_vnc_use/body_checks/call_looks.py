@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import glob
+from itertools import takewhile
 from pathlib import PurePath
 from types import MethodType
 from typing import TYPE_CHECKING
@@ -123,7 +125,10 @@ def _looks_at_file(scope: Scope, path: ast.expr, name: str) -> bool:
 def _looks_into_folder(scope: Scope, pattern: ast.expr) -> bool:
     """Return whether `glob` was called with a pattern of files in a folder where something has changed."""
     known = scope.resolve(pattern)
-    return scope.sources.sights.of_file(str(PurePath(known).parent) if isinstance(known, str) else "")
+    if not isinstance(known, str):
+        return scope.sources.sights.of_file("")
+    plain = takewhile(lambda part: not glob.has_magic(part), PurePath(known).parent.parts)
+    return scope.sources.sights.of_file(str(PurePath(*plain)))
 
 
 def _is_own_doing(scope: Scope, path: ast.expr, name: str) -> bool:

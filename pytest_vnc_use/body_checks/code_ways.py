@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Literal
 
-from pytest_vnc_use.body_checks.code_places import node_of
+from pytest_vnc_use.body_checks.code_places import is_named, node_of
 
 Way = Literal[
     "next", "return", "break", "continue", "yield", "next if seen", "return if seen", "break if seen", "checked"
@@ -23,6 +23,8 @@ ON: Ways = frozenset({"next"})
 NO_WAY: Ways = frozenset()
 CHECKED: Ways = frozenset({"checked"})
 _IF_SEEN: Mapping[Way, Way] = {"next": "next if seen", "return": "return if seen", "break": "break if seen"}
+_TAKES = frozenset({"next", "readline", "fetchone", "recv", "get_nowait"})
+_TAKES_OUT = frozenset({"pop", "popleft", "popitem", "remove", "clear"})
 _ALL_IF_SEEN = frozenset(_IF_SEEN.values())
 
 
@@ -61,9 +63,12 @@ def assigned_in(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def expects_any_error(item: ast.withitem) -> bool:
-    """Return whether a context expects an error that a failed assertion, or a wrong name, is too."""
-    match item.context_expr:
-        case ast.Call(args=[ast.Name(id="Exception" | "BaseException" | "AssertionError"), *_], keywords=[]):
+    """Return whether a context expects any error, which a failed assertion or a wrong name is too."""
+    match item:
+        case ast.withitem(
+            context_expr=ast.Call(args=[ast.Name(id="Exception" | "BaseException"), *_], keywords=[]),
+            optional_vars=None,
+        ):
             return True
     return False
 
@@ -99,13 +104,22 @@ def _always_raises(handler: ast.ExceptHandler) -> bool:
 
 
 def uses_up(loop: ast.While) -> bool:
-    """Return whether the loop takes items out of what its condition asks for: `while rows: rows.pop()`."""
+    """Return whether the loop takes one item after the other, so that it may end without any.
+
+    `while rows: rows.pop()`, `while row := next(rows, None)`, `while i < len(rows): i += 1`.
+    """
     asked = {each.id for each in ast.walk(loop.test) if isinstance(each, ast.Name)}
-    calls = [each.func for part in loop.body for each in ast.walk(part) if isinstance(each, ast.Call)]
-    return any(
-        isinstance(each, ast.Attribute)
-        and each.attr in ("pop", "popleft", "popitem", "remove", "clear")
-        and isinstance(each.value, ast.Name)
-        and each.value.id in asked
-        for each in calls
+    inner = [each for part in loop.body for each in ast.walk(part)]
+    takes_in_test = any(is_named(each, _TAKES) for each in ast.walk(loop.test))
+    counts = any(isinstance(each, ast.AugAssign) and _is_one_of(each.target, asked) for each in inner)
+    assigned = [each for each in inner if isinstance(each, ast.Assign) and is_named(each.value, _TAKES)]
+    takes_next = any(_is_one_of(target, asked) for each in assigned for target in each.targets)
+    calls = [each.func for each in inner if isinstance(each, ast.Call)]
+    takes_out = any(
+        isinstance(each, ast.Attribute) and each.attr in _TAKES_OUT and _is_one_of(each.value, asked) for each in calls
     )
+    return takes_in_test or counts or takes_next or takes_out
+
+
+def _is_one_of(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 from types import FunctionType
 
-from pytest_vnc_use.body_checks.code_places import is_own, node_of, statements_in
+from pytest_vnc_use.body_checks.code_places import is_own, node_of
 from pytest_vnc_use.body_checks.code_ways import catches_around_yield, may_return_true
 
 _PACKAGE = __name__.partition(".")[0]
@@ -16,6 +16,7 @@ PASSING_ON = frozenset(
     | {"asyncio", "anyio", "pytest_asyncio", _PACKAGE}
 )
 """Packages whose decorators let an error through."""
+_BRANCHES = (ast.If, ast.With, ast.For, ast.While, ast.Assert, ast.Match)
 
 
 def passes_on(wrapper: FunctionType) -> bool:
@@ -30,18 +31,29 @@ def passes_on(wrapper: FunctionType) -> bool:
 
 
 def hands_on(wrapper: FunctionType) -> bool:
-    """Return whether a user's own wrapper surely calls the wrapped function and lets its errors through."""
+    """Return whether a user's own wrapper surely makes just the call that it got, and lets its errors through."""
     node = node_of(wrapper.__code__)
-    returned = [each for each in statements_in(node.body) if isinstance(each, ast.Return)] if node else []
-    doubtful = (ast.Try, ast.If, ast.With, ast.For, ast.While)
-    inner = [each for each in ast.walk(node) if isinstance(each, doubtful)] if node else []
-    is_plain = all(isinstance(each, ast.Try) and not each.handlers for each in inner)
-    return is_plain and len(returned) == 1 and isinstance(call := returned[0].value, ast.Call) and _passes_all(call)
-
-
-def _passes_all(call: ast.Call) -> bool:
-    """Return whether a call passes all arguments on: `function(*args, **kw)`."""
-    return any(isinstance(each, ast.Starred) for each in call.args) and any(not each.arg for each in call.keywords)
+    cells = inspect.getclosurevars(wrapper).nonlocals
+    match node:
+        case ast.FunctionDef(
+            args=ast.arguments(
+                posonlyargs=[], args=[], kwonlyargs=[], vararg=ast.arg(arg=args), kwarg=ast.arg(arg=named)
+            )
+        ):
+            inner = [*ast.walk(node)]
+            is_plain = not any(isinstance(each, _BRANCHES) or getattr(each, "handlers", None) for each in inner)
+            returned = [each.value for each in inner if isinstance(each, ast.Return)]
+            match returned:
+                case [
+                    ast.Call(
+                        func=ast.Name(id=called),
+                        args=[ast.Starred(value=ast.Name(id=first))],
+                        keywords=[ast.keyword(arg=None, value=ast.Name(id=second))],
+                    )
+                ]:
+                    is_wrapped = cells.get(called) is getattr(wrapper, "__wrapped__", wrapper)
+                    return is_plain and is_wrapped and (first, second) == (args, named)
+    return False
 
 
 def swallows(context: object) -> bool:

@@ -35,7 +35,7 @@ _LAZY = frozenset("filter map zip enumerate reversed iter".split())
 """Built-in functions that return an iterator."""
 _LAZY_METHODS = frozenset("finditer DictReader iglob glob rglob iterdir scandir execute".split())
 """Functions of modules, and methods, that return an iterator; but `glob.glob` returns a list."""
-_OF_AN_IMAGE = frozenset("getpixel crop histogram convert resize difference tobytes getdata".split())
+_OF_AN_IMAGE = frozenset("crop histogram convert resize difference tobytes getdata".split())
 """What Pillow makes of an image: never false."""
 _MADE_OF_A_PICTURE = frozenset("size width height mode format shape ndim dtype".split())
 _METHODS = {name for kind in (str, bytes, list, dict, set) for name in dir(kind) if not name.startswith("_")}
@@ -143,7 +143,7 @@ def _matches_all(call: ast.Call, name: str) -> bool:
         match = getattr(re.compile(pattern, re.DOTALL), name)
     except re.error:
         return False
-    return all(map(match, ("", string.printable, *string.printable)))
+    return all(map(match, ("", "a1 ;\nZ", *string.printable)))  # short ones: a pattern may go back without end
 
 
 def _default(node: ast.expr) -> Facts:
@@ -300,8 +300,10 @@ def _is_true_of_any_length(
     order, bound = _ORDERS.get(type(op)), _number(right)
     if order is None or bound is None:
         return False
-    may_be_less = "number" in facts_in(left) or (isinstance(left, ast.Call) and name_of(left) in ("index", "rindex"))
-    if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(0, bound) and not may_be_less:
+    if isinstance(left, ast.Call) and name_of(left) in ("index", "rindex"):
+        return False  # it raises where nothing is found
+    lowest = -1 if "number" in facts_in(left) else 0
+    if bound <= 0 and isinstance(op, (ast.GtE, ast.Gt)) and order(lowest, bound):
         return True  # a count is never less
     match left:
         case ast.Call(func=ast.Name(id="len"), args=[of]):

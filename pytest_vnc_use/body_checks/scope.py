@@ -182,7 +182,7 @@ class Scope:
             of_user = callee.node if isinstance(callee, LocalFunction) else None
             of_user = node_of(method.function.__code__) if method else of_user
             if of_user is not None:
-                return facts | facts_of_result(of_user)
+                return facts - {"lazy"} | facts_of_result(of_user)
             if name_of(node) not in MAY_BE_NONE:
                 return facts | {"there"}
         return facts

@@ -63,7 +63,8 @@ def _shows(scope: Scope, test: ast.expr) -> bool:
     if has_foregone_truth(test, scope.facts_in(test)):
         return False
     thing = scope.resolve(test)
-    if isinstance(test, ast.Call) and isinstance(thing, Instance) and is_own_class(thing.of) and not has_truth(thing):
+    made = scope.resolve(test.func) if isinstance(test, ast.Call) else None
+    if isinstance(made, type) and is_own_class(made) and not has_truth(thing):
         return False
     if isinstance(test, (ast.Name, ast.Attribute)):
         return scope.rests(test) and has_truth(thing) and not (thing is NOTHING and is_forgotten_call(test))
@@ -118,9 +119,10 @@ def _expects_nothing(scope: Scope, test: ast.Compare) -> bool:
     """Return whether the expected part has an empty value, such as a variable of the environment that is not set."""
     match test.ops[0]:
         case ast.In() | ast.NotIn():
+            if isinstance(test.left, ast.Attribute) and isinstance(scope.resolve(test.left.value), Instance):
+                return False  # its attributes may have other values than its class
             empty = scope.resolve(test.left)
-            is_in_word = isinstance(test.ops[0], ast.In) and isinstance(test.comparators[0], ast.Constant)
-            return is_in_word or (isinstance(empty, (str, bytes)) and not empty)
+            return isinstance(empty, (str, bytes)) and not empty
         case ast.LtE():
             return is_empty(scope.resolve(test.left))
     return False

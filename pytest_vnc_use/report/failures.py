@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont, UnidentifiedImageError
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import replace_file
+from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.report.page.model import Box, Pair, Shot
 from pytest_vnc_use.report.page.pictures import around
 from pytest_vnc_use.report.page.run_view import RunPage, show_run
@@ -46,20 +47,30 @@ class Failed:
 def failed_tests(runs: Sequence[Path], results: Sequence[ItemResult]) -> list[Failed]:
     """Return the tests that failed and left a run, in the order of the results. A run is known by its name."""
     numbers = {run.name: number for number, run in enumerate(runs, start=1)}
-    found = []
-    for result in results:
-        names = [PureWindowsPath(run.folder).name for run in result.runs if not run.rehearsal]
-        if result.is_bad and names and names[-1] in numbers:
-            number = numbers[names[-1]]
-            found.append(Failed(result.test, number, runs[number - 1]))
-    return found
+    bad = [(result.test, numbers.get(_last_run(result), 0)) for result in results if result.is_bad]
+    return [Failed(test, number, runs[number - 1]) for test, number in bad if number]
+
+
+def _last_run(result: ItemResult) -> str:
+    """Return the name of the run that decided a test; empty if it has none."""
+    names = [PureWindowsPath(run.folder).name for run in result.runs if not run.rehearsal]
+    return names[-1] if names else ""
 
 
 def told_problems(runs: Sequence[Path], known: KnownResults) -> list[str]:
-    """Return the other problems of the sessions, a line each. Runs that no test made need no session."""
+    """Return what else is wrong, a line each: a test that failed without a run, another problem of a session.
+
+    Runs that no test made need no session.
+    """
     if known is NOT_FOUND and not any(line_of(run).test for run in runs):
         return []
-    return [": ".join(filter(None, problem)) for problem in known.problems]
+    there = {run.name for run in runs}
+    alone = [
+        (f"{result.test} failed without a run", line(result.message))
+        for result in known.results
+        if result.is_bad and _last_run(result) not in there
+    ]
+    return [": ".join(filter(None, problem)) for problem in (*alone, *known.problems)]
 
 
 def links(failed: Sequence[Failed], address: str, problems: Sequence[str] = ()) -> str:

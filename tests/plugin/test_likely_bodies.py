@@ -57,10 +57,12 @@ CANNOT_FAIL = [
     "assert text.splitlines() is not []",
     "assert text.split(';') != []",
     "assert bool(text.find('pears'))",
-    "assert text.strip() in ('alice apples;2')",
     "import io\nfrom PIL import Image, ImageChops\none = Image.open(io.BytesIO(vnc_agent.screenshot()))\n"
     "other = Image.open(io.BytesIO(vnc_agent.screenshot()))\nassert ImageChops.difference(one, other)",
-    "import io\nfrom PIL import Image\nassert Image.open(io.BytesIO(vnc_agent.screenshot())).getpixel((1, 1))",
+    "import io\nfrom PIL import Image\nassert Image.open(io.BytesIO(vnc_agent.screenshot())).histogram()",
+    "assert text.find('pears') >= -1",
+    "wants_softly(text, 'pears')",
+    "row = text.partition('pears')[2]\ni = 0\nwhile i < len(row):\n    assert row == 'pears'\n    i += 1",
     "import typing\ntyping.assert_type(text, str)",
 ]
 SOUND = [
@@ -98,6 +100,18 @@ SOUND = [
     f"with step('bought'):\n    assert 'apples' in {READ}",
     "assert 'error' not in text.lower()",
     "assert text.split(';') == ['apples', '2\\n']",
+    "import re\nassert re.fullmatch(r'(\\w+[;\\s]?)*', text)",
+    "import re\nassert re.search(r'(.*)*x|apples', text, flags=re.S)",
+    f"{FIRST}while 'apples' not in text:\n    assert 'error' not in text\n    text = {READ}",
+    f"while 'apples' not in (text := {READ}):\n    assert 'error' not in text",
+    "with pytest.raises(Exception) as info:\n    vnc_desktop.read_file('refunds.csv')\n"
+    "assert 'refunds' in str(info.value)",
+    f"with pytest.raises(AssertionError):\n    assert 'pears' in {READ}",
+    "assert text[0] in 'abc'",
+    "word = ''\nword += 'apples'\nassert word in text",
+    "assert Table(vnc_desktop).execute('apples')",
+    "assert order_of(text)",
+    "wants_first(text)",
     "assert any(line.startswith('apples') for line in text.splitlines())",
 ]
 HELPERS = """
@@ -112,6 +126,45 @@ class Fruit(enum.Enum):
 class Order:
     def __init__(self, text):
         self.text = text
+
+class Table:
+    def __init__(self, desktop):
+        self.desktop = desktop
+
+    def execute(self, word):
+        return [line for line in self.desktop.read_file("orders.csv").splitlines() if word in line]
+
+def order_of(text) -> Order | None:
+    for line in text.splitlines():
+        if line.startswith("apples"):
+            return Order(line)
+
+def soft(function, *args, **kw):
+    try:
+        function(*args, **kw)
+    except AssertionError:
+        pass
+
+def softly(function):
+    @functools.wraps(function)
+    def call(*args, **kw):
+        return soft(function, *args, **kw)
+    return call
+
+@softly
+def wants_softly(text, word):
+    assert word in text
+
+def first(function):
+    @functools.wraps(function)
+    def call(text, *args, **kw):
+        assert "apples" in text
+        return function(text, *args, **kw)
+    return call
+
+@first
+def wants_first(text):
+    print(text)
 
 @contextlib.contextmanager
 def soft_step(title, soft=True):
@@ -176,8 +229,8 @@ def row_of(text, word):
             return (line, 1)
 """
 IMPORTS = (
-    "from likely import (EXPECTED, ROWS, WANTED, Fruit, Order, has_all, has_each, is_bought, logged_text, row_of, "
-    "soft_step, status_of, step, wants_logged, wants_pears)\n"
+    "from likely import (EXPECTED, ROWS, WANTED, Fruit, Order, Table, has_all, has_each, is_bought, logged_text, "
+    "order_of, row_of, soft_step, status_of, step, wants_first, wants_logged, wants_pears, wants_softly)\n"
 )
 
 

@@ -30,7 +30,7 @@ def session(write_run, make_step, tmp_path: Path) -> Path:
         ItemResult("t.py::test_fine", "passed", runs=(RunFigures(str(folder / "a-passed")),)),
         ItemResult("t.py::test_b[<|x]", "failed", "product", runs=(RunFigures("/on/another/machine/b-failed"),)),
         ItemResult("t.py::test_c", "error", "infra", runs=(RunFigures("gone"), RunFigures(str(folder / "c-failed")))),
-        ItemResult("t.py::test_lost", "error", "infra"),
+        ItemResult("t.py::test_lost", "error", "infra", message="its desktop did not start"),
     ]
     write_results(folder / "vnc-results.json", session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", tests))
     return folder
@@ -43,6 +43,8 @@ def test_each_failed_test_leads_to_its_run_in_the_report(session: Path, capsys: 
         "|---:|---|",
         rf"| 1 | [t\.py\:\:test\_b\[\<\|x\]]({PAGE}#run-2) |",
         rf"| 2 | [t\.py\:\:test\_c]({PAGE}#run-3) |",
+        "",
+        r"t\.py\:\:test\_lost failed without a run\: its desktop did not start  ",
     ]
 
 

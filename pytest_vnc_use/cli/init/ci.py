@@ -86,12 +86,13 @@ def _top(folder: Path, place: str) -> Path:
 def is_read_there(ci: str, folder: Path, place: str) -> bool:
     """Return whether the CI reads the file of a folder that lies at `place` in its repository."""
     top = _top(folder, place)
+    here = rf"(\./)?{re.escape(place)}"
     needed = {
-        "github": {top / GITHUB: f"working-directory: {place}"},
-        "gitlab": {top / ".gitlab-ci.yml": f"{place}/{GITLAB}", folder / GITLAB: f"cd {place}"},
-        "jenkins": {folder / "Jenkinsfile": f"dir('{place}')"},
+        "github": {top / GITHUB: rf"working-directory:\s*[\"']?{here}/?[\"']?\s*([}}#]|$)"},
+        "gitlab": {top / ".gitlab-ci.yml": rf"{here}/{re.escape(GITLAB)}", folder / GITLAB: rf"\bcd [\"']?{here}\b"},
+        "jenkins": {folder / "Jenkinsfile": rf"\bdir\(\s*[\"']{here}/?[\"']"},
     }[ci]
-    return all(text in (read_text(path) or "") for path, text in needed.items())
+    return all(re.search(pattern, read_text(path) or "", re.MULTILINE) for path, pattern in needed.items())
 
 
 def command_in_image(target: Target, folder: Path, command: str) -> str:

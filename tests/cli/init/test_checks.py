@@ -75,6 +75,11 @@ def test_the_qt_that_a_script_imports_must_be_installed(tmp_path: Path, where: s
             {".github/workflows/desktop-tests.yml": "defaults: {run: {working-directory: web}}"},
         ),
         (
+            "github",
+            "move it to '../.github/workflows/desktop-tests.yml'",
+            {".github/workflows/desktop-tests.yml": 'defaults:\n  run:\n    working-directory: "./web/"\n'},
+        ),
+        (
             "gitlab",
             "GitLab reads the repository's own .gitlab-ci.yml only: write there `include: {local: "
             "web/.gitlab/desktop-tests.yml}`, and `- cd web`",
