@@ -268,6 +268,7 @@ class Flow:
         if "next" in ways and node.orelse:
             ways = (ways - ON) | self.block(node.orelse)
         known, words, facts = dict(self._scope.looks), dict(self._scope.words), dict(self._scope.facts)
+        things = dict(self._scope.things)
         for handler in node.handlers:
             ways |= self.block(handler.body) - (ON if raises_in(handler, self._last_round) else NO_WAY)
         self._scope.looks.update(
@@ -275,7 +276,10 @@ class Flow:
         )  # a default in a handler does not undo a look
         self._scope.doubt(node, facts, (words, {} if asserts else _expected_in(node.handlers)), tells=False)
         for handler in node.handlers if asserts else ():
-            if assigned_in(handler.body).isdisjoint(assigned_in([*node.body, *node.orelse])):
+            assigned = assigned_in(handler.body)
+            now = {name: self._scope.things.get(name, NOTHING) for name in assigned}
+            repeats = any(thing is not NOTHING and thing is things.get(name, NOTHING) for name, thing in now.items())
+            if not repeats and assigned.isdisjoint(assigned_in([*node.body, *node.orelse])):
                 self._scope.depend(handler, facts)
         return self._finally(ways, node)
 

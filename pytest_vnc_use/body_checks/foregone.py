@@ -29,8 +29,13 @@ IS_TRUE: Facts = frozenset({"true", "there"})
 _IS_LAZY: Facts = frozenset({"lazy", "there"})
 _IS_THERE: Facts = frozenset({"there"})
 _IS_PICTURE: Facts = frozenset({"true", "there", "picture", "image"})
+_OF_CALLS: Mapping[str, Facts] = {
+    "screenshot": _IS_PICTURE,
+    **dict.fromkeys(("partition", "rpartition"), IS_TRUE | {"fixed"}),
+    **dict.fromkeys(("splitext", "repr", "run", "Popen"), IS_TRUE),
+}
+"""The facts about what a function of a name returns, whatever its arguments are."""
 _DISPLAYS = (ast.List, ast.Tuple, ast.Dict, ast.Set)
-_COLLECTIONS = (ast.List, ast.Tuple)
 _LAZY = frozenset("filter map zip enumerate reversed iter".split())
 """Built-in functions that return an iterator."""
 _LAZY_METHODS = frozenset("finditer DictReader iglob glob rglob iterdir scandir execute".split())
@@ -75,21 +80,24 @@ def facts_of(node: ast.AST, of_name: Callable[[str], Facts]) -> Facts:
             return IS_TRUE
         case ast.ListComp(generators=[ast.comprehension(iter=over, ifs=[])]):
             return facts_of(over, of_name) & IS_TRUE
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            added = facts_of(left, of_name) | facts_of(right, of_name)
-            return added & IS_TRUE if isinstance(left, _COLLECTIONS) or isinstance(right, _COLLECTIONS) else NONE
+        case (
+            ast.BinOp(op=ast.Add(), left=ast.List() | ast.Tuple())
+            | ast.BinOp(op=ast.Add(), right=ast.List() | ast.Tuple())
+        ):
+            return (facts_of(node.left, of_name) | facts_of(node.right, of_name)) & IS_TRUE
         case ast.Subscript(slice=ast.Slice()):
             return facts_of(node.value, of_name) & {"picture", "image", "there"}
         case ast.Attribute(value=owner):
-            exit_code = _IS_THERE if node.attr == "exit_code" else NONE
-            return facts_of(owner, of_name) & {"image"} | exit_code
-        case ast.IfExp():
-            defaults = [_default(each) for each in (node.body, node.orelse)]
-            written: Facts = frozenset({"written"}) if all(defaults) else NONE
-            return facts_of(node.body, of_name) & facts_of(node.orelse, of_name) | written.union(*defaults)
+            return facts_of(owner, of_name) & {"image"} | (_IS_THERE if node.attr == "exit_code" else NONE)
+        case ast.IfExp(body=one, orelse=other):
+            return facts_of(one, of_name) & facts_of(other, of_name) | _of_choice(_default(one), _default(other))
         case ast.Call():
             return _of_call(node, of_name)
     return NONE
+
+
+def _of_choice(one: Facts, other: Facts) -> Facts:
+    return one | other | ({"written"} if one and other else NONE)
 
 
 def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
@@ -100,9 +108,9 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
     is_of_module = bool(owner) and isinstance(owner[0], ast.Name) and owner[0].id == name
     if name in (_LAZY_METHODS if owner else _LAZY) and not is_of_module:
         return _IS_LAZY
+    if name in _OF_CALLS:
+        return _OF_CALLS[name]
     match name:
-        case "screenshot":
-            return _IS_PICTURE
         case "bool" if call.args and not owner:
             return facts_of(call.args[0], of_name) | _IS_THERE
         case "search" | "match" | "fullmatch" if _matches_all(call, name):
@@ -120,10 +128,6 @@ def _of_call(call: ast.Call, of_name: Callable[[str], Facts]) -> Facts:
         case "get" | "getenv" if call.args and _is_blank(call.args[-1]):
             return frozenset({"blank", "there"})
         case "split" | "rsplit" if call.args and owner:
-            return IS_TRUE
-        case "partition" | "rpartition":
-            return IS_TRUE | {"fixed"}
-        case "splitext" | "repr" | "run" | "Popen":
             return IS_TRUE
         case "find" | "rfind" if owner:
             return frozenset({"number"})
@@ -178,21 +182,11 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
     facts = [facts_in(side) for side in sides]
     if "picture" in facts[0] | facts[1] and any(isinstance(side, ast.Constant) or _is_begin(side) for side in sides):
         return True
-    if isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)) and any(
-        isinstance(side, ast.Constant) and side.value is None for side in sides
-    ):
-        return any("there" in each for each in facts)
-    if isinstance(op, (ast.Is, ast.IsNot)) and any(
-        isinstance(side, ast.Constant) and isinstance(side.value, bool) for side in sides
-    ):
-        return any("no bool" in each for each in facts)
     if any(_is_any(side) for side in sides):
         return True
-    if isinstance(op, (ast.Is, ast.IsNot)) and any(isinstance(side, _DISPLAYS) for side in sides):
-        return True
-    if isinstance(op, (ast.Eq, ast.NotEq)) and any(
-        _holds_nothing(side) and "true" in of for side, of in zip(sides, reversed(facts), strict=True)
-    ):
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        return any(map(_is_other, sides, reversed(facts)))
+    if isinstance(op, (ast.Eq, ast.NotEq)) and any(map(_is_unequal, sides, reversed(facts))):
         return True
     if isinstance(op, ast.NotIn) and _has_other_case(left, right):
         return True
@@ -205,6 +199,22 @@ def is_foregone(test: ast.Compare, facts_in: Callable[[ast.expr], Facts]) -> boo
         return True  # the result is the searched text, even if nothing was found
     turned = _TURNED.get(type(op), type(op))()
     return _is_true_of_any_length(left, op, right, facts_in) or _is_true_of_any_length(right, turned, left, facts_in)
+
+
+def _is_other(side: ast.expr, facts: Facts) -> bool:
+    """Return whether a thing with these facts is never the same object as a side."""
+    match side:
+        case ast.Constant(value=None):
+            return "there" in facts
+        case ast.Constant(value=True | False):
+            return "no bool" in facts
+    return isinstance(side, _DISPLAYS)
+
+
+def _is_unequal(side: ast.expr, facts: Facts) -> bool:
+    """Return whether a thing with these facts never equals a side."""
+    is_none = isinstance(side, ast.Constant) and side.value is None
+    return "there" in facts if is_none else "true" in facts and _holds_nothing(side)
 
 
 def _is_begin(node: ast.expr) -> bool:

@@ -71,14 +71,7 @@ def _report(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.report.page.finding import find_runs, results_beside, results_of_shards
     from pytest_vnc_use.report.page.writing import write_report
 
-    if bool(arguments.path) == bool(arguments.merge):
-        raise SettingsError("report needs either PATH or --merge DIR")
-    if arguments.merge and not arguments.folder and not arguments.links:
-        raise SettingsError("--merge needs -o FOLDER: the pages go there")
-    if arguments.markdown and (arguments.merge or arguments.one_file):
-        raise SettingsError("--markdown cannot be combined with --merge or --one-file")
-    if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
-        raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
+    _check_options(arguments)
     sheet = _sheet_file(arguments.failures) if arguments.failures else None
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
@@ -106,6 +99,20 @@ def _report(arguments: argparse.Namespace) -> int:
     for text in (f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}", *problems):
         print(line(text))
     return 0
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if bool(arguments.path) == bool(arguments.merge):
+        raise SettingsError("report needs either PATH or --merge DIR")
+    if arguments.merge and not arguments.folder and not arguments.links:
+        raise SettingsError("--merge needs -o FOLDER: the pages go there")
+    if arguments.markdown and (arguments.merge or arguments.one_file):
+        raise SettingsError("--markdown cannot be combined with --merge or --one-file")
+    if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
+        raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
+    for path in arguments.path:
+        if not os.path.lexists(path):  # raises nothing
+            raise SettingsError(f"PATH must be a run folder, or a folder with some, got {path!r}: it does not exist")
 
 
 def _sheet_file(text: str) -> Path:

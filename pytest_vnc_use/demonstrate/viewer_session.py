@@ -37,8 +37,8 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from pytest_vnc_use.types.action_points import points
-from pytest_vnc_use.types.model import VIEWER_OPEN
 from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
 Say = Callable[[str], None]
 _INEXACT = "  (not straight, or with a click in between: it is recorded as a plain drag; look at its replay)"

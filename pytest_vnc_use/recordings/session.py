@@ -57,8 +57,7 @@ class RecordedTest:
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
-    covers over typed secrets. `marked_off` says that the test's marker has `record="off"`, which does not count in a
-    session that only replays. Raises RecordingError where the recording cannot be used.
+    covers over typed secrets, `marked_off` that the marker has `record="off"`. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -187,8 +186,8 @@ class RecordedTest:
     def _missing(self, task: str, known: RecordedRun | None) -> str:
         where = repr(str(self.key.path))
         if self._recording is None:
-            first = TAKE_OUT if self._marked_off else ""
-            return f"there is no recording of {self.key.test!r} at {where}: {first}{RECORD_IT}"
+            how = TAKE_OUT + RECORD_IT if self._marked_off else RECORD_IT
+            return f"there is no recording of {self.key.test!r} at {where}: {how}"
         there = repr(known.task) if known else "nothing"
         return (
             f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "

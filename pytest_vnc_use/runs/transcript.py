@@ -8,7 +8,7 @@ from pytest_vnc_use.plain_text import line as line, plain as plain
 from pytest_vnc_use.runs.captions import action_in_words, caption
 from pytest_vnc_use.types import Action, Outcome, RunResult, Step
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.model import VIEWER_OPEN
+from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
 LAST_STEPS = 5
 

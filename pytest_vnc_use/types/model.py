@@ -126,8 +126,6 @@ class Step:
 
 STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
 """The note of a step that a run repeats without effect."""
-VIEWER_OPEN = "what you did was not recorded, because the viewer was still open"
-"""The message of a run that a person did not end in time."""
 HANDED_OVER, FOLLOWED = "handed_over", "followed"
 """Provider details: why another planner takes over, and whether another one is available."""
 

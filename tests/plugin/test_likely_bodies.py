@@ -62,6 +62,7 @@ CANNOT_FAIL = [
     "import io\nfrom PIL import Image\nassert Image.open(io.BytesIO(vnc_agent.screenshot())).histogram()",
     "assert text.find('pears') >= -1",
     "wants_softly(text, 'pears')",
+    f"error = None\ntry:\n    assert 'pears' in {READ}\nexcept AssertionError:\n    error = None\nassert error is None",
     "row = text.partition('pears')[2]\ni = 0\nwhile i < len(row):\n    assert row == 'pears'\n    i += 1",
     "import typing\ntyping.assert_type(text, str)",
 ]

@@ -98,6 +98,10 @@ def test_where_nothing_failed_there_is_no_picture(
         (["--links", f"{PAGE}) [x](y"], "--links must be the report's address"),
         (["--links", PAGE, "-o", "out"], "--links cannot be combined"),
         (["--failures", "no/x.png", "-o", "out"], "--failures must be a file in a folder that exists, got 'no/x.png'"),
+        (
+            ["nothing", "-o", "out"],
+            "PATH must be a run folder, or a folder with some, got 'nothing': it does not exist",
+        ),
         (["--failures", "runs", "-o", "out"], "--failures must be the name of a file, got the folder 'runs'"),
     ],
 )
