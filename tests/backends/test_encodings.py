@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.assembly import desktops
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.encodings.reading import Reading
 from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle, split_runs
+from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.layers import merge
@@ -178,6 +180,19 @@ def test_every_server_shows_the_same_in_every_encoding(kind: str, tmp_path: Path
                 _becomes_the_truth(hands, stage)
                 stage.repaint()
                 _becomes_the_truth(hands, stage)
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("size", [(3840, 2160), (5120, 2880)])
+def test_a_client_that_is_slow_for_a_moment_keeps_a_large_screen(size: tuple[int, int]) -> None:
+    """TigerVNC 1.12 ends a connection for which 32 MiB wait."""
+    with (
+        vnc_servers.tigervnc(size=size) as server,
+        closing(RfbConnection(server.address, None, 60.0)) as connection,
+    ):
+        reactor.callFromThread(reactor.callLater, 0.01, time.sleep, 1.0)  # it reads nothing meanwhile
+        connection.refresh(60.0)
+        assert connection.framebuffer.size == size
 
 
 def _becomes_the_truth(hands: VNCController, stage: Stage) -> None:

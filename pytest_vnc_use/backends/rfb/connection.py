@@ -50,7 +50,7 @@ class RfbConnection:
         new_factory: Callable[..., DesktopFactory] = DesktopFactory,
         tap: MessageTap | None = None,
     ) -> None:
-        """Connect. Through a unix socket the encoding `auto` means `raw`.
+        """Connect. Through a unix socket the encoding `auto` means `raw`, unless the screen is very large.
 
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
@@ -61,7 +61,7 @@ class RfbConnection:
         self.server = server
         self.outgoing = Outgoing(tap)
         self._new_factory = partial(new_factory, server=server, password=password)
-        self._encoding: EncodingChoice = "raw" if encoding == "auto" and place.is_socket else encoding
+        self._encoding = encoding
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
@@ -77,7 +77,7 @@ class RfbConnection:
         self.framebuffer = Framebuffer()
         self._factory = self._new_factory(self.framebuffer)
         self._factory.wire, self._factory.encoding = wire, self._encoding
-        self._factory.outgoing = self.outgoing
+        self._factory.outgoing, self._factory.is_near = self.outgoing, place.is_socket
         reactor.callFromThread(self._dial, place, deadline.remaining_s)
         try:
             self._wait_first_frame(deadline.remaining_s)

@@ -12,7 +12,7 @@ from vncdotool import rfb
 from vncdotool.const import Encoding
 
 from pytest_vnc_use.backends.rfb.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
-from pytest_vnc_use.backends.rfb.encodings.choice import Trial, offered
+from pytest_vnc_use.backends.rfb.encodings.choice import Trial, first_choice, offered
 from pytest_vnc_use.backends.rfb.encodings.reading import Decode, Reading, raw
 from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle
@@ -44,6 +44,7 @@ class DesktopFactory(ConnectionFactory):
         super().__init__(framebuffer, server, password)
         self.protocol = DesktopProtocol
         self.encoding: EncodingChoice = "auto"
+        self.is_near = False
         self.opened: DesktopProtocol | None = None
         self.outgoing = Outgoing()
 
@@ -129,9 +130,11 @@ class DesktopProtocol(SecuredClient):
         """Choose pixel format and encodings, and ask for the first update."""
         self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it in any case
         self._resize(self.width, self.height)
-        self.setEncodings(offered(self.factory.encoding))
+        screen_bytes = self.width * self.height * self.bypp
+        encoding = first_choice(self.factory.encoding, screen_bytes, is_near=self.factory.is_near)
+        self.setEncodings(offered(encoding))
         self.handshaken = True
-        self._trial = Trial() if self.factory.encoding == "auto" else None
+        self._trial = Trial() if encoding == "auto" else None
         self._request_first()
 
     def _request_first(self) -> None:

@@ -24,6 +24,21 @@ _PSEUDO = (
 _FAST_BYTES_A_SECOND = 15e6
 """Measured on TigerVNC: on a slower link a whole screen arrives sooner compressed than raw."""
 
+LARGEST_RAW_BYTES = 24 << 20
+"""The largest screen that is asked for in raw pixels.
+
+TigerVNC 1.12 ends a connection for which more than 32 MiB wait: its client was slower than it for a moment.
+"""
+
+
+def first_choice(choice: EncodingChoice, screen_bytes: int, *, is_near: bool) -> EncodingChoice:
+    """Return the encoding to begin with; `auto` if the link is to be measured, which needs no measuring if it is near."""
+    if choice != "auto":
+        return choice
+    if screen_bytes > LARGEST_RAW_BYTES:
+        return "tight"
+    return "raw" if is_near else "auto"
+
 
 def offered(choice: EncodingChoice) -> list[Encoding]:
     """Return the encodings to ask for, the preferred one first; for `auto` those that measure the link."""
