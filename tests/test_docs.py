@@ -28,7 +28,7 @@ from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.policy_words import explain
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
-from pytest_vnc_use.triage.rules import RULES, FailureFacts, rule_for
+from pytest_vnc_use.triage.rules import RULES, rule_for
 from support.paths import ROOT
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -318,7 +318,7 @@ def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
     for name, triage in troubles().items():
         kind = getattr(errors, name, None)
         if kind and " " not in triage:
-            assert (rule_for(FailureFacts(kind("it broke"))).triage or "settings") == triage, name
+            assert (rule_for(kind("it broke")).triage or "settings") == triage, name
 
 
 def test_every_rule_of_the_triage_is_in_the_docs() -> None:

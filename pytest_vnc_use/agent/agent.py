@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from typing_extensions import Unpack
 
@@ -13,7 +14,7 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.parts import AgentParts, Own
 from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
-from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.errors import InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
@@ -22,6 +23,25 @@ from pytest_vnc_use.types import Button, DesktopAction, Direction, Frame, Limits
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, Judge, Planner, RunObserver
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _noting_tool_failures(
+    method: Callable[Concatenate[VncUseAgent, P], T],
+) -> Callable[Concatenate[VncUseAgent, P], T]:
+    """Note on the agent each error of the tool that a method raises."""
+
+    @functools.wraps(method)
+    def call(self: VncUseAgent, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        try:
+            return method(self, *args, **kwargs)
+        except InfraError as exc:
+            if not isinstance(exc, ProductFailed):
+                self.tool_failures.append(exc)
+            raise
+
+    return call
 
 
 class VncUseAgent(AbstractContextManager["VncUseAgent"]):
@@ -79,36 +99,46 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._connection, self._models = self._parts.connection, self._parts.models
         self.runs = self._parts.runner.folders
         """The run folders of this agent, oldest first."""
-        self.ends = self._parts.tasks.ends
-        """The outcomes of this agent's runs, oldest first."""
+        self.tool_failures: list[InfraError] = []
+        """Each error of the tool that a method of this agent raised, oldest first; the test may have caught it."""
         self.verdicts = self._parts.claims.verdicts
         """Every verdict so far, oldest first. If `holds` is false, the claim fails or the judge is unsure."""
         self.extracted = self._parts.claims.extracted
         """All values read so far, oldest first, each with its reason and the region that it came from."""
-        self.take_unproven, self.end_body = self._parts.claims.take_unproven, self._parts.end_body
+        self.end_body = self._parts.end_body
+
+    @property
+    def broken_task(self) -> InfraError | None:
+        """The error of the tool that ended a task, unless a later task was done and judged."""
+        return self._parts.tasks.broken
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
+    @_noting_tool_failures
     def run(
         self,
         task: str,
         *,
-        expect: Sequence[str] | None = (),
+        expect: str | Sequence[str] | None = (),
         limits: Limits | None = None,
         policy: Policy | None = None,
         planner: AnyPlanner | None = None,
         approver: Approver | None = None,
         check: bool | None = None,
         run_id: str | None = None,
+        votes: int | None = None,
     ) -> RunResult:
-        """Carry out a task. The result's outcome says how the run ended, not that the task was achieved: `verify` does.
+        """Carry out a task; in a test, judge it when it is done.
 
-        The run folder keeps `expect`; `run` does not judge it. None means that the test's body checks the result.
-        `limits`, `policy`, `planner` and `check` hold for this run in place of the agent's. `approver` is asked if an
-        action waits for a person; without one the run returns as `WAITING`. Raises TaskFailed if `check` asks for it,
-        InfraError if a tool cannot be used, SettingsError if the task or a claim is not a sentence.
+        The fixture's agent has each claim of `expect` judged, or without any, that the task is done; with None, the
+        test's body alone checks it. Another agent keeps `expect` in the run folder and judges nothing: the outcome says
+        how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold for
+        this run in place of the agent's. `approver` is asked if an action waits for a person; without one the run
+        returns as `WAITING`. Raises TaskFailed if a claim or the end does not surely hold, or if `check` asks for it
+        and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the task or a claim is
+        not a sentence, or if nobody can judge it.
         """
-        return self._parts.tasks.run(task, expect, limits, policy, planner, approver, check, run_id)
+        return self._parts.tasks.run(task, expect, limits, policy, planner, approver, check, run_id, votes)
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
         """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
@@ -117,8 +147,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """
         again = self._parts.tasks.reenactment(path)
         limits = again.limits(self.settings.seconds)
-        return self.run(again.task, limits=limits, planner=again, approver=approver, check=check)
+        return self.run(again.task, expect=None, limits=limits, planner=again, approver=approver, check=check)
 
+    @_noting_tool_failures
     def approve(
         self, run_id: str, *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
     ) -> RunResult:
@@ -130,51 +161,59 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """
         return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 
+    @_noting_tool_failures
     def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
         """Refuse the action for which the run waits; the run ends as `denied`, or continues if the policy says so."""
         return self._parts.tasks.go_on(run_id, False, step=step, approver=None, **again)
 
+    @_noting_tool_failures
     def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:
         """Continue a run that was interrupted or killed, from its last step; a waiting one still waits."""
         return self._parts.tasks.go_on(run_id, None, step=None, approver=approver, **again)
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
+    @_noting_tool_failures
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim about the screen. The verdict is true if it holds, false if it fails.
+        """Judge a claim about the screen, and return a verdict that holds.
 
-        If the judge is unsure, the verdict's `bool()` raises Inconclusive. To check that something is absent, claim its
-        absence: "no error is shown". With `not verify("an error is shown")`, an error that the judge overlooks would
-        count as absent. With `within_s`, the claim is judged again whenever the screen has changed and come to rest,
-        until it holds or the seconds are over. `votes` is odd: the judge is asked until a majority of that many votes
-        agrees. Raises SettingsError before the judge is asked; InfraError if the judge or the desktop is not there.
+        To check that something is absent, claim its absence: "no error is shown". With `within_s`, the claim is judged
+        again whenever the screen has changed and come to rest, until it holds or the seconds are over. `votes` is odd:
+        the judge is asked until a majority of that many votes agrees. Raises ProductFailed if the claim fails,
+        Inconclusive if the judge is unsure; SettingsError before the judge is asked; InfraError if the judge or the
+        desktop is not there.
         """
         return self._parts.claims.verify(claim, within_s=within_s, votes=votes)
 
+    @_noting_tool_failures
+    def assess(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
+        """Judge a claim as `verify` does, and return any verdict: branch on its `kind`. Raises no TaskFailed."""
+        return self._parts.claims.assess(claim, within_s=within_s, votes=votes)
+
+    @_noting_tool_failures
     def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
-        """Judge whether a claim held at any time in the last `steps` steps.
+        """Judge whether a claim held at any time in the last `steps` steps, and return a verdict that holds.
 
         The judge looks at the screen now and at up to `claims.MOST_FRAMES` kept frames, newest first, transient frames
-        too. If the claim seems to hold on one, `claims.CONFIRMING_VOTES` votes must confirm it. The verdict is unsure
-        if none holds and one is unsure.
+        too. If the claim seems to hold on one, `claims.CONFIRMING_VOTES` votes must confirm it. Raises Inconclusive if
+        it holds on none and the judge is unsure about one, else ProductFailed, and as `verify` does.
         """
         return self._parts.claims.saw(claim, steps=steps, votes=votes)
 
+    @_noting_tool_failures
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """Note a soft check, which fails the test only at its end. Return whether it is met.
 
-        A string is a claim, as in `verify`. A verdict, as of `saw`, is taken as it is. Anything else is a condition,
-        and `message` says what it means.
+        A string is a claim, as in `assess`. A verdict is taken as it is. Anything else is a condition, and `message`
+        says what it means.
         """
         return self._parts.claims.check(claim, message, within_s=within_s, votes=votes)
 
     def unmet(self) -> TaskFailed | None:
-        """Return one error for all unmet soft checks, and for all verdicts that do not hold and were never read.
-
-        Each is named once. The error is ProductFailed if one fails, else Inconclusive.
-        """
+        """Return one error for all unmet soft checks, once: ProductFailed if one fails, else Inconclusive."""
         return self._parts.claims.unmet()
 
+    @_noting_tool_failures
     def extract(self, model: type[T], question: str) -> T:
         """Read a value off the screen: a pydantic model, or any other type that pydantic can make from JSON.
 
@@ -183,36 +222,44 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """
         return self._parts.claims.extract(model, question)
 
+    @_noting_tool_failures
     def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
-        """Judge whether the end state of a task is on the screen, or was before the test acted by itself."""
+        """Judge whether the screen shows that a task is done, and return any verdict."""
         return self._parts.claims.verify_end_state(task, votes=votes)
 
     # --- manual actions: each waits for the screen to answer and returns it ------------------------------------------
 
+    @_noting_tool_failures
     def perform(self, action: DesktopAction) -> Frame:
         """Carry out one action. Raises ActionError, DesktopError."""
         return self._parts.actions.perform(action)
 
+    @_noting_tool_failures
     def click(self, x: int, y: int, button: Button | int = "left", count: int = 1) -> Frame:
         """Click at a point of the screen, in pixels. A button may be its number, 1 to 3."""
         return self._parts.actions.click(x, y, button, count)
 
+    @_noting_tool_failures
     def type_text(self, text: str, *, press_enter: bool = False, clear_first: bool = False) -> Frame:
         """Type at the focus. `<secret:NAME>` is typed as the secret's value."""
         return self._parts.actions.type_text(text, press_enter=press_enter, clear_first=clear_first)
 
+    @_noting_tool_failures
     def key(self, combination: str) -> Frame:
         """Press keys together: `enter`, `ctrl+a`."""
         return self._parts.actions.key(combination)
 
+    @_noting_tool_failures
     def scroll(self, x: int, y: int, direction: Direction, clicks: int = 3) -> Frame:
         """Turn the wheel at a point."""
         return self._parts.actions.scroll(x, y, direction, clicks)
 
+    @_noting_tool_failures
     def drag(self, x: int, y: int, to_x: int, to_y: int) -> Frame:
         """Drag with the left button from one point to another."""
         return self._parts.actions.drag(x, y, to_x, to_y)
 
+    @_noting_tool_failures
     def screenshot(self) -> bytes:
         """Return the screen now, as PNG."""
         return self.controller.frame().png

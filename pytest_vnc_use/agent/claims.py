@@ -7,23 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
-from pytest_vnc_use.body_checks.code_places import CodePlace
-from pytest_vnc_use.body_checks.sightings import SIGHTINGS
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.loop.runner import Runner
-from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.plain_text import cut, fit, plain
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
-    AskedVerdict,
     Extracted,
     Frame,
     FrameRef,
     Judged,
     Reading,
-    RunResult,
-    RunStarted,
     Usage,
     Verdict,
     VerdictKind,
@@ -35,29 +30,13 @@ from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_stat
 
 T = TypeVar("T")
 
+_LONGEST_PART = 70
+"""The most columns of a claim or a reason in the first line of a failure."""
 MOST_FRAMES = 8
 """The most kept frames that `saw` judges, newest first."""
 CONFIRMING_VOTES = 5
 """The votes that must confirm a claim on a kept frame. Many frames mean many questions, so one wrong answer is likely.
 """
-
-
-@dataclass(frozen=True)
-class LastTask:
-    """The last task of a test: its number from 1, its result, and the test's place in the code at that time.
-
-    `result` is None if the run broke. `verdicts` and `looks` count the earlier verdicts and the test's own looks.
-    `is_unsure` says that a later claim is unsure, or that a value could not be read.
-    """
-
-    number: int
-    task: str
-    body_checks: bool
-    result: RunResult | None
-    verdicts: int
-    places: tuple[CodePlace, ...] = ()
-    looks: int = 0
-    is_unsure: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,19 +59,14 @@ class Claims:
 
     def __init__(self, context: ClaimContext) -> None:
         self._context = context
-        self.verdicts: list[AskedVerdict] = []
+        self.verdicts: list[Verdict] = []
         self.extracted: list[Reading] = []
         self._checks: list[tuple[VerdictKind, str]] = []
-        self._counted = 0
-        """The number of verdicts that `unmet` has examined."""
-        self._last_task: LastTask | None = None
-        self._end_frame: Frame | None = None
-        self._is_unread = False
 
     # --- claims ------------------------------------------------------------------------------------------------------
 
-    def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim, as `VncUseAgent.verify` says."""
+    def assess(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
+        """Judge a claim, as `VncUseAgent.assess` says."""
         votes = self._votes(votes)
         check_asked(claim, votes, within_s)
         claim = self._context.secrets.declared.hide(claim)
@@ -119,12 +93,16 @@ class Claims:
             if verdicts[-1].holds:
                 break
         decided = verdicts[-1] if verdicts[-1].holds else _verdict_of_none(verdicts)
-        return self._remember(decided, verdicts, frames[: len(verdicts)])
+        return _held(self._remember(decided, verdicts, frames[: len(verdicts)]))
+
+    def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
+        """Judge a claim, as `VncUseAgent.verify` says."""
+        return _held(self.assess(claim, within_s=within_s, votes=votes))
 
     def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
         """Note a soft check, as `VncUseAgent.check` says."""
         if isinstance(claim, str):
-            claim = self.verify(claim, within_s=within_s, votes=votes)
+            claim = self.assess(claim, within_s=within_s, votes=votes)
         if not message and not isinstance(claim, Verdict):
             raise SettingsError(
                 f"`check` needs a `message` for the condition {claim!r}, got {message!r}: for example check(total "
@@ -137,48 +115,21 @@ class Claims:
 
     def unmet(self) -> TaskFailed | None:
         """Return the error of all soft checks so far, as `VncUseAgent.unmet` says."""
-        checks, self._checks = [*self._checks, *self._unread_checks()], []
+        checks, self._checks = self._checks, []
         failed = [(kind, line) for kind, line in checks if kind != "holds"]
         if not failed:
             return None
         lines = [f"{len(failed)} of {len(checks)} checks not met", *(line for _, line in failed)]
         return error_for_verdicts([kind for kind, _ in failed])("\n  ".join(lines))
 
-    def _unread_checks(self) -> list[tuple[VerdictKind, str]]:
-        new, self._counted = self.verdicts[self._counted :], len(self.verdicts)
-        ignored = [each.plain for each in new if not each.asked]
-        return [(each.kind, f"{each} (the test never read this verdict)") for each in ignored if not each.holds]
-
     # --- the end of a task -------------------------------------------------------------------------------------------
 
     def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
         """Judge the end state of a task, as `VncUseAgent.verify_end_state` says."""
         self._context.will_judge()
-        frame = self._end_frame or self._context.controller().frame()
+        frame = self._context.controller().frame()
         verdict = self._judge_now(end_state_claim(self._context.secrets.declared.hide(task)), frame, self._votes(votes))
         return self._remember(verdict, [verdict], [frame])
-
-    def take_unproven(self) -> LastTask | None:
-        """Return the last task, once, if no later verdict holds and the test did not say `expect=None`."""
-        last, self._last_task = self._last_task, None
-        if last is None or last.body_checks:
-            return None
-        since = [verdict.plain for verdict in self.verdicts[last.verdicts :]]
-        is_unsure = self._is_unread or any(verdict.kind == "unsure" for verdict in since)
-        return None if any(verdict.holds for verdict in since) else replace(last, is_unsure=is_unsure)
-
-    def task_ended(
-        self, number: int, started: RunStarted, result: RunResult | None, places: tuple[CodePlace, ...]
-    ) -> None:
-        """Note that a task has ended."""
-        self._end_frame, self._is_unread = None, False
-        seen = len(self.verdicts), places, len(SIGHTINGS.seen)
-        self._last_task = LastTask(number, started.task, started.body_checks, result, *seen)
-
-    def will_act(self) -> None:
-        """Keep the frame of a task's end before the test acts by itself."""
-        if self._last_task and self._end_frame is None:
-            self._end_frame = self._context.controller().frame()
 
     def _votes(self, votes: int | None) -> int:
         return self._context.settings().votes if votes is None else votes
@@ -194,13 +145,13 @@ class Claims:
         again = self._judge_now(claim, frame, CONFIRMING_VOTES)
         return replace(again, usage=verdict.usage + again.usage)
 
-    def _remember(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> AskedVerdict:
+    def _remember(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
         usage = sum((each.usage for each in all_of_it), Usage())
         judged = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
         judged = replace(
             judged, reason=cut(judged.reason)
         )  # hide first: a secret that is cut in half would not be recognised
-        self.verdicts.append(AskedVerdict.of(judged))
+        self.verdicts.append(judged)
         self._context.runner.record(Judged(judged), frames)
         return self.verdicts[-1]
 
@@ -233,10 +184,39 @@ class Claims:
         self.extracted.append(reading)
         self._context.runner.record(Extracted(reading, form.name, problem), [frame])
         if problem:
-            self._is_unread = True
             hide = self._context.secrets.everything
             raise unread(form.name, hide.hide_in(reading), hide.hide(problem))
         return form.filled(reading)
+
+
+def format_verdicts(verdicts: Sequence[Verdict]) -> str:
+    """Return the claim that decides, shortened and with the judge's reason, and a line for each claim.
+
+    At least one of the verdicts must not hold.
+    """
+    failed = [verdict for verdict in verdicts if not verdict.holds]
+    decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
+    count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
+    what = "fails" if decisive.kind == "fails" else "is unsure"
+    headline = f"{count}claim {_short(decisive.claim)!r} {what}: {_short(decisive.reason)}"
+    return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])
+
+
+def format_end_state(verdict: Verdict, task: str) -> str:
+    """Return whether the task is done, shortened and with the judge's reason, and a line for the judged claim."""
+    named = f"the task {_short(task)!r} is"
+    what = f"{named} not done" if verdict.kind == "fails" else f"it is unsure whether {named} done"
+    return f"{what}: {_short(verdict.reason)}\n  {plain(str(verdict))}"
+
+
+def _short(text: str) -> str:
+    return fit(plain(text), _LONGEST_PART)
+
+
+def _held(verdict: Verdict) -> Verdict:
+    if verdict.holds:
+        return verdict
+    raise error_for_verdicts([verdict.kind])(format_verdicts([verdict]))
 
 
 def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:

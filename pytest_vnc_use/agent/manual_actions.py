@@ -27,13 +27,12 @@ class ManualActions:
     """Actions of a test on a desktop. Each returns the screen once it has answered.
 
     The first action waits until the program's first screen is at rest. `leaves_replay` is called before that wait,
-    `acts` right before the action, `acted` right after it.
+    `acted` right after the action.
     """
 
     desktop: DesktopAccess
     secrets: Secrets
     leaves_replay: Callable[[], None]
-    acts: Callable[[], None]
     acted: Callable[[], None]
 
     def perform(self, action: DesktopAction) -> Frame:
@@ -70,7 +69,6 @@ class ManualActions:
     def _begin(self) -> None:
         self.leaves_replay()
         self.desktop.await_rest(self.desktop.controller)
-        self.acts()
 
     def _settled_frame(self) -> Frame:
         self.acted()

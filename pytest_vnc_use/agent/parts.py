@@ -63,9 +63,8 @@ class AgentParts:
         self.models = assembly.LiveModels(settings, self.functions, own.planner, own.judge)
         self.runner = self._new_runner(budget, test_id, hitl_mode=hitl_mode)
         self.claims = self._new_claims()
-        self.tasks = Tasks(
-            self.runner, self.models, self.secrets, self.functions, own.recorded, self.claims, check, bool(test_id)
-        )
+        why_unjudged = self._why_unjudged if test_id else None
+        self.tasks = Tasks(self.runner, self.models, self.secrets, self.functions, self.claims, check, why_unjudged)
         self.actions = self._new_actions()
 
     def end_body(self) -> None:
@@ -79,6 +78,16 @@ class AgentParts:
         if recorded is None:
             return self.models.judge
         return recorded.judge(lambda: self.models.judge, self._controller, self.secrets.everything.hide)
+
+    def _why_unjudged(self, task: str, claims: Sequence[str]) -> str:
+        hide, recorded = self.secrets.declared.hide, self._own.recorded
+        if recorded and (run := recorded.known_run(hide(task))):
+            why = run.why_unjudged([hide(claim) for claim in claims])
+            if not why or recorded.mode == "replay":
+                return why
+        elif recorded and recorded.mode == "replay":
+            return ""  # the run says that its recording is missing
+        return "" if self._own.judge or assembly.judge_of(self._settings()) else "no judge is set"
 
     def _controller(self) -> Controller:
         return self.connection.controller
@@ -125,6 +134,5 @@ class AgentParts:
             self.connection,
             self.secrets,
             leaves_replay=lambda: recorded.leave() if recorded else None,
-            acts=self.claims.will_act,
-            acted=self.tasks.acted,
+            acted=self.runner.forget_frames,
         )

@@ -317,7 +317,7 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
             prices.check(model)
     test = Most(tokens=settings.tokens, dollars=settings.dollars)
     session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)
-    return Budget(prices, test, session, ledger)
+    return Budget(prices, test, session, ledger, model_that_judges(settings))
 
 
 def api_keys() -> dict[str, str]:

@@ -263,7 +263,7 @@ class Tools:
             result = advance(agent)
             claims = read_trace(result.run_folder).started.expect if result.outcome is Outcome.DONE else ()
             for claim in claims:
-                agent.verify(claim)
+                agent.assess(claim)
             return read_trace(result.run_folder)
 
     async def run_tests(self, paths: Sequence[str] = (), keyword: str = "", seconds: float = 600.0) -> SuiteResult:

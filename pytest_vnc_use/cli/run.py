@@ -122,7 +122,7 @@ def _report_break(agent: VncUseAgent, word: str, message: str, code: int) -> int
 
 def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> int:
     """Judge the claims of a run that is done, and print the results."""
-    verdicts = [agent.verify(claim) for claim in claims] if result.outcome is Outcome.DONE else []
+    verdicts = [agent.assess(claim) for claim in claims] if result.outcome is Outcome.DONE else []
     for verdict in verdicts:
         print(line(verdict))
     if result.message:

@@ -18,11 +18,13 @@ from functools import partial
 from pytest_vnc_use.costs.ledger import Amount, Ledger
 from pytest_vnc_use.costs.prices import IMAGE_TOKENS, Prices
 from pytest_vnc_use.errors import BudgetExceeded
-from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, StepFinished, Usage
+from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, RunStarted, StepFinished, Usage
 
 _CHARACTERS_A_TOKEN = 3
 """English and JSON have about four, so an estimate is rather too high."""
 _SHORT_ANSWER = 500
+_QUESTION = 3_000
+"""The characters of a judge's prompt with its claim."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class _Call:
 class Budget:
     """The account of one test. Without a shared `ledger`, the test is a session of its own."""
 
-    def __init__(self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None) -> None:
+    def __init__(
+        self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None, judge_model: str = ""
+    ) -> None:
         self._settled = Spent()
         self._prices = prices
         self._test, self._session = test, session
@@ -112,6 +116,7 @@ class Budget:
         self._began_s = time.monotonic()
         self._under_way: dict[int, _Call] = {}
         self._largest: dict[str, Usage] = {}
+        self._judge_model, self._judgings = judge_model, 0
 
     @property
     def spent(self) -> Spent:
@@ -126,6 +131,10 @@ class Budget:
     def hear(self, event: RunEvent) -> RunEvent:
         """Return the event; an exchange gets its price. Raises BudgetExceeded if a request must not be sent."""
         match event:
+            case RunStarted():
+                is_judged = event.test_id and not (event.body_checks or event.own_judge)
+                claims = max(1, len(event.expect)) if is_judged and self._judge_model else 0
+                self._judgings = claims * int(event.settings["votes"])
             case ModelAsked():
                 self.before(event)
             case ModelExchange():
@@ -143,13 +152,14 @@ class Budget:
         if self._test.dollars or self._session.dollars:
             self._prices.check(asked.model)
         expected, name = self._estimate(asked), ""
+        most = expected + self._judging() if asked.purpose == "planner" else expected
         spent = self.spent
         own = Amount(self._steps, spent.tokens, spent.dollars)
-        self._test.check(own, 0.0, expected)
+        self._test.check(own, 0.0, most)
         if self._ledger is None:
-            self._session.check(own, time.monotonic() - self._began_s, expected)
+            self._session.check(own, time.monotonic() - self._began_s, most)
         else:
-            name = self._ledger.reserve(expected, partial(self._session.check, expected=expected))
+            name = self._ledger.reserve(expected, partial(self._session.check, expected=most))
         self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
 
     def after(self, exchange: ModelExchange) -> ModelExchange:
@@ -182,6 +192,11 @@ class Budget:
             price = self._prices.of(exchange.model)
             self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
         self._steps += steps
+
+    def _judging(self) -> Amount:
+        """Return what the judge's calls at the end of this run may cost."""
+        one = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
+        return sum([one] * self._judgings, Amount())
 
     def _estimate(self, asked: ModelAsked) -> Amount:
         price = self._prices.of(asked.model)

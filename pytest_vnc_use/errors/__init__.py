@@ -42,6 +42,9 @@ from __future__ import annotations
 class VncUseError(Exception):
     """The root of every error that this package raises on purpose."""
 
+    is_expected = False
+    """True if `pytest.raises` of a test names the class, and caught the error."""
+
 
 class SettingsError(VncUseError):
     """A setting, a marker argument or a policy file is wrong; the message says what would be right."""

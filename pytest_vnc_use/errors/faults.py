@@ -25,16 +25,6 @@ _OWN_PLANNERS = f"{__name__.partition('.')[0]}.planners."
 _ASKS_USERS = tuple(_OWN_PLANNERS + name for name in ("local.callables", "local.scripted"))
 """The only modules of `planners` that call a function of the user."""
 
-_ASSERTS = re.compile(r"_*(assert|expect|fail|should|verify|check)", re.IGNORECASE)
-_ASSERTING = (
-    *("unittest", "_pytest.outcomes", "_pytest.python_api", "_pytest.raises", "_pytest.recwarn", "_pytest.pytester"),
-    *("_pytest.subtests", "_pytest.unittest", "pytest", "pytest_check", "pytest_mock", "syrupy", "playwright"),
-    *("numpy.testing", "pandas._testing", "pandas.testing", "polars.testing", "torch.testing"),
-    *("hamcrest", "assertpy", "expects", "sure", "testfixtures"),
-)
-"""Libraries whose functions assert for their caller. In other libraries only functions with asserting names do."""
-_WRAPPERS = ("contextlib", "functools")
-
 _NETWORK = re.compile(
     r"HTTP|Http|Connect|Network|Timeout|TimedOut|RateLimit|Throttl|Unavailable|Overloaded|Quota|Gateway"
     r"|(API|Api|RPC|Rpc|Server|Service)\w*(Error|Exception|Failure|Down)$"
@@ -116,12 +106,6 @@ def frames_of(error: BaseException) -> list[FrameType]:
     return [frame for frame in frames if not frame.f_code.co_filename.startswith("<")]
 
 
-def line_of(error: BaseException) -> str:
-    """Return the line of source that raised the error; "" if it is not known."""
-    entries = traceback.extract_tb(error.__traceback__, limit=-1)
-    return (entries[0].line or "") if entries else ""
-
-
 def asked(error: BaseException) -> str:
     """Return `planner` or `judge` if a user's planner or judge raised the error; else "".
 
@@ -148,23 +132,6 @@ def _calls_out(frame: FrameType) -> bool:
 def is_ours(error: BaseException) -> bool:
     """Return whether the innermost frame is of this package, or there is none, whatever the class of the error."""
     return all(map(_is_own, frames_of(error)[-1:]))
-
-
-def asserts_in(error: BaseException, test: Path) -> bool:
-    """Return whether the test or one of its functions raised an assertion, or an asserting function raised it."""
-    frames = frames_of(error)
-    own = [number for number, frame in enumerate(frames) if is_users(frame.f_code.co_filename, test)]
-    if not own:
-        return False
-    called = [frame for frame in frames[own[-1] + 1 :] if frame.f_globals.get("__name__") not in _WRAPPERS]
-    return not called or _asserts_for_others(called[0])
-
-
-def _asserts_for_others(frame: FrameType) -> bool:
-    module = str(frame.f_globals.get("__name__", ""))
-    if any(f"{module}.".startswith(f"{name}.") for name in _ASSERTING):
-        return True
-    return not _is_own(frame) and bool(_ASSERTS.match(frame.f_code.co_name))
 
 
 def is_users(file: str, test: Path) -> bool:

@@ -15,7 +15,6 @@ from pytest_vnc_use.plugin import (
     hooks,
     live_line,
     markers,
-    proofs,
     recordings,
     redaction,
     reporting,
@@ -24,7 +23,7 @@ from pytest_vnc_use.plugin import (
 from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types.protocols import Desktop, Judge, Planner, RunObserver
+from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 
 def agent_of_test(
@@ -38,19 +37,18 @@ def agent_of_test(
     """Yield the agent of the requesting test. Raises the first check that failed outside the test's call."""
     item, secrets = request.node, markers.declared_secrets(request.node)
     settings = absolute_files(settings, request.config.invocation_params.dir)
-    recorded = recordings.recorded_test(item, settings, planner, secrets, desktop)
-    follower = proofs.Follower(item)
-    agent = _agent(item, settings, desktop, planner, judge, functions, recorded, follower)
-    item.stash[stash.RUNS], item.stash[stash.ENDS] = agent.runs, agent.ends
+    recorded = recordings.recorded_test(item, settings, planner, judge, secrets, desktop)
+    agent = _agent(item, settings, desktop, planner, judge, functions, recorded)
+    item.stash[stash.RUNS] = agent.runs
     redaction.secrets_of(request.config).add(assembly.ambient_secrets(settings, desktop.password))
     item.stash[stash.AGENT] = agent
     yield agent
     try:
-        proofs.judge_after_teardown(item, agent)
+        if item.stash.get(recordings.PASSED, False):
+            agent.end_body()  # of a run that a fixture made meanwhile
     finally:
         del item.stash[stash.AGENT]  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
-        follower.close()
         live_line.close_line(item.config)
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call
@@ -64,7 +62,6 @@ def _agent(
     judge: Judge | None,
     functions: Sequence[Callable[..., object]],
     recorded: RecordedTest | None,
-    follower: RunObserver,
 ) -> VncUseAgent:
     replays = recorded is not None and recorded.mode == "replay"
     if recorded:
@@ -81,7 +78,6 @@ def _agent(
         observers=[
             reporting.ItemObserver(item),
             desktops_ahead.LastRun(item, replays=replays),
-            follower,
             *live_line.open_line(item),
             hooks.HookCalls(item),
         ],

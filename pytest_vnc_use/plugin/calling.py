@@ -1,17 +1,14 @@
-"""The call of a test: its tasks, its body, then the judging."""
+"""The call of a test: its tasks, its body, and what its end shows."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from pytest_vnc_use.plugin.collecting import check_markers, has_the_rest
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.agent.agent import VncUseAgent
 
 
 @pytest.hookimpl(wrapper=True)
@@ -21,41 +18,44 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if "vnc_agent" not in pyfuncitem.funcargs:
         result = yield
         check_markers(pyfuncitem)  # the body may have added one, whose task nobody carried out
-        if has_the_rest(pyfuncitem.config):
-            _judge_fetched(pyfuncitem)
         return result
     from unittest import SkipTest
 
-    from pytest_vnc_use.plugin import markers, proofs, recordings, stash, tasks
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.plugin import markers, tasks
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        if specs := markers.tasks_of(pyfuncitem):
-            judge_end_state = not proofs.body_asserts(pyfuncitem)
-            recordings.check_keyboard(pyfuncitem, any(spec.needs_judge(judge_end_state) for spec in specs))
-            tasks.carry_out(agent, specs, judge_end_state=judge_end_state)
-        pyfuncitem.stash[stash.BEFORE_BODY] = len(agent.runs)
+        tasks.carry_out(agent, markers.tasks_of(pyfuncitem))
         result = yield
         check_markers(pyfuncitem)
-        _judge(pyfuncitem, agent)
         return result
 
 
-def _judge_fetched(item: pytest.Function) -> None:
-    """Judge by the agent that the body fetched by itself, if it did."""
-    from pytest_vnc_use.plugin import stash
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that would pass if its last task broke, its program crashed, or a replay's end is gone."""
+    result = yield
+    if has_the_rest(item.config):
+        from pytest_vnc_use.plugin import stash
 
-    if stash.AGENT in item.stash:
-        _judge(item, item.stash[stash.AGENT])
+        if agent := item.stash.get(stash.AGENT, None):
+            agent.end_body()
+            if (broken := agent.broken_task) and not broken.is_expected:
+                raise broken
+        _check_program(stash.desktop_of(item))
+    return result
 
 
-def _judge(item: pytest.Function, agent: object) -> None:
-    """Have the end state judged if nothing else proves it; a user's own agent need not support that."""
-    from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import broken_calls, proofs
+def _check_program(desktop: Any) -> None:
+    """Raise ProgramCrashed if the program has crashed by the end of the test."""
+    from pytest_vnc_use.errors import ProgramCrashed
+    from pytest_vnc_use.triage.failure_text import crash_of
 
-    broken_calls.of_test(item.config).check()
-    if isinstance(agent, VncUseAgent):
-        proofs.judge_after_call(item, agent)
-        agent.end_body()
+    try:
+        crash = crash_of(desktop, of_itself=True) if desktop is not None else ""
+    except Exception:  # noqa: BLE001  # a user's own desktop may raise anything, and the test does not depend on it
+        return
+    if crash:
+        raise ProgramCrashed(f"the program under test ended before the test did: {crash}")

@@ -85,7 +85,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("vnc")
     markers.read(item)
     if item.stash[stash.SPECS] and isinstance(item, pytest.Function):
-        item.fixturenames = [*(name for name in item.fixturenames if name != "vnc_agent"), "vnc_agent"]
+        names = [name for name in item.fixturenames if name != "vnc_agent"]
+        at = names.index("vnc_desktop") if "vnc_desktop" in names else len(names)
+        item.fixturenames = [*names[:at], "_vnc_judged", *names[at:], "vnc_agent"]
 
 
 @pytest.hookimpl(tryfirst=True)

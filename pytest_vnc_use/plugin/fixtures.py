@@ -97,6 +97,14 @@ def vnc_judge(_vnc_plugins: None, request: pytest.FixtureRequest, vnc_settings: 
 
 
 @pytest.fixture
+def _vnc_judged(request: pytest.FixtureRequest, vnc_settings: Settings, vnc_judge: Judge | None) -> None:
+    """Refuse tasks that nobody can judge, before a desktop is set up: pytest_itemcollected puts it first."""
+    from pytest_vnc_use.plugin import recordings
+
+    recordings.check_judge(request.node, vnc_settings, vnc_judge)
+
+
+@pytest.fixture
 def vnc_agent(
     _vnc_plugins: None,
     request: pytest.FixtureRequest,
@@ -108,8 +116,8 @@ def vnc_agent(
 ) -> Iterator[VncUseAgent]:
     """Return the agent: it runs tasks (`run`), judges claims (`verify`, `check`, `saw`), reads values (`extract`).
 
-    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A
-    task that does not end as done fails the test; `run(task, check=False)` returns its result instead.
+    It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A task that does
+    not end as done fails the test, and so does one that is judged not to be.
     """
     from pytest_vnc_use.plugin import agents
 

@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.session_settings import must_replay
-from pytest_vnc_use.plugin.stash import OVERRULED, SECRETS, SPECS
+from pytest_vnc_use.plugin.stash import OVERRULED, SECRETS, SPECS, is_ours
 from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
 from pytest_vnc_use.settings.paths import policy_path
 
@@ -119,6 +119,12 @@ def declared_secrets(item: pytest.Item) -> dict[str, str]:
 
 def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     specs = tuple(task_spec(mark.args, mark.kwargs) for mark in _marks(item))
+    kind = getattr(item, "cls", None)
+    if kind and issubclass(kind, TestCase) and is_ours(item):
+        raise SettingsError(
+            f"pytest-vnc-use does not work in a unittest.TestCase, got {kind.__name__!r}; use a function, or a method "
+            "of a plain class"
+        )
     if specs:
         _check_callable(item)
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
@@ -150,11 +156,6 @@ def _check_callable(item: pytest.Item) -> None:
     """Raise SettingsError if pytest does not call the hook that carries out the task, pytest_pyfunc_call."""
     if not isinstance(item, pytest.Function):
         raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
-    if item.cls and issubclass(item.cls, TestCase):
-        raise SettingsError(
-            f"vnc_task does not work in a unittest.TestCase, got {item.cls.__name__!r}; use a function, or a method of "
-            "a plain class"
-        )
     if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
         raise SettingsError("vnc_task does not work on an `async def` that no plugin runs; write `def`")
 

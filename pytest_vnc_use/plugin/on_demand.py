@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pytest_vnc_use.plugin import (
-    broken_calls,
     costs,
     desktops_ahead,
     ended_tests,
     forked_workers,
     hooks,
     junit,
-    kept_errors,
     live_line,
-    proofs,
     recordings,
     redaction,
     rehearsals,
@@ -39,13 +36,10 @@ def register_the_rest(config: pytest.Config) -> None:
         hooks,
         costs,
         repeat,
-        proofs,
         recordings,
         desktops_ahead,
         rehearsals,
-        broken_calls,
         ended_tests,
-        kept_errors,
         junit,
         forked_workers,
     ]

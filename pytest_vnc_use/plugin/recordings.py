@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
+from pytest_vnc_use.plugin.markers import declared_secrets
+from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.repeat import ARGUMENT, names_of_repetitions
 from pytest_vnc_use.plugin.stash import OVERRULED, SETTINGS, SPECS
 from pytest_vnc_use.runs.transcript import plain
@@ -97,11 +99,16 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
 
 
 def recorded_test(
-    item: pytest.Item, settings: Settings, planner: Planner, secrets: Mapping[str, str], desktop: Desktop
+    item: pytest.Item,
+    settings: Settings,
+    planner: Planner,
+    judge: Judge | None,
+    secrets: Mapping[str, str],
+    desktop: Desktop,
 ) -> RecordedTest | None:
     """Return the test with its recording; None if it is neither replayed nor recorded. Raises RecordingError.
 
-    `secrets` are those that the test declares.
+    `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
     from pytest_vnc_use import assembly
     from pytest_vnc_use.recordings.modes import AGAIN
@@ -113,7 +120,10 @@ def recorded_test(
         covers = not settings.show_secrets
         item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, covers=covers)
         return item.stash[RECORDED]
-    mode = _mode(key, settings, has_planner=not assembly.is_no_planner(planner))
+    specs, has_planner = item.stash.get(SPECS, ()), not assembly.is_no_planner(planner)
+    if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
+        has_planner &= judge is not None or bool(assembly.judge_of(settings))
+    mode = _mode(key, settings, has_planner=has_planner)
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     is_off = item.stash.get(OVERRULED, "") == "off"
     covers = not settings.show_secrets
@@ -183,12 +193,37 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     return assembly.person_as_judge(ask)
 
 
-def check_keyboard(item: pytest.Item, needs_judge: bool) -> None:
+def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
+    """Raise SettingsError if nobody can judge a task of the markers. So no task is done in vain."""
+    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent.tasks import NO_JUDGE
+    from pytest_vnc_use.recordings.store import load_of
+
+    judged = [spec for spec in item.stash.get(SPECS, ()) if not spec.body_checks]
+    if not judged or REHEARSAL in item.stash:
+        return
+    _check_keyboard(item)
+    key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(assembly.judge_of(settings))
+    mode = _mode(key, settings, has_planner=has_judge)
+    recording = load_of(key) if mode in ("auto", "replay") else None
+    if recording is None:
+        if not has_judge and settings.record != "replay":
+            raise SettingsError(NO_JUDGE.format(judged[0].task, "no judge is set"))
+        return
+    hide = secrets_of(item.config).hide
+    specs = item.stash.get(SPECS, ()) if mode == "replay" else ()
+    for spec, run in zip(specs, recording.runs, strict=False):
+        why = run.why_unjudged([hide(claim) for claim in spec.expect])
+        if why and spec in judged and run.task == hide(spec.task):
+            raise SettingsError(NO_JUDGE.format(spec.task, why))
+
+
+def _check_keyboard(item: pytest.Item) -> None:
     """Raise SettingsError where the person at the terminal is to judge, and stdin cannot answer, such as /dev/null.
 
-    So nobody does a task in vain. A pipe may answer.
+    A pipe may answer.
     """
-    if not needs_judge or not item.stash.get(_PERSON_JUDGES, False):
+    if not item.stash.get(_PERSON_JUDGES, False):
         return
     with _at_the_terminal(item.config):
         if sys.stdin is None:

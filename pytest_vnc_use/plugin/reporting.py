@@ -21,7 +21,6 @@ from pytest_vnc_use.plugin.stash import (
     RUNS,
     SETTINGS,
     TRIAGE_OF_FAILURE,
-    VERDICTS,
     FailureTriage,
     desktop_of,
     is_ours,
@@ -43,9 +42,8 @@ class ItemObserver:
 
     def observe(self, event: RunEvent) -> None:
         """Note the event on the test."""
-        from pytest_vnc_use.body_checks.code_places import lines_now
         from pytest_vnc_use.runs.shared_pictures import share_pictures
-        from pytest_vnc_use.types import FolderMade, Judged, RunEnded, RunStarted, StepFinished, StepStarted
+        from pytest_vnc_use.types import FolderMade, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
             case FolderMade(folder):
@@ -61,8 +59,6 @@ class ItemObserver:
                 _show(self._item, event.step)
             case RunEnded() if not event.error:
                 self._item.stash[PLACE] = ""
-            case Judged():
-                self._item.stash[VERDICTS] = (*self._item.stash.get(VERDICTS, ()), (event.verdict, lines_now()))
             case _:
                 pass  # the run folder keeps the other events; pytest's reports do not show them
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +11,11 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.costs.budget import Budget
     from pytest_vnc_use.plugin.desktops import Desktops
     from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.plugin.task_spec import TaskSpec
     from pytest_vnc_use.report.results import RunFigures
-    from pytest_vnc_use.triage.rules import RunEnd
-    from pytest_vnc_use.types import Verdict
 
 SPECS: pytest.StashKey[tuple[TaskSpec, ...]] = pytest.StashKey()
 """The task specs that the test's markers give."""
@@ -29,22 +25,8 @@ RUNS = pytest.StashKey[list[Path]]()
 """The run folders of the test's runs."""
 AGENT: pytest.StashKey[VncUseAgent] = pytest.StashKey()
 """The agent of the test, while it lives."""
-ENDS: pytest.StashKey[list[RunEnd]] = pytest.StashKey()
-"""The end of each run of the test."""
 PLACE = pytest.StashKey[str]()
 """The place of a run that has not ended, such as "at step 3"."""
-VERDICTS: pytest.StashKey[tuple[tuple[Verdict, Lines], ...]] = pytest.StashKey()
-"""The verdicts so far, each with the test's lines at that moment."""
-FOLLOWED: pytest.StashKey[list[tuple[Callable[..., object], int]]] = pytest.StashKey()
-"""The function-scoped fixtures, in the order of their setup, each with the number of runs before it."""
-BEFORE_BODY = pytest.StashKey[int]()
-"""The number of runs when the test's body began."""
-BEFORE_TEARDOWN = pytest.StashKey[int]()
-"""The number of runs when the test's call had ended."""
-CHANGED = pytest.StashKey[bool]()
-"""True if an object that the test holds changed while a task was carried out."""
-HAS_PASSED = pytest.StashKey[bool]()
-"""True if the test's call has passed."""
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 """The fixtures that mark a test as one with a desktop."""
 PROPERTIES = "vnc_"
@@ -95,16 +77,13 @@ def forget(item: pytest.Item) -> None:
     """Forget the notes on an earlier attempt; pytest-rerunfailures makes several."""
     of_runs: tuple[pytest.StashKey[Any], ...] = (
         RUNS,
-        ENDS,
         PLACE,
-        VERDICTS,
         TRIAGE_OF_FAILURE,
         REPORTED_RUNS,
         REPORTED_DOLLARS,
         BUDGET,
     )
-    keys = (*of_runs, AGENT, FOLLOWED, BEFORE_BODY, BEFORE_TEARDOWN, CHANGED, HAS_PASSED, PLAYWRIGHT_CALLS)
-    for key in keys:
+    for key in (*of_runs, AGENT, PLAYWRIGHT_CALLS):
         if key in item.stash:
             del item.stash[key]
     item.user_properties[:] = [each for each in item.user_properties if not each[0].startswith(PROPERTIES)]

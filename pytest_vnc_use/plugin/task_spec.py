@@ -24,11 +24,7 @@ class TaskSpec:
     settings: Mapping[str, object] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     body_checks: bool = False
-    """True if the marker says `expect=None`: the body checks, and no judge is asked for the end state."""
-
-    def needs_judge(self, judge_end_state: bool) -> bool:
-        """Return whether a judge is asked: for a claim, or for the end state where that is to be judged."""
-        return bool(self.expect) or (judge_end_state and not self.body_checks)
+    """True if the marker says `expect=None`: the body alone checks, and nothing is judged."""
 
     @property
     def as_given(self) -> dict[str, object]:

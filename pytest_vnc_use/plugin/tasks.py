@@ -1,4 +1,4 @@
-"""The tasks of one test: they are carried out in order, and their claims are judged."""
+"""The tasks of one test: they are carried out in order, and each is judged before the next."""
 
 from __future__ import annotations
 
@@ -7,75 +7,20 @@ from contextlib import contextmanager
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.agent.claims import LastTask
-from pytest_vnc_use.errors import Inconclusive, ProductFailed, TaskFailed
-from pytest_vnc_use.plain_text import fit
+from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.runs.transcript import format_run_failure, plain
-from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.layers import merge
-from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage import rules
-from pytest_vnc_use.types import Limits, Outcome, RunResult, Verdict, error_for_verdicts
-
-WAYS_OUT = (
-    "no check shows that the task is done. Add an assertion after it, in the test's body, on what the program shows or "
-    'wrote; or a claim, expect="…" or vnc_agent.verify(…); or expect=None if the body checks it in another way'
-)
-"""The advice for a test that has none of these, if no judge can say that its task is done."""
-_LONGEST_PART = 70
-"""The most columns of a claim, a task or a reason in the first line of a failure."""
+from pytest_vnc_use.types import Limits
 
 
-def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
-    """Run each task and judge its claims; with `judge_end_state`, a task without claims is judged by its end state.
-
-    Stops at the first failure. Raises ProductFailed if a claim fails, Inconclusive if the judge is only unsure, another
-    TaskFailed if the run did not end as done, InfraError if the tool broke.
-    """
+def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec]) -> None:
+    """Run each task, up to the first that fails. Raises as `VncUseAgent.run` does."""
     for spec in specs:
-        own = settings_of(agent, spec)
-        limits, expect = Limits(own.steps, own.seconds, own.stall), None if spec.body_checks else spec.expect
-        result = agent.run(spec.task, expect=expect, limits=limits, policy=policy_of(own, spec), check=True)
-        verdicts = [agent.verify(claim, votes=own.votes) for claim in spec.expect]
-        _check_hold(verdicts, result)
-        if not verdicts and spec.needs_judge(judge_end_state):
-            judge_end(agent, result, own.votes)
-
-
-def judge_last_task(agent: VncUseAgent, is_proven: Callable[[LastTask], bool]) -> None:
-    """Have the end state of a test's last task judged, unless something independent says that the task is done.
-
-    Independent is a claim that has held since, or a proof that `is_proven` finds. Raises the errors of `carry_out`. No
-    judge is asked for the end state of a run that did not end as done.
-    """
-    last = agent.take_unproven()
-    if last is None or is_proven(last):
-        return
-    if last.result is None:
-        raise Inconclusive(f"the last task broke, and the test went on\n  task: {plain(last.task)}\n  {WAYS_OUT}")
-    if last.result.outcome is not Outcome.DONE:
-        headline = f"the last task ended as {last.result.outcome.value}, and the test went on"
-        raise type(rules.error_for_run(last.result))(f"{format_run_failure(headline, last.result)}\n  {WAYS_OUT}")
-    judge_end(agent, last.result, agent.settings.votes)
-
-
-def judge_end(agent: VncUseAgent, result: RunResult, votes: int) -> None:
-    """Have a run's end state judged. Raises ProductFailed, Inconclusive, InfraError."""
-    verdict = agent.verify_end_state(result.task, votes=votes)
-    if verdict.holds:
-        return
-    text = format_run_failure(_format_end_state(verdict, result.task), result)
-    if verdict.kind == "unsure":
-        raise Inconclusive(f"{text}\n  {WAYS_OUT}")
-    raise ProductFailed(text)
-
-
-def _check_hold(verdicts: Sequence[Verdict], result: RunResult) -> None:
-    if not all(verdict.holds for verdict in verdicts):
-        raise error_for_verdicts([verdict.kind for verdict in verdicts])(
-            format_run_failure(format_verdicts(verdicts), result)
-        )
+        own = merge((vars(agent.settings), str), (spec.settings, str))
+        policy = assembly.build_policy(own) if "policy" in spec.settings else None
+        expect = None if spec.body_checks else spec.expect
+        limits = Limits(own.steps, own.seconds, own.stall)
+        agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
 
 
 @contextmanager
@@ -98,37 +43,3 @@ def checks_failed(
         raise
     if failed := unmet():
         raise failed
-
-
-def settings_of(agent: VncUseAgent, spec: TaskSpec) -> Settings:
-    """Return the agent's settings, overridden by the settings of the task's own marker."""
-    return merge((vars(agent.settings), str), (spec.settings, str))
-
-
-def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
-    """Return the policy that the task's own marker names, or None to use the agent's."""
-    return assembly.build_policy(settings) if "policy" in spec.settings else None
-
-
-def format_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """Return the claim that decides, shortened and with the judge's reason, and a line for each claim.
-
-    At least one of the verdicts must not hold.
-    """
-    failed = [verdict for verdict in verdicts if not verdict.holds]
-    decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
-    count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
-    what = "fails" if decisive.kind == "fails" else "is unsure"
-    headline = f"{count}claim {_short(decisive.claim)!r} {what}: {_short(decisive.reason)}"
-    return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])
-
-
-def _format_end_state(verdict: Verdict, task: str) -> str:
-    """Return whether the task is done, shortened and with the judge's reason, and a line for the judged claim."""
-    named = f"the task {_short(task)!r} is"
-    what = f"{named} not done" if verdict.kind == "fails" else f"it is unsure whether {named} done"
-    return f"{what}: {_short(verdict.reason)}\n  {plain(str(verdict))}"
-
-
-def _short(text: str) -> str:
-    return fit(plain(text), _LONGEST_PART)

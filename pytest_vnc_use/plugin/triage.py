@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import VncUseError
-from pytest_vnc_use.plain_text import cut, line
-from pytest_vnc_use.plugin.broken_calls import of_test
+from pytest_vnc_use.errors import InfraError, VncUseError
+from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.stash import (
-    ENDS,
+    AGENT,
     PLACE,
     RUNS,
     TRIAGE_OF_FAILURE,
-    VERDICTS,
     FailureTriage,
     desktop_of,
     forget,
@@ -28,13 +26,32 @@ from pytest_vnc_use.plugin.stash import (
 )
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.body_checks.code_places import Lines
     from pytest_vnc_use.triage.failure_text import Fault
-    from pytest_vnc_use.triage.rules import FailureFacts, RunEnd, TriageRule
-    from pytest_vnc_use.types import Verdict
+    from pytest_vnc_use.triage.rules import TriageRule
 
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
 """The exception that the test raised, while another one replaces it."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have `pytest.raises` mark each error of this package that it names and catches.
+
+    pytest offers no hook for that.
+    """
+    raises: Any = type(pytest.raises(VncUseError))
+    leave = raises.__exit__
+
+    def exit_marking(self: Any, *raised: Any) -> Any:
+        is_caught = leave(self, *raised)
+        expected = getattr(self, "expected_exceptions", None) or getattr(self, "expected_exception", ())
+        kinds = expected if isinstance(expected, tuple) else (expected,)
+        if is_caught and isinstance(raised[1], VncUseError):
+            raised[1].is_expected = any(issubclass(kind, VncUseError) for kind in kinds)
+        return is_caught
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(raises, "__exit__", exit_marking)
+    config.add_cleanup(patch.undo)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -58,103 +75,73 @@ def pytest_runtest_makereport(
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
     from pytest_vnc_use.errors import faults
     from pytest_vnc_use.triage import failure_text
-    from pytest_vnc_use.triage.rules import SETTINGS, gravest, rule_for
+    from pytest_vnc_use.triage.rules import SETTINGS, rule_for
 
     desktop = desktop_of(item)
     fault = failure_text.fault_of(desktop, error) if desktop and call.when != "teardown" else failure_text.Fault()
-    known = [_known_of(item, call, each, fault, each if each.__traceback__ else error) for each in faults.parts(error)]
-    rules = [rule_for(each) for each in known]
-    rule = gravest(rules)
+    rule, tool = rule_for(error, fault), _tool_failure(item)
+    if tool and rule.triage not in ("infra", None) and not fault:
+        rule = rule_for(tool)
+    else:
+        tool = None
     word = rule.triage or SETTINGS
     if isinstance(error, pytest.xfail.Exception) and word not in ("infra", SETTINGS):
         return  # the test expects this, by `pytest.xfail` or by `run=False`
-    decisive = known[rules.index(rule)]
-    if isinstance(error, VncUseError) or faults.asked(error):
-        _tell_plainly(item, report, error, decisive, rule)
+    is_plain = isinstance(error, VncUseError) or bool(faults.asked(error))
+    if is_plain:
+        _tell_plainly(item, report, error, fault, word)
     else:
-        _tell_beside(item, report, decisive, rule)
-    message = line(failure_text.sanitize(_headline(report, word), secrets_of(item.config).hide))
+        _tell_beside(item, report, error, fault)
+    message = line(failure_text.sanitize(_headline(report, word, tool), secrets_of(item.config).hide))
     item.stash.setdefault(TRIAGE_OF_FAILURE, FailureTriage(word, rule.when, message))
     _let_know(item, call, error, rule, message)
 
 
-def _known_of(
-    item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, fault: Fault, raised: BaseException
-) -> FailureFacts:
-    """Return the facts about an error. `raised` is the error that was raised: itself, or the group that contains it."""
-    from pytest_vnc_use.triage.rules import FailureFacts
-
-    ends: list[RunEnd] = item.stash.get(ENDS, [])
-    known = fault, _verdicts_behind(item, raised), tuple(ends), of_test(item.config).behind(raised)
-    return FailureFacts(error, _is_asserted(item, call, error, raised), *known)
+def _tool_failure(item: pytest.Item) -> InfraError | None:
+    """Return the first error of the tool that a call of the agent raised in this test, and no `pytest.raises` named."""
+    agent = item.stash.get(AGENT, None)
+    return next((each for each in agent.tool_failures if not each.is_expected), None) if agent else None
 
 
-def _is_asserted(item: pytest.Item, call: pytest.CallInfo[None], error: BaseException, raised: BaseException) -> bool:
-    """Return whether the test's body, or a helper of it, asserts that something is wrong.
-
-    A fixture of the user may assert that too, after a task was done, unless a fault of something else came first.
-    """
-    from pytest_vnc_use.errors.faults import asked, asserts_in
-
-    says_so = isinstance(error, (AssertionError, pytest.fail.Exception)) and not asked(raised)
-    if not says_so or not asserts_in(raised, item.path):
-        return False
-    found = item.stash.get(TRIAGE_OF_FAILURE, None)
-    return call.when == "call" or (bool(item.stash.get(ENDS, ())) and (found is None or found.triage == "product"))
-
-
-def _verdicts_behind(item: pytest.Item, error: BaseException) -> tuple[Verdict, ...]:
-    """Return the test's unsure verdicts on which the error may depend."""
-    from pytest_vnc_use.body_checks.consequences import consequences_of, frames_at, in_doubt, may_decide
-
-    def is_behind(lines: Lines) -> bool:
-        found, is_kept = consequences_of(lines, of_verdict=True)
-        return may_decide(found, at, is_kept=is_kept)
-
-    at = frames_at(error)
-    unsure = [(verdict, lines) for verdict, lines in item.stash.get(VERDICTS, ()) if verdict.kind == "unsure"]
-    return tuple(verdict for verdict, lines in unsure if in_doubt(is_behind, lines))
-
-
-def _tell_plainly(
-    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: FailureFacts, rule: TriageRule
-) -> None:
+def _tell_plainly(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault, word: str) -> None:
     """Show an error of this package, or of a user's planner, without a traceback through the engine."""
     from pytest_vnc_use.triage import failure_text
-    from pytest_vnc_use.triage.rules import SETTINGS, word_on_run
 
-    places = [*_places(item, error), *filter(None, [word_on_run(known, rule)])]
-    message = failure_text.format_failure(error, known.fault, places, secrets_of(item.config).hide)
-    word = rule.triage or SETTINGS
+    message = failure_text.format_failure(error, fault, _places(item, error), secrets_of(item.config).hide)
     plain = pytest.fail.Exception(f"{word}: {message}", pytrace=False).with_traceback(error.__traceback__)
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 
-def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: FailureFacts, rule: TriageRule) -> None:
+def _tell_beside(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault) -> None:
     """Show other known facts below the error that the test itself raised."""
     from pytest_vnc_use.errors.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
-    from pytest_vnc_use.triage.rules import broken_before, word_on_run
+    from pytest_vnc_use.triage.rules import cause_of
 
-    hide, fault = secrets_of(item.config).hide, known.fault
-    add_section = getattr(report.longrepr, "addsection", None)
+    hide, add_section = secrets_of(item.config).hide, getattr(report.longrepr, "addsection", None)
     if add_section is None:
         return
     if fault:
         add_section("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
-    if known.cause is not known.error:
-        add_section("what led to it", sanitize(named(known.cause), hide))
-    if broken := broken_before(known):
-        add_section("what broke before", sanitize(cut("\n".join(map(str, broken))), hide))
-    if word := word_on_run(known, rule):
-        add_section("run", sanitize(word, hide))
+    if (cause := cause_of(error)) is not error:
+        add_section("what led to it", sanitize(named(cause), hide))
 
 
-def _headline(report: pytest.TestReport, word: str) -> str:
-    """Return the failure in one line, without the triage; put the triage into the report's own such line, if any."""
+def _headline(report: pytest.TestReport, word: str, tool: InfraError | None) -> str:
+    """Return the failure in one line, without the triage; put the triage into the report's own such line, if any.
+
+    An earlier failure of the tool comes first.
+    """
+    from pytest_vnc_use.errors.faults import named
+
     crash: Any = getattr(report.longrepr, "reprcrash", None)
     lines = (crash.message if crash else report.longreprtext).strip().splitlines() or [""]
     message = lines[0].removeprefix("Failed: ").removeprefix(f"{word}: ")
+    if tool:
+        before = f"the tool failed before, and the test continued: {named(tool)}"
+        message = f"{before.splitlines()[0]}; then {message}"
+        if add_section := getattr(report.longrepr, "addsection", None):
+            add_section("what failed before", before)
     if crash:
         crash.message = f"{word}: {message}"
     return message

@@ -8,7 +8,7 @@ their content.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Union
 
@@ -46,6 +46,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.verification.verifier import end_state_claim
 
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
@@ -223,7 +224,8 @@ class RecordedRun(_Part):
 
     `picture` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
     the end once the test's body was over. `live` is None in older recordings, for a person's run, and for one that a
-    model only healed.
+    model only healed. `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it
+    to the test's body, as in older recordings.
     """
 
     task: str
@@ -234,6 +236,21 @@ class RecordedRun(_Part):
     stays: bool = False
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
+    vouched_by: Literal["judge", "user", "body"] = "body"
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The answers of judges, and last, if somebody judged the end, that the task is done there."""
+        done = Evidence(claim=end_state_claim(self.task), verdict="holds", reason="its recorded end", screen=self.end)
+        return self.claims if self.vouched_by == "body" else (*self.claims, done)
+
+    def why_unjudged(self, claims: Sequence[str]) -> str:
+        """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
+        if not claims:
+            return "" if self.vouched_by != "body" else "its recording's end was checked by the test's body alone"
+        judged = {each.claim for each in self.claims if each.verdict != "read"}
+        missing = [claim for claim in claims if claim not in judged]
+        return f"its recording has no verdict on {missing[0]!r}" if missing else ""
 
     @field_validator("planner")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pytest_vnc_use.recordings.demonstrated import PERSON
 from pytest_vnc_use.recordings.format import Evidence, Live, RecordedRun, RecordedStep, Screen
@@ -16,6 +17,7 @@ from pytest_vnc_use.recordings.savings import Meter
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, RunEvent
 from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 
 @dataclass
@@ -27,6 +29,8 @@ class RunState:
     folder: RunFolder
     emit: Callable[[RunEvent], None]
     recorder: Recorder
+    expected: tuple[str, ...] = ()
+    """The claims that are judged at the run's end; none with `expect=None`."""
     known: RecordedRun | None = None
     replay: Replay | None = None
     eyes: PatientEyes | None = None
@@ -60,6 +64,14 @@ class RunState:
         if self.known and not self.is_live:
             return self.known.live
         return None if self.replay or self.planner == PERSON else self.meter.live()
+
+    @property
+    def vouched_by(self) -> Literal["judge", "user", "body"]:
+        """Return who judged that the task was done at the run's end."""
+        held = {each.claim: each for each in self.claims if each.verdict == "holds"}
+        if not self.expected or not held.keys() >= set(self.expected):
+            return "body"
+        return "user" if held[self.expected[0]].reason.startswith(PERSON_SAID) else "judge"
 
     def end(self) -> RecordedRun:
         """Return the recorded run: the known one if it was replayed completely, else one with the live steps.

@@ -41,6 +41,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
+from pytest_vnc_use.verification.verifier import end_state_claim
 
 
 @dataclass
@@ -108,16 +109,17 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         task, load = started.task, partial(frame_pixels, folder)
+        expected = () if started.body_checks else started.expect or (end_state_claim(task),)
         if self._runs:
             self._begin_next(desktop)
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
         if self._show:
             person = DemonstratedRun(partial(self._show, task, desktop), desktop)
-            self._runs.append(RunState(task, person.name, folder, emit, Recorder(person.screen, load)))
+            self._runs.append(RunState(task, person.name, folder, emit, Recorder(person.screen, load), expected))
             return person, person
         recorder = Recorder(partial(screen_at_rest, desktop), load)
-        run = RunState(task, planner.name, folder, emit, recorder, self._known(task, desktop))
+        run = RunState(task, planner.name, folder, emit, recorder, expected, self._known(task, desktop))
         before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()
         self._runs.append(run)
         if run.known is None:
@@ -142,13 +144,11 @@ class RecordedTest:
             return None, time.monotonic()
         return eyes.let_go if eyes else None
 
-    def has_replayed(self, run_id: str) -> bool:
-        """Return whether the run of that id was replayed whole, so that no planner was asked."""
-        return any(run.folder.path.name == run_id and not run.is_live for run in self._runs)
-
-    def has_shown(self, run_id: str) -> bool:
-        """Return whether a person did the run of that id."""
-        return self._show is not None and any(run.folder.path.name == run_id for run in self._runs)
+    def known_run(self, task: str) -> RecordedRun | None:
+        """Return the run that is recorded in this place of the test, if it is of this task."""
+        runs = self._recording.runs if self._recording else ()
+        known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
+        return known if known and known.task == task else None
 
     def judge(self, live: Callable[[], Judge], eyes: Callable[[], Controller], hide: Callable[[str], str]) -> Judge:
         """Return the judge: the recorded evidence and, unless this is a replay, the live judge.
@@ -157,7 +157,7 @@ class RecordedTest:
         """
         self._eyes = eyes
         recording = self._recording
-        evidence = [*recording.claims, *(each for run in recording.runs for each in run.claims)] if recording else []
+        evidence = [*recording.claims, *(each for run in recording.runs for each in run.evidence)] if recording else []
         live_judge = None if self.mode == "replay" else live
         return RecordedJudge(
             evidence,
@@ -174,21 +174,20 @@ class RecordedTest:
 
         Raises RecordingError, DesktopError.
         """
-        runs = self._recording.runs if self._recording else ()
-        known = runs[len(self._runs)] if len(self._runs) < len(runs) else None
-        if known and known.task == task:
+        if known := self.known_run(task):
             self._check_size(desktop.frame().ref)
             return known
         if self.mode == "replay":
-            raise RecordingError(self._missing(task, known))
+            raise RecordingError(self._missing(task))
         return None
 
-    def _missing(self, task: str, known: RecordedRun | None) -> str:
+    def _missing(self, task: str) -> str:
         where = repr(str(self.key.path))
         if self._recording is None:
             how = TAKE_OUT + RECORD_IT if self._marked_off else RECORD_IT
             return f"there is no recording of {self.key.test!r} at {where}: {how}"
-        there = repr(known.task) if known else "nothing"
+        others = [run.task for run in self._recording.runs[len(self._runs) :]]
+        there = repr(others[0]) if others else "nothing"
         return (
             f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "
             "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
@@ -382,10 +381,13 @@ class RecordedTest:
 
     def _whole_recording(self) -> Recording | None:
         """Return the recording of the whole test; None where there is nothing to record, or a run is not recorded."""
-        ended = [(run.ended, {"claims": tuple(run.claims), "live": run.live}) for run in self._runs]
-        runs = tuple(run.model_copy(update=own) for run, own in ended if run)
+        runs = tuple(
+            run.ended.model_copy(update={"claims": tuple(run.claims), "live": run.live, "vouched_by": run.vouched_by})
+            for run in self._runs
+            if run.ended
+        )
         seen = [each.screen for each in self._opening] + [run.end for run in runs]
-        if not seen or len(runs) < len(ended):
+        if not seen or len(runs) < len(self._runs):
             return None
         height, width = seen[0].pixels().shape
         recording = Recording(

@@ -80,7 +80,7 @@ def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
 
 def unjudged_in_words(trace: Trace) -> str:
     """Return why there is no verdict."""
-    on_purpose = "none, on purpose: expect=None says that the test's body checks"
+    on_purpose = "none, on purpose: with expect=None the test's body alone checks"
     return on_purpose if trace.started.body_checks else "none, no claim was judged"
 
 

@@ -15,11 +15,12 @@ from typing import Any
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.ended_test import FINE
-from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.folder import Trace, from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
 from pytest_vnc_use.types import HANDED_OVER, FrameRef, Usage
+from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 FORMAT = "pytest-vnc-use results"
 VERSION = 1
@@ -43,8 +44,9 @@ class RunFigures:
     `rehearsal` is the number of the rehearsal that the run belongs to, 0 for a run of the test itself. `transients`
     describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
     of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if nobody
-    counts them. `body_checks` says that the test has `expect=None`: no judge is asked about the end state.
-    `planner_changes` is how often another planner of a list took over.
+    counts them. `checked_by` says what decided whether the task is done: a `claim`, its `end_state`, the `user` who
+    recorded it, or with `expect=None` the test's `body`. `planner_changes` is how often another planner of a list took
+    over.
     """
 
     folder: str
@@ -59,7 +61,7 @@ class RunFigures:
     verdicts: tuple[JudgedClaim, ...] = ()
     transients: tuple[str, ...] = ()
     dollars: float | None = None
-    body_checks: bool = False
+    checked_by: str = ""
     rehearsal: int = 0
     planner_changes: int = 0
 
@@ -90,7 +92,8 @@ class ItemResult:
     a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
     attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
     recording, whose time is in `duration_s` too. `healed` and `went_on` are the drifts at which a model went on, each
-    as a line: `healed` of the attempt that passed, `went_on` of those that did not.
+    as a line: `healed` of the attempt that passed, `went_on` of those that did not. `checked_by` is that of each task,
+    `none` for a test without a task.
     """
 
     test: str
@@ -105,6 +108,7 @@ class ItemResult:
     rehearsals: tuple[RehearsalFigures, ...] = ()
     healed: tuple[str, ...] = ()
     went_on: tuple[str, ...] = ()
+    checked_by: tuple[str, ...] = ("none",)
 
     @property
     def is_unrepeated(self) -> bool:
@@ -211,7 +215,7 @@ def figures_of(run_folder: Path) -> RunFigures:
         steps=len(trace.steps),
         steps_s=round(sum(each.model_s + each.act_s + each.settle_s + each.capture_s for each in times), 3),
         planner=trace.started.planner,
-        body_checks=trace.started.body_checks,
+        checked_by=_checked_by(trace),
         models=tuple(sorted({turn.decision.model for turn in trace.turns} - {""})),
         usage=trace.usage,
         dollars=trace.dollars,
@@ -219,6 +223,14 @@ def figures_of(run_folder: Path) -> RunFigures:
         transients=tuple(each.problem for each in trace.transients),
         planner_changes=sum(HANDED_OVER in turn.decision.provider_details for turn in trace.turns),
     )
+
+
+def _checked_by(trace: Trace) -> str:
+    if trace.started.body_checks:
+        return "body"
+    if any(PERSON_SAID in verdict.reason for verdict in trace.verdicts):
+        return "user"
+    return "claim" if trace.started.expect else "end_state"
 
 
 def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult]) -> SessionResults:

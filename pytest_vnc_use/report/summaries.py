@@ -26,10 +26,21 @@ def lines(results: SessionResults) -> Iterator[str]:
     unrepeated = [test for test in results.tests if test.is_unrepeated]
     if unrepeated:
         yield f"{len(unrepeated)} recorded, but did not repeat"
+    if by_body := checked_by_body(results.tests):
+        yield by_body
     retried = [test for test in results.tests if test.retried_for]
     if retried:
         attempts = [triage for test in retried for triage in test.retried_for]
         yield f"{len(retried)} tried again: {_counts(attempts)}"
+
+
+def checked_by_body(tests: Sequence[ItemResult]) -> str:
+    """Return which tests have a task with `expect=None`, the first 10 by name; "" if there is none."""
+    names = [test.test for test in tests if "body" in test.checked_by]
+    if not names:
+        return ""
+    more = f" and {len(names) - 10} more, see checked_by in the results" if names[10:] else ""
+    return f"{len(names)} checked by the test's body alone (expect=None): {', '.join(names[:10])}{more}"
 
 
 def _counts(triages: Sequence[str]) -> str:

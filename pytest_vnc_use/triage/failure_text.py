@@ -53,6 +53,9 @@ class Fault:
         return f"the program under test ended: {self.text}" if self.of_program else f"the desktop: {self.text}"
 
 
+NO_FAULT = Fault()
+
+
 def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
     """Return the fault of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
     deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)

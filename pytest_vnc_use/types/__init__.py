@@ -85,7 +85,6 @@ from pytest_vnc_use.types.model import (
 )
 from pytest_vnc_use.types.verdicts import (
     TRIAGES as TRIAGES,
-    AskedVerdict as AskedVerdict,
     Reading as Reading,
     Triage as Triage,
     Usage as Usage,

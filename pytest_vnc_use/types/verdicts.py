@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, TaskFailed
@@ -75,36 +75,6 @@ class Verdict:
 
     def __repr__(self) -> str:
         return f"<Verdict {self}>"
-
-
-class AskedVerdict(Verdict):
-    """A verdict that a test holds. It notes in `asked` that the test has read its truth, `holds` or `kind`."""
-
-    asked = False
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> AskedVerdict:
-        """Return a copy of the verdict, marked as not yet asked."""
-        return cls(**{each.name: vars(verdict)[each.name] for each in fields(verdict)})
-
-    @property
-    def plain(self) -> Verdict:
-        """Return the same verdict as a plain Verdict, without noting that it was asked."""
-        return Verdict(**{each.name: vars(self)[each.name] for each in fields(self)})
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("kind", "holds"):
-            object.__setattr__(self, "asked", True)
-        return super().__getattribute__(name)
-
-    def __eq__(self, other: object) -> bool:
-        return self.plain == (other.plain if isinstance(other, AskedVerdict) else other)
-
-    def __hash__(self) -> int:
-        return hash(self.plain)
-
-    def __str__(self) -> str:
-        return str(self.plain)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_a_task_is_carried_out_and_a_claim_judged(fresh_pad: QtDesktop, model: C
         assert (result.outcome, result.message) == (Outcome.DONE, "done so")
         assert presses(fresh_pad) == ["press 720 450 left"]
         assert "open the basket" in result.transcript
-        verdict = agent.verify("apples are shown")
+        verdict = agent.assess("apples are shown")
     assert verdict
     assert verdict.region is not None
     assert (verdict.region.right, verdict.region.bottom) == (720, 450)

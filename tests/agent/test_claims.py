@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.claims import CONFIRMING_VOTES, MOST_FRAMES
-from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
+from pytest_vnc_use.errors import AgentFailed, Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.plugin.tasks import carry_out
 from pytest_vnc_use.runs.folder import read_trace
@@ -26,14 +26,14 @@ CLAIM = "a toast says 'Saved'"
 def test_votes_are_the_settings_where_a_call_names_none(tmp_path: Path) -> None:
     judge = ListJudge(["holds", "fails", "holds", "fails"])
     agent = agent_before(judge, tmp_path, votes=3)
-    assert agent.verify(CLAIM).votes == ("holds", "fails", "holds")
-    assert agent.verify(CLAIM, votes=1).votes == ("fails",)
+    assert agent.assess(CLAIM).votes == ("holds", "fails", "holds")
+    assert agent.assess(CLAIM, votes=1).votes == ("fails",)
 
 
 def test_all_verdicts_are_kept_and_told_of(tmp_path: Path) -> None:
     agent = agent_before(ListJudge(["holds", "unsure"]), tmp_path)
     result = agent.run("Save it")
-    verdicts = [agent.verify(CLAIM), agent.verify("it is open")]
+    verdicts = [agent.assess(CLAIM), agent.assess("it is open")]
     assert agent.verdicts == verdicts
     assert read_trace(result.run_folder).verdicts == tuple(verdicts)
     assert [verdict.holds for verdict in agent.verdicts] == [True, False]
@@ -58,7 +58,7 @@ def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(options: dict[
 def test_a_claim_may_come_to_hold_and_is_asked_again_only_where_the_screen_changed(tmp_path: Path) -> None:
     judge = SightJudge([3])
     agent = agent_before(judge, tmp_path, PassingController(1, 1, 2, 3, 4))
-    verdict = agent.verify(CLAIM, within_s=60.0)
+    verdict = agent.assess(CLAIM, within_s=60.0)
     assert verdict
     assert judge.asked == [painted(shade).ref for shade in (1, 2, 3)]
     assert (verdict.looks, verdict.frame) == (3, painted(3).ref)
@@ -69,14 +69,14 @@ def test_a_claim_may_come_to_hold_and_is_asked_again_only_where_the_screen_chang
 def test_a_claim_that_never_holds_ends_with_the_last_verdict_once_the_time_is_up(tmp_path: Path) -> None:
     judge = SightJudge([9])
     started = time.monotonic()
-    verdict = agent_before(judge, tmp_path, PassingController(1, 2)).verify(CLAIM, within_s=0.3)
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM, within_s=0.3)
     assert 0.3 <= time.monotonic() - started < 20.0
     assert (verdict.kind, verdict.looks, verdict.frame) == ("fails", 2, painted(2).ref)
 
 
 def test_without_a_time_it_is_asked_once(tmp_path: Path) -> None:
     judge = SightJudge([2])
-    assert not agent_before(judge, tmp_path, PassingController(1, 2)).verify(CLAIM)
+    assert not agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM)
     assert len(judge.asked) == 1
 
 
@@ -90,10 +90,10 @@ class SlowJudge(SightJudge):
 
 def test_what_changed_while_the_judge_thought_is_looked_at_once_the_time_is_up(tmp_path: Path) -> None:
     judge = SlowJudge([2])
-    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).verify(CLAIM, within_s=0.1)
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).assess(CLAIM, within_s=0.1)
     assert (bool(verdict), verdict.looks) == (True, 2)
     judge = SlowJudge([3])
-    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).verify(CLAIM, within_s=0.1)
+    verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).assess(CLAIM, within_s=0.1)
     assert (bool(verdict), verdict.looks) == (False, 2)
 
 
@@ -112,21 +112,22 @@ def test_a_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
 
 def test_one_mistake_of_the_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
     judge = ListJudge(["fails", "holds", "fails", "fails", "fails", "fails"])
-    verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
-    assert (verdict.kind, verdict.reason) == ("fails", "it holds on none of 3 frames; I see it fails")
+    with pytest.raises(ProductFailed, match="it holds on none of 3 frames; I see it fails"):
+        agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
 
 
 def test_what_is_unsure_on_one_frame_is_unsure(tmp_path: Path) -> None:
-    judge = ListJudge(["fails", "unsure", "fails"])
-    verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
-    assert (verdict.kind, verdict.frame) == ("unsure", painted(7).ref)
-    assert "it holds on none of 3 frames" in verdict.reason
+    agent = agent_before(ListJudge(["fails", "unsure", "fails"]), tmp_path, PassingController(1, passed=[5, 7]))
+    with pytest.raises(Inconclusive, match="it holds on none of 3 frames"):
+        agent.saw(CLAIM)
+    assert agent.verdicts[-1].frame == painted(7).ref
 
 
 def test_only_so_many_of_the_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
     judge = SightJudge([])
     controller = PassingController(1, passed=[*range(20, 40), 39, 1])
-    assert not agent_before(judge, tmp_path, controller).saw(CLAIM)
+    with pytest.raises(ProductFailed):
+        agent_before(judge, tmp_path, controller).saw(CLAIM)
     assert judge.asked == [painted(shade).ref for shade in (1, *range(39, 40 - MOST_FRAMES, -1))]
 
 
@@ -147,10 +148,12 @@ def test_the_steps_of_a_run_are_looked_through_until_the_hands_act(tmp_path: Pat
     click = Proposal(Click(10, 10), "save")
     agent = agent_before(SightJudge([101]), tmp_path, Toasting())
     agent.run("Save it twice", planner=ListPlanner([act(click), act(click), finished()]))
-    assert not agent.saw(CLAIM)
+    with pytest.raises(ProductFailed):
+        agent.saw(CLAIM)
     assert agent.saw(CLAIM, steps=2).frame == painted(101).ref
     agent.click(10, 10)
-    assert not agent.saw(CLAIM, steps=2)
+    with pytest.raises(ProductFailed):
+        agent.saw(CLAIM, steps=2)
 
 
 def test_steps_must_be_some(tmp_path: Path) -> None:
@@ -188,7 +191,7 @@ def test_checks_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
 
 def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path) -> None:
     agent = agent_before(SightJudge([]), tmp_path)
-    assert not agent.check(agent.saw(CLAIM))
+    assert not agent.check(agent.assess(CLAIM))
     assert CLAIM in str(agent.unmet())
     with pytest.raises(SettingsError, match="`check` needs a `message` for the condition False"):
         agent.check(False)
@@ -198,8 +201,8 @@ def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path)
 
 
 def carried_out(tmp_path: Path, answers: list[str], *claims: str, **settings: Any) -> VncUseAgent:
-    agent = agent_before(ListJudge(answers), tmp_path)
-    carry_out(agent, [TaskSpec("Save it", claims, settings)], judge_end_state=True)
+    agent = agent_before(ListJudge(answers), tmp_path, test_id="test_it")
+    carry_out(agent, [TaskSpec("Save it", claims, settings)])
     return agent
 
 
@@ -217,9 +220,9 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
 def test_the_first_line_of_a_failure_is_short_and_names_the_claim_or_the_task(tmp_path: Path) -> None:
     long = "the basket shows " + "2 apples and " * 50
     for task, claims in (("Save it", [long, long]), (long, [])):
-        agent = agent_before(ListJudge(["unsure"] * 2), tmp_path)
+        agent = agent_before(ListJudge(["unsure"] * 2), tmp_path, test_id="test_it")
         with pytest.raises(Inconclusive) as raised:
-            carry_out(agent, [TaskSpec(task, claims)], judge_end_state=True)
+            carry_out(agent, [TaskSpec(task, claims)])
         headline, *lines = str(raised.value).splitlines()
         assert len(headline) < 220
         assert "the basket shows 2 apples" in headline
@@ -232,7 +235,7 @@ def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) 
         carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
 
 
-@pytest.mark.parametrize(("answer", "error"), [("fails", ProductFailed), ("unsure", Inconclusive)])
+@pytest.mark.parametrize(("answer", "error"), [("fails", AgentFailed), ("unsure", Inconclusive)])
 def test_a_task_without_claims_is_judged_by_its_end_state(tmp_path: Path, answer: str, error: type[Exception]) -> None:
     assert "Save it" in carried_out(tmp_path, ["holds"]).verdicts[0].claim
     with pytest.raises(error, match="carried out completely: Save it"):

@@ -12,6 +12,7 @@ from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.errors import ProductFailed
 from pytest_vnc_use.types import Frame, Report, Verdict
 from support.judges import agent_before
 from support.vnc_servers import VncServer, require
@@ -56,13 +57,13 @@ def test_a_claim_that_comes_to_hold_is_asked_once_a_change(
     agent: VncUseAgent, judge: ColourJudge, tigervnc: VncServer
 ) -> None:
     with tigervnc.run(*painting("#0000ff", "#00ff00", "#ff0000", each_s=1.0)):
-        verdict = agent.verify("the screen is #ff0000", within_s=LIMIT_S)
+        verdict = agent.assess("the screen is #ff0000", within_s=LIMIT_S)
     assert verdict
     assert judge.asked == verdict.looks <= 5
 
 
 def test_a_screen_that_does_not_change_is_judged_once(agent: VncUseAgent, judge: ColourJudge) -> None:
-    assert not agent.verify("the screen is #123456", within_s=1.0)
+    assert not agent.assess("the screen is #123456", within_s=1.0)
     assert judge.asked == 1
 
 
@@ -70,8 +71,10 @@ def test_a_toast_of_half_a_second_was_seen(agent: VncUseAgent, tigervnc: VncServ
     agent.key("a")
     with tigervnc.run(*painting("#0000ff", "#ff0000", "#0000ff", each_s=0.5)) as painter:
         painter.wait(LIMIT_S)
-    assert not agent.verify("the toast is #ff0000")
+    assert not agent.assess("the toast is #ff0000")
     assert agent.saw("the toast is #ff0000")
-    assert not agent.saw("the toast is #00ff00")
+    with pytest.raises(ProductFailed):
+        agent.saw("the toast is #00ff00")
     agent.key("a")
-    assert not agent.saw("the toast is #ff0000")
+    with pytest.raises(ProductFailed):
+        agent.saw("the toast is #ff0000")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import traceback
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.covers.controller import CoveringController
-from pytest_vnc_use.errors import ActionError, Inconclusive
+from pytest_vnc_use.errors import ActionError, Inconclusive, TaskFailed
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,
@@ -83,8 +84,9 @@ class Login(BaseModel):
 def test_a_judge_is_asked_for_the_name(tmp_path: Path) -> None:
     judge = NotingJudge()
     with agent(tmp_path, judge=judge) as asks:
-        verdict = asks.verify(f"the field shows {VALUE}")
-        asks.saw(f"{VALUE} was shown")
+        verdict = asks.assess(f"the field shows {VALUE}")
+        with contextlib.suppress(TaskFailed):
+            asks.saw(f"{VALUE} was shown")
         asks.check(f"{VALUE} is there")
         asks.verify_end_state(f"Type {VALUE}")
         asks.extract(Login, f"Is {VALUE} shown?")

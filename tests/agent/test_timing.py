@@ -78,7 +78,7 @@ def test_within_one_test(
             def change(**timing):
                 vnc_agent.settings = dataclasses.replace(vnc_agent.settings, **timing)
 
-            vnc_agent.run("Look")
+            vnc_agent.run("Look", expect=None)
             change(request_seconds=3.0, seconds=60.0)
             vnc_agent.run("Look", expect=None)
     """)

@@ -62,7 +62,7 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
         def page(vnc_desktop):
             vnc_desktop.browser.wait_for_text("Two apples")
 
-        @pytest.mark.vnc_task("Look into the basket and come back")
+        @pytest.mark.vnc_task("Look into the basket and come back", expect=None)
         def test_it(page, vnc_desktop, vnc_agent):
             assert vnc_desktop.browser.url == {shop!r}
             state, elements, _, in_basket, _, back = TOLD

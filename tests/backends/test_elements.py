@@ -52,7 +52,7 @@ def test_a_model_is_told_of_the_elements_of_a_qt_program_and_clicks_one(pytester
             assert __import__("time").monotonic() < deadline
         assert "Hidden" not in names()
 
-    @pytest.mark.vnc_task("Save it")
+    @pytest.mark.vnc_task("Save it", expect=None)
     def test_it(accessible, vnc_agent):
         import pathlib
         assert "text '' at (" in TOLD[0]
@@ -78,7 +78,7 @@ def test_where_nothing_can_be_run_the_model_is_told_why(
 def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
     pytester.makepyfile(
         f"""{LISTS_THEN_CLICKS}
-    @pytest.mark.vnc_task("Save it")
+    @pytest.mark.vnc_task("Save it", expect=None)
     def test_it(vnc_agent):
         [told] = TOLD
         assert told.startswith("no list of elements is available here: ")

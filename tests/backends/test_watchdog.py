@@ -352,7 +352,7 @@ CLICKS = scripted_conftest("[Click(300, 200)]")
 MARKED = """
 import pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_it(vnc_desktop):
     raise AssertionError("the product")
 """

@@ -68,7 +68,7 @@ def test_a_program_that_fails_at_its_start(pytester: pytest.Pytester, options: t
     place = str(pytester.path)
     starts = {name: [word.replace("{place}", place) for word in words] for name, (_, words, _) in STARTS.items()}
     pytester.makeconftest(CONFTEST.replace("{starts!r}", repr(starts)))
-    pytester.makepyfile("\n".join(f"def test_{name}(vnc_agent): vnc_agent.run('Look')" for name in STARTS))
+    pytester.makepyfile("\n".join(f"def test_{name}(vnc_agent): vnc_agent.run('Look', expect=None)" for name in STARTS))
     arguments = ["-p", "no:cacheprovider", "-p", "no:pytest-vnc", "--vnc-app=true"]
     result = pytester.runpytest_subprocess(*arguments, f"--vnc-server={options[0]}", *options[1:], timeout=140)
     tests = {test.test.rpartition("::test_")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}

@@ -255,12 +255,12 @@ def test_a_task_done_is_when_it_starts_and_a_replay_begun(folder: Path, record: 
 import pytest
 from conftest import await_line, note
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_one(vnc_desktop):
     await_line("start test_it.py::test_two (setup)")
     assert "press" in vnc_desktop.read_file("events.txt")
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_two(vnc_desktop):
     assert "press" in vnc_desktop.read_file("events.txt")
 """

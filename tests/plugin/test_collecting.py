@@ -7,11 +7,11 @@ import pytest
 TESTS = """
 import pytest
 
-@pytest.mark.vnc_task("Do it")
+@pytest.mark.vnc_task("Do it", expect=None)
 def test_with_a_task(): ...
 
 def test_with_an_agent(vnc_agent):
-    vnc_agent.run("Do it")
+    vnc_agent.run("Do it", expect=None)
 
 def test_with_a_desktop(vnc_desktop): ...
 

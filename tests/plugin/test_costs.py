@@ -154,12 +154,12 @@ def planner():
 def vnc_planner(request, planner):
     return planner if request.node.name == "test_fixture" else None
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_fixture(vnc_agent):
     assert vnc_agent.runs
 
 def test_given(vnc_agent, planner):
-    vnc_agent.run("Click it", planner=planner)
+    vnc_agent.run("Click it", planner=planner, expect=None)
 """
 
 

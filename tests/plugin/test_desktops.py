@@ -177,7 +177,7 @@ def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester
         def vnc_planner():
             return ScriptedPlanner([[KeyCombo(("enter",)), Wait(5)], [Wait(1)]])
 
-        @pytest.mark.vnc_task("Press enter")
+        @pytest.mark.vnc_task("Press enter", expect=None)
         def test_it(vnc_desktop):
             assert vnc_desktop.run(["true"]).exit_code == 0
         """
@@ -227,7 +227,7 @@ def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytes
         def test_by_option(vnc_desktop):
             assert runs(vnc_desktop, "1111")
 
-        @pytest.mark.vnc_task("Look", app="xterm -e sleep 2222")
+        @pytest.mark.vnc_task("Look", app="xterm -e sleep 2222", expect=None)
         def test_by_marker(vnc_desktop):
             assert runs(vnc_desktop, "2222")
 
@@ -256,7 +256,7 @@ def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
         def vnc_planner():
             return ScriptedPlanner([])
 
-        @pytest.mark.vnc_task("Look", secrets="SHOP_PASSWORD")
+        @pytest.mark.vnc_task("Look", secrets="SHOP_PASSWORD", expect=None)
         def test_it(vnc_desktop):
             assert vnc_desktop.logs()
         """

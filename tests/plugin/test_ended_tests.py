@@ -21,11 +21,11 @@ PLANS = scripted_conftest("[Click(5, 5)]")
 TESTS = """
 import os, pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_passed(vnc_desktop):
     assert "press" in vnc_desktop.read_file("events.txt")
 
-@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
 def test_failed(vnc_desktop):
     assert vnc_desktop.read_file("events.txt") == os.environ["SHOP_PASSWORD"]
 """
@@ -118,12 +118,12 @@ def test_a_wrong_setting_is_a_usage_error(session: Session) -> None:
 CRASH = """
 import os, pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_crash(vnc_desktop):
     assert "press" in vnc_desktop.read_file("events.txt")
     os._exit(7)
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_setup(vnc_desktop, broken):
     pass
 
@@ -131,7 +131,7 @@ def test_setup(vnc_desktop, broken):
 def broken():
     raise RuntimeError("no basket")
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_passed(vnc_desktop):
     assert "press" in vnc_desktop.read_file("events.txt")
 """
@@ -175,7 +175,7 @@ def test_an_attempt_after_the_death_of_a_worker_has_its_number(session: Session,
         """
         import os, pathlib, pytest
 
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         def test_it(vnc_desktop):
             attempt = sum(1 for _ in pathlib.Path().glob("attempt-*"))
             pathlib.Path(f"attempt-{attempt}").touch()
@@ -202,7 +202,7 @@ def test_a_test_that_passed_in_its_second_attempt_is_one_test(session: Session, 
     pytester.makepyfile("""
         import pathlib, pytest
 
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         def test_flaky(vnc_desktop):
             assert "press" in vnc_desktop.read_file("events.txt")
             first = pathlib.Path("first")

@@ -84,8 +84,8 @@ MARKERS = {
 }
 BODIES = {
     "wrong_total_in_the_body": "assert vnc_desktop.read_file('events.txt') == '3.00'",
-    "wrong_total_in_an_assert": "assert vnc_agent.verify('the total is 3.00')",
-    "judge_unsure_in_an_assert": "assert vnc_agent.verify('the total is 3.00')",
+    "wrong_total_in_an_assert": "vnc_agent.verify('the total is 3.00')",
+    "judge_unsure_in_an_assert": "vnc_agent.verify('the total is 3.00')",
     "test_that_breaks": "assert total == 3",
 }
 ASKS_GEMINI = """
@@ -112,7 +112,7 @@ def served() -> Callable[[Request], Reply]:
 
 
 def marked(name: str) -> str:
-    expect = "" if name in BODIES else f", expect='the screen shows task {name}.'"
+    expect = ", expect=None" if name in BODIES else f", expect='the screen shows task {name}.'"
     marker = f"@pytest.mark.vnc_task('Carry out task {name}.'{expect}{MARKERS.get(name, '')})"
     body = BODIES.get(name, "").replace("the total", f"the screen shows task {name}. the total")
     return f"{marker}\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body or '...'}\n"
@@ -223,8 +223,7 @@ def broken(name: str) -> str:
     in_the_body = "kill_server(vnc_desktop); vnc_agent.screenshot()" if name.endswith("in_the_body") else ""
     body = in_the_body or "raise LookupError('the test itself')"
     app = f", app={ANSWERING!r}" if name == "program_frozen" else ""
-    on_purpose = ", expect=None" if in_the_body else ""
-    return f"@pytest.mark.vnc_task('Click'{app}{on_purpose})\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body}\n"
+    return f"@pytest.mark.vnc_task('Click'{app}, expect=None)\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body}\n"
 
 
 @pytest.mark.slow

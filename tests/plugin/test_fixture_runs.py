@@ -20,23 +20,23 @@ import pytest
 
 @pytest.fixture
 def basket(vnc_agent):
-    vnc_agent.run("Fill the basket")
+    vnc_agent.run("Fill the basket", expect=None)
     yield
     assert vnc_agent.verify("the basket is full")
     vnc_agent.run("Empty the basket", expect=None)
 
 @pytest.fixture
 def broken(vnc_agent):
-    vnc_agent.run("Open the shop")
+    vnc_agent.run("Open the shop", expect=None)
     raise LookupError("no basket")
 
 @pytest.fixture
 def closed(vnc_agent):
-    vnc_agent.run("Look whether it is open")
+    vnc_agent.run("Look whether it is open", expect=None)
     pytest.skip("the shop is closed")
 
 def test_around(basket, vnc_agent):
-    vnc_agent.run("Buy it")
+    vnc_agent.run("Buy it", expect=None)
 
 def test_setup(broken): ...
 
@@ -102,7 +102,7 @@ def test_each_attempt_is_paid_once(
 
         @pytest.fixture
         def twice(vnc_agent, tmp_path_factory):
-            vnc_agent.run("Open the shop")
+            vnc_agent.run("Open the shop", expect=None)
             seen = tmp_path_factory.getbasetemp() / "seen"
             if not seen.exists():
                 seen.touch()

@@ -282,15 +282,15 @@ def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_proj
         @pytest.mark.vnc_task("Look", expect="it is not so")
         def test_claim(vnc_agent): pass
 
-        @pytest.mark.vnc_task("Look")
+        @pytest.mark.vnc_task("Look", expect=None)
         def test_assertion(vnc_agent):
             assert vnc_agent.verify("it is not so")
 
-        @pytest.mark.vnc_task("Look")
+        @pytest.mark.vnc_task("Look", expect=None)
         def test_check(vnc_agent):
             vnc_agent.check("it is not so")
 
-        @pytest.mark.vnc_task("Look")
+        @pytest.mark.vnc_task("Look", expect=None)
         def test_healed(vnc_agent, record_property):
             record_property("vnc_healed", EVIL + "long " * 600)
             assert vnc_agent.verify("it is so")
@@ -325,7 +325,7 @@ def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.P
         def test_body(vnc_agent, tmp_path, monkeypatch):
             monkeypatch.chdir(tmp_path)
             assert vnc_agent.saw("it is so")
-            vnc_agent.run("Look again")
+            vnc_agent.run("Look again", expect=None)
             assert vnc_agent.verify("it is so")
             assert not list(tmp_path.iterdir())
     """)

@@ -15,7 +15,7 @@ def test_hands(vnc_agent, vnc_desktop):
 
 def test_task(vnc_agent):
     vnc_agent.click(100, 100)
-    vnc_agent.run("Click it")
+    vnc_agent.run("Click it", expect=None)
 """
 
 

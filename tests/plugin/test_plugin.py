@@ -33,7 +33,7 @@ def events_of(body_file: Path) -> list[str]:
 PASSES_EVENTS_ON = """
 import pathlib, pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_it(vnc_desktop):
     pathlib.Path("seen.txt").write_text(vnc_desktop.read_file("events.txt"), encoding="utf-8")
     assert "press" in vnc_desktop.read_file("events.txt")
@@ -117,7 +117,7 @@ def test_a_policy_file_allows_what_the_model_wants_confirmed(
 EMPTY_BODY = """
 import pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_it():
     '''Only the judge can tell.'''
 """
@@ -209,7 +209,7 @@ def test_a_limit_in_the_marker_is_kept(
         """
         import pytest
 
-        @pytest.mark.vnc_task("Click it", steps=2)
+        @pytest.mark.vnc_task("Click it", steps=2, expect=None)
         def test_it(vnc_desktop):
             assert False, "the body is not reached"
         """
@@ -273,16 +273,16 @@ def refused(pytester: pytest.Pytester) -> str:
         ("class TestIt(unittest.TestCase):\n    @task\n    def test_it(self): ...", "unittest.TestCase, got 'TestIt'"),
         ("@task\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...", "unittest.TestCase, got 'TestIt'"),
         ("@task\nasync def test_it(): ...", "`async def` that no plugin runs; write `def`"),
-        ("@pytest.mark.vnc_task('Click', policy='nosuch.toml')\ndef test_it(): ...", "nosuch.toml"),
+        ("@pytest.mark.vnc_task('Click', policy='nosuch.toml', expect=None)\ndef test_it(): ...", "nosuch.toml"),
         (
-            "@pytest.mark.vnc_task('Pay', model='gemini-2')\n@task\ndef test_it(): ...",
+            "@pytest.mark.vnc_task('Pay', model='gemini-2', expect=None)\n@task\ndef test_it(): ...",
             "the same in all markers of a test, got 'None' and 'gemini-2'",
         ),
     ],
     ids=["method of a TestCase", "TestCase", "coroutine", "no such policy", "two models"],
 )
 def test_a_marker_that_cannot_work_is_a_usage_error(pytester: pytest.Pytester, definition: str, told: str) -> None:
-    pytester.makepyfile(f"import pytest, unittest\ntask = pytest.mark.vnc_task('Click')\n{definition}\n")
+    pytester.makepyfile(f"import pytest, unittest\ntask = pytest.mark.vnc_task('Click', expect=None)\n{definition}\n")
     message = refused(pytester)
     assert "test_it: " in message
     assert told in message
@@ -299,7 +299,7 @@ def test_a_marked_item_that_is_no_function_is_a_usage_error(pytester: pytest.Pyt
         class Lines(pytest.File):
             def collect(self):
                 line = Line.from_parent(self, name="line 1")
-                line.add_marker(pytest.mark.vnc_task("Click"))
+                line.add_marker(pytest.mark.vnc_task("Click", expect=None))
                 yield line
 
         def pytest_collect_file(file_path, parent):
@@ -316,7 +316,7 @@ def test_a_coroutine_that_another_plugin_runs_is_left_to_it(pytester: pytest.Pyt
         import pytest
 
         @pytest.mark.anyio
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         async def test_it(vnc_desktop): ...
         """
     )
@@ -388,10 +388,10 @@ def test_the_task_of_a_parameter_comes_after_those_of_its_function(
         import pytest
         from conftest import TASKS
 
-        second = [pytest.mark.vnc_task("second"), pytest.mark.vnc_task("third")]
+        second = [pytest.mark.vnc_task("second", expect=None), pytest.mark.vnc_task("third", expect=None)]
 
-        @pytest.mark.vnc_task("zeroth")
-        @pytest.mark.vnc_task("first")
+        @pytest.mark.vnc_task("zeroth", expect=None)
+        @pytest.mark.vnc_task("first", expect=None)
         @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=second), "pear"])
         def test_it(fruit):
             assert TASKS == ["zeroth", "first", "second", "third", "zeroth", "first"][: 4 if fruit == "apple" else 6]
@@ -464,8 +464,8 @@ def test_the_settings_of_a_marker_hold_for_its_own_task(
 
         FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]
 
-        @pytest.mark.vnc_task("strict")
-        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=1)
+        @pytest.mark.vnc_task("strict", expect=None)
+        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=1, expect=None)
         def test_two(vnc_settings):
             assert False, "the body is not reached"
 
@@ -492,10 +492,10 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
         FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys two apples"))]
 
         def test_denied(vnc_agent):
-            vnc_agent.run("Buy two apples")
+            vnc_agent.run("Buy two apples", expect=None)
 
         def test_looked_at(vnc_agent):
-            assert vnc_agent.run("Buy two apples", check=False).outcome == "denied"
+            assert vnc_agent.run("Buy two apples", check=False, expect=None).outcome == "denied"
         """
     )
     result.assert_outcomes(failed=1, passed=1)
@@ -509,7 +509,7 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
 def test_done_is_not_enough_for_a_body_that_checks_nothing(
     run_on_pad: Callable[[str], pytest.RunResult], body: str
 ) -> None:
-    result = run_on_pad(f"import pytest\n@pytest.mark.vnc_task('Click it')\ndef test_it():\n    {body}\n")
+    result = run_on_pad(f"import pytest\n@pytest.mark.vnc_task('Click it', expect=None)\ndef test_it():\n    {body}\n")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["* - inconclusive: it is unsure whether the task 'Click it' is done: *"])
 
@@ -567,7 +567,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
         import pytest
         from pytest_vnc_use.errors import ConnectionLost
 
-        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
         def test_in_a_task(vnc_desktop): ...
 
         def test_in_the_body(vnc_agent, vnc_desktop):
@@ -616,7 +616,7 @@ def test_a_marker_that_comes_too_late_fails_the_test(pytester: pytest.Pytester) 
 
         def pytest_collection_modifyitems(items):
             for item in items:
-                item.add_marker(pytest.mark.vnc_task("Click it"))
+                item.add_marker(pytest.mark.vnc_task("Click it", expect=None))
         """
     )
     pytester.makepyfile("def test_it(): ...")
@@ -633,7 +633,7 @@ def test_a_marker_that_comes_in_a_fixture_is_no_fault_of_the_product(pytester: p
 
         @pytest.fixture
         def late(request):
-            request.node.add_marker(pytest.mark.vnc_task("Click it"))
+            request.node.add_marker(pytest.mark.vnc_task("Click it", expect=None))
 
         def test_it(late): ...
         """
@@ -902,7 +902,7 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
 
         @pytest.mark.timeout(50)
         @pytest.mark.vcr
-        @pytest.mark.vnc_task("Click it")
+        @pytest.mark.vnc_task("Click it", expect=None)
         def test_it(vnc, record_mode, vnc_agent):
             assert record_mode == "none"
             assert vnc.capture().shape[:2] == (768, 1024)

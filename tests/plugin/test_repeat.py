@@ -17,7 +17,7 @@ Run = Callable[..., pytest.RunResult]
 TWO_WAYS = """
 import pytest
 
-@pytest.mark.vnc_task("Open the menu, type the word and save it")
+@pytest.mark.vnc_task("Open the menu, type the word and save it", expect=None)
 def test_it(vnc_desktop):
     assert "text g" in vnc_desktop.read_file("events.txt")
 """

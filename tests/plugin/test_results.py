@@ -43,21 +43,21 @@ ENDS = """
 import os
 import pytest
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_passed(vnc_desktop):
     assert "press" in vnc_desktop.read_file("events.txt")
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_product(vnc_desktop):
     assert vnc_desktop.read_file("orders.csv" if 0 else "events.txt") == "3.00"
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_agent(vnc_desktop): assert vnc_desktop
 
-@pytest.mark.vnc_task("Click it")
+@pytest.mark.vnc_task("Click it", expect=None)
 def test_infra(vnc_desktop): assert vnc_desktop
 
-@pytest.mark.vnc_task("Click it", secrets="NOSUCH_PASSWORD")
+@pytest.mark.vnc_task("Click it", secrets="NOSUCH_PASSWORD", expect=None)
 def test_settings(vnc_desktop): assert vnc_desktop
 
 @pytest.fixture

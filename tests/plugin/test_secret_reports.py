@@ -191,7 +191,7 @@ def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeyp
         import pytest
 
         @pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])
-        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
         def test_named(word): ...
         """
     )
@@ -203,7 +203,7 @@ def test_an_id_that_holds_a_secret_is_refused(pytester: pytest.Pytester, monkeyp
         import pytest
 
         @pytest.mark.parametrize("word", [1], ids=[os.environ["SHOP_PASSWORD"].replace("é", "e")])
-        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")
+        @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
         def test_it(word): ...
         """
     )
@@ -306,7 +306,7 @@ def test_an_id_has_the_name_wherever_the_marker_is(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", SECRET)
-    mark = '@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD")'
+    mark = '@pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)'
     parameter = '@pytest.mark.parametrize("word", [os.environ["SHOP_PASSWORD"]])'
     tests = {
         "class": f"{mark}\nclass TestIt:\n    {parameter}\n    def test_it(self, word): ...\n",

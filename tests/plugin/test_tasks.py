@@ -38,7 +38,7 @@ def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str
     controller = PaintedController()
     agent = agent_of(ListPlanner([act(RISKY), finished()]), controller, tmp_path)
     with pytest.raises(TaskFailed, match=r"ended as denied(.|\n)*task: under the default"):
-        carry_out(agent, specs, judge_end_state=False)
+        carry_out(agent, specs)
     assert len(controller.performed) == [1, -1].index(order)
 
 
@@ -46,21 +46,21 @@ def test_a_task_may_name_the_preset_strict(tmp_path: Path) -> None:
     agent = agent_of(ListPlanner([act(Proposal(KeyCombo(("ctrl", "t")))), finished()]), PaintedController(), tmp_path)
     spec = TaskSpec("Open a tab", settings={"policy": policy_path(tmp_path, "strict")})
     with pytest.raises(TaskFailed, match="ended as denied: strict: only keys that type, edit and move"):
-        carry_out(agent, [spec], judge_end_state=False)
+        carry_out(agent, [spec])
 
 
 def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
     specs = [TaskSpec("short", settings={"steps": 1}), TaskSpec("long")]
     one_step = ListPlanner([act(CLICK), finished()])
-    carry_out(agent_of(one_step, PaintedController(), tmp_path), specs, judge_end_state=False)
+    carry_out(agent_of(one_step, PaintedController(), tmp_path), specs)
     two_steps = ListPlanner([act(CLICK), act(CLICK), finished()])
-    carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs[1:], judge_end_state=False)
+    carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs[1:])
     with pytest.raises(TaskFailed, match=r"ended as step_limit: the limit of 1 steps(.|\n)*task: short"):
-        carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs, judge_end_state=False)
+        carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs)
 
 
 def test_a_claim_that_nobody_can_judge_fails_and_is_told(tmp_path: Path) -> None:
     agent = agent_of(ListPlanner([finished("I did it")]), PaintedController(), tmp_path)
     specs = [TaskSpec("Buy apples", ("the basket shows 2 apples",))]
     with pytest.raises(TaskFailed, match=r"^claim 'the basket shows 2 apples' is unsure: .*\n  unsure: 'the"):
-        carry_out(agent, specs, judge_end_state=False)
+        carry_out(agent, specs)

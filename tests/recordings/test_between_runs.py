@@ -54,7 +54,7 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Tills:
 def judged(played: Played) -> str:
     played.run()
     played.agent.click(SAVE.x, SAVE.y)
-    return played.agent.verify("it is saved").kind
+    return played.agent.assess("it is saved").kind
 
 
 @pytest.mark.slow
@@ -82,9 +82,9 @@ def test_what_is_gone_again_takes_no_evidence_away(by_hand: Tills) -> None:
 def test_a_claim_that_is_judged_anew_before_the_first_run_is_told_as_healed(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE), judge=Says(region=RESULT)) as played:
-        assert played.agent.verify("it is not saved")
+        assert played.agent.assess("it is not saved")
         played.run()
         assert played.recorded.keep()
     with tills.agent("auto", Steps(SAVE), "--steady=ERROR", judge=Says(region=RESULT)) as played:
-        assert played.agent.verify("it is not saved")
+        assert played.agent.assess("it is not saved")
         assert "the evidence for 'it is not saved' is not on the screen again" in played.recorded.healed[0]

@@ -30,7 +30,7 @@ def record(folder: Path, *options: str, judge: Says | None = None) -> Tills:
     with tills.agent("auto", Steps(SAVE), *options, judge=judge) as played:
         played.run()
         if judge:
-            assert played.agent.verify("it is ready")
+            assert played.agent.assess("it is ready")
         played.agent.end_body()
         assert played.recorded.keep()
     return tills
@@ -75,7 +75,7 @@ def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str
     with judged.agent("replay", None, later) as played:
         played.run()
         with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
-            played.agent.verify("it is ready")
+            played.agent.assess("it is ready")
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_a_status_that_blinks_has_two_looks(blinking: Tills) -> None:
 def test_what_blinks_as_recorded_is_evidence(blinking: Tills) -> None:
     with blinking.agent("replay", None, BLINKS) as played:
         played.run()
-        assert played.agent.verify("it is ready").kind == "holds"
+        assert played.agent.assess("it is ready").kind == "holds"
         played.agent.end_body()
 
 

@@ -21,9 +21,9 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     tills = Tills(tmp_path_factory.mktemp("judged"))
     with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
         played.run()
-        assert played.agent.verify(CLAIM)
+        assert played.agent.assess(CLAIM)
         played.agent._models.given_judge = Says("fails")
-        assert not played.agent.verify("an error is shown")
+        assert not played.agent.assess("an error is shown")
         assert played.agent.extract(int, "how many apples?") == 2
         assert played.recorded.keep()
     return tills
@@ -34,10 +34,10 @@ def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged
     judge = Says("unsure")
     with judged_once.agent("auto", Steps(), judge=judge) as played:
         played.run()
-        holds = played.agent.verify(CLAIM, votes=3)
+        holds = played.agent.assess(CLAIM, votes=3)
         assert (holds.kind, holds.model) == ("holds", "")
         assert "the same as when this was judged: it says so" in holds.reason
-        assert played.agent.verify("an error is shown").kind == "fails"
+        assert played.agent.assess("an error is shown").kind == "fails"
         assert played.agent.extract(int, "how many apples?") == 2
         assert not played.recorded.healed
         assert not played.recorded.keep()
@@ -48,7 +48,7 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
     with judged_once.agent("replay") as played:
         result = played.run()
         played.agent.click(*ADD)
-        verdict = played.agent.verify(CLAIM)
+        verdict = played.agent.assess(CLAIM)
         with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
             played.agent.extract(int, "how many apples?")
     assert verdict.kind == "unsure"
@@ -65,7 +65,7 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
 def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
     with judged_once.agent("replay") as played:
         played.run()
-        verdict = played.agent.verify("the till is red")
+        verdict = played.agent.assess("the till is red")
     assert (verdict.kind, "it has no recorded verdict" in verdict.reason) == ("unsure", True)
 
 
@@ -78,7 +78,7 @@ def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tm
     with tills.agent("auto", Steps(), judge=judge) as played:
         played.run()
         played.agent.click(*ADD)
-        assert played.agent.verify(CLAIM)
+        assert played.agent.assess(CLAIM)
         assert judge.asked == [CLAIM]
         (healed,) = played.recorded.healed
         assert f"the evidence for {CLAIM!r} is not on the screen again" in healed
@@ -86,4 +86,4 @@ def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tm
     with tills.agent("replay") as played:
         played.run()
         played.agent.click(*ADD)
-        assert played.agent.verify(CLAIM).kind == "holds"
+        assert played.agent.assess(CLAIM).kind == "holds"

@@ -155,8 +155,8 @@ def test_what_rests_by_the_time_a_judge_has_thought_is_left_out_of_the_evidence(
     with tills.agent("auto", Steps(*STEPS[:2]), "--clock", judge=judge) as played:
         judge.played = played
         played.run()
-        assert played.agent.verify(CLAIM)
+        assert played.agent.assess(CLAIM)
         assert played.recorded.keep()
     with tills.agent("replay", None, "--clock") as played:
         played.run()
-        assert played.agent.verify(CLAIM).kind == "holds"
+        assert played.agent.assess(CLAIM).kind == "holds"

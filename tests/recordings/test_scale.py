@@ -10,7 +10,7 @@ from support.scripted import scripted_conftest
 TESTS = """
 import pytest
 
-@pytest.mark.vnc_task("Type it")
+@pytest.mark.vnc_task("Type it", expect=None)
 def test_it(vnc_desktop):
     lines = vnc_desktop.read_file("events.txt").splitlines()
     assert lines[0] == "press 150 100 left"

@@ -44,7 +44,7 @@ PLANS = """
 TEST = """
     import pytest
 
-    @pytest.mark.vnc_task("Click")
+    @pytest.mark.vnc_task("Click", expect=None)
     def test_it(vnc_desktop):
         assert vnc_desktop.read_file("events.txt").startswith("press 7 8 left")
 """

@@ -89,9 +89,10 @@ def agent_before(
     folder: Path,
     controller: PaintedController | None = None,
     secrets: Mapping[str, str] | None = None,
+    test_id: str = "",
     **settings: Any,
 ) -> VncUseAgent:
-    """Return an agent whose planner finishes at once, before a painted desktop."""
+    """Return an agent whose planner finishes at once, before a painted desktop; with `test_id`, one of a test."""
     return VncUseAgent(
         settings=Settings(runs_dir=str(folder / "runs"), **settings),
         planner=ListPlanner([finished()]),
@@ -99,4 +100,5 @@ def agent_before(
         controller=controller or PaintedController(),
         hitl_mode=False,
         secrets=secrets,
+        test_id=test_id,
     )

@@ -188,7 +188,7 @@ class Driven:
     def test(self, saves: tuple[str, str] = ("", "")) -> None:
         """Do as a test does: a run, a claim, and a look at the program's file; `saves` is as in Program."""
         self.run()
-        assert self.agent.verify(CLAIM)
+        assert self.agent.assess(CLAIM)
         file, text = saves
         assert not file or self.desktop.read_file(file) == text
 

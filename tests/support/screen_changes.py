@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.recordings.modes import Mode
-from pytest_vnc_use.triage.rules import FailureFacts, rule_for
+from pytest_vnc_use.triage.rules import rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
 from support.programs_on_x import Desk, in_terminal, with_window
 
@@ -113,7 +113,6 @@ def replay(desk: Desk, change: Change, mode: Mode, *, gate_s: float = 30.0) -> t
         try:
             driven.test(TOTAL)
         except Exception as exc:  # noqa: BLE001  # whatever it is, its triage is asked for
-            failure = FailureFacts(exc, isinstance(exc, AssertionError), verdicts=tuple(driven.agent.verdicts))
-            return str(rule_for(failure).triage), str(exc)
+            return str(rule_for(exc).triage), str(exc)
         driven.recorded.keep()
         return "healed" if driven.recorded.healed else "passed", "; ".join(driven.recorded.healed)

@@ -13,6 +13,7 @@ from pytest_vnc_use.report.page.run_view import DID_NOT_END
 from pytest_vnc_use.report.page.runs_of_tests import PagedRun, runs_of_results, runs_together
 from pytest_vnc_use.report.page.text import short
 from pytest_vnc_use.report.results import ItemResult
+from pytest_vnc_use.report.summaries import checked_by_body
 
 _ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
 _LONGEST_PROBLEM = 150
@@ -55,6 +56,7 @@ def session_view(pages: Sequence[PagedRun], known: KnownResults = NO_RESULTS) ->
         ("steps", ", ".join(f"{count} {way}" for way, count in _ways(tests).most_common()) or "none"),
         ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
+        ("expect=None", checked_by_body(known.results).partition(" ")[2]),
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]
     return SessionView(

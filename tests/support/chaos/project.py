@@ -32,7 +32,7 @@ LONGEST_TEST_S = 100.0
 """More than all limits together that one test may run into: lease, start, connection, run, claims, end."""
 TEST = """
 
-@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options})
+@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options}, expect=None)
 def test_{number:02}(vnc_desktop):
     assert vnc_desktop.read_file("total.txt").strip() == "{number:02}: alice pays 500"
 """

@@ -1,1 +1,0 @@
-"""The analysis of a test's source: does the body check the product?"""

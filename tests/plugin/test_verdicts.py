@@ -1,0 +1,290 @@
+"""The one rule for verdicts: each task of a test is judged when it ends, unless its author says expect=None."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.pad_sessions import ON_PAD, QUIET, results
+
+pytestmark = pytest.mark.desktop
+
+CONFTEST = """
+import pytest
+from pytest_vnc_use.errors import ModelUnavailable
+from pytest_vnc_use.types import Click, Decision, Verdict
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        if "outage" in claim:
+            raise ModelUnavailable("the judge is down")
+        kind = next((kind for kind in ("fails", "unsure") if kind in claim), "holds")
+        return Verdict(claim, kind, f"it {kind}", frame=frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+def plan(observation):
+    if "give up" in observation.task:
+        return Decision("gave_up", "there is no such button")
+    if "break" in observation.task:
+        raise ModelUnavailable("the model is down")
+    return Decision("finished", "done") if observation.turns else [Click(5, 5)]
+
+@pytest.fixture
+def vnc_planner():
+    from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+    return ScriptedPlanner(plan)
+
+@pytest.fixture
+def signed_in(vnc_agent, request):
+    vnc_agent.run(request.param)
+"""
+IMPORTS = """
+import asyncio, threading, unittest
+from concurrent.futures import ThreadPoolExecutor
+import pytest
+from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError, ProductFailed, TaskFailed
+task = pytest.mark.vnc_task
+"""
+ROWS: dict[str, tuple[str, str]] = {
+    # markers
+    "claim_holds": ("passed", "@task('Click', expect='it holds')\ndef test_(): ..."),
+    "claim_fails": ("product", "@task('Click', expect='it fails')\ndef test_(): ..."),
+    "claim_unsure": ("inconclusive", "@task('Click', expect='it is unsure')\ndef test_(): ..."),
+    "second_claim_fails": ("product", "@task('Click', expect=['it is unsure', 'it fails'])\ndef test_(): ..."),
+    "claim_outage": ("infra", "@task('Click', expect='an outage')\ndef test_(): ..."),
+    "end_holds": ("passed", "@task('Click')\ndef test_(): ..."),
+    "end_fails": ("agent", "@task('Click what fails')\ndef test_(): ..."),
+    "end_unsure": ("inconclusive", "@task('Click what is unsure')\ndef test_(): ..."),
+    "end_fails_though_body_asserts": ("agent", "@task('Click what fails')\ndef test_(): assert 1"),
+    "body_alone": ("passed", "@task('Click what fails', expect=None)\ndef test_(): ..."),
+    "body_asserts_on_top": ("product", "@task('Click', expect='it holds')\ndef test_(): assert 0"),
+    "body_alone_gave_up": ("agent", "@task('give up', expect=None)\ndef test_(): ..."),
+    "first_marker_fails": (
+        "product",
+        "@task('Click', expect='it fails')\n@task('give up')\nclass TestFirst:\n  def test_(self): ...",
+    ),
+    "class_marker_first": (
+        "agent",
+        "@task('give up')\nclass Test:\n  @task('Click', expect='it fails')\n  def test_(self): ...",
+    ),
+    "coroutine_without_plugin_is_judged_by_run": (
+        "agent",
+        "def test_(vnc_agent): asyncio.run(asyncio.to_thread(vnc_agent.run, 'Click what fails'))",
+    ),
+    # run() in bodies, fixtures, threads, subtests
+    "run_claim_fails": ("product", "def test_(vnc_agent): vnc_agent.run('Click', expect='it fails')"),
+    "run_end_fails": ("agent", "def test_(vnc_agent): vnc_agent.run('Click what fails')"),
+    "run_body_alone": ("passed", "def test_(vnc_agent): vnc_agent.run('Click what fails', expect=None)"),
+    "run_failure_expected": (
+        "passed",
+        "def test_(vnc_agent):\n  with pytest.raises(ProductFailed): vnc_agent.run('Click', expect='it fails')",
+    ),
+    "run_gave_up_expected": (
+        "passed",
+        "def test_(vnc_agent):\n  with pytest.raises(AgentFailed): vnc_agent.run('give up', expect=None)",
+    ),
+    "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
+    "run_in_fixture": (
+        "agent",
+        "@pytest.mark.parametrize('signed_in', ['Click what fails'], indirect=True)\ndef test_(signed_in): ...",
+    ),
+    "run_in_thread": (
+        "product",
+        "def test_(vnc_agent):\n  with ThreadPoolExecutor() as pool:\n"
+        "    pool.submit(vnc_agent.run, 'Click', expect='it fails').result()",
+    ),
+    "run_in_subtest": (
+        "agent",
+        "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Click what fails')",
+    ),
+    # claims in bodies
+    "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
+    "verify_fails_unread": ("product", "def test_(vnc_agent): vnc_agent.verify('it fails')"),
+    "verify_unsure": ("inconclusive", "def test_(vnc_agent): vnc_agent.verify('it is unsure')"),
+    "saw_fails": ("product", "def test_(vnc_agent): vnc_agent.saw('it fails')"),
+    "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
+    "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
+    "check_fails": ("product", "def test_(vnc_agent): vnc_agent.check('it fails')"),
+    # a tool that failed in a test that continued
+    "tool_failed": ("infra", "def test_(vnc_agent): vnc_agent.run('break')"),
+    "tool_failed_and_caught": (
+        "infra",
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: pass",
+    ),
+    "tool_failed_then_judged": (
+        "passed",
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: vnc_agent.run('Click')",
+    ),
+    "tool_failed_then_unjudged": (
+        "infra",
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n"
+        "  except InfraError: vnc_agent.run('Click', expect=None)",
+    ),
+    "tool_failure_named": (
+        "passed",
+        "def test_(vnc_agent):\n  with pytest.raises(PlannerError): vnc_agent.run('break')",
+    ),
+    "tool_failure_not_named": (
+        "infra",
+        "def test_(vnc_agent):\n  with pytest.raises(Exception): vnc_agent.run('break')",
+    ),
+    "tool_failure_xfailed": (
+        "xfailed",
+        "@pytest.mark.xfail(raises=InfraError)\n"
+        "def test_(vnc_agent):\n  try: vnc_agent.run('break')\n  except InfraError: pass",
+    ),
+    "tool_failure_not_xfailed": ("infra", "@pytest.mark.xfail\n@task('break')\ndef test_(): ..."),
+    "product_failure_xfailed": ("xfailed", "@pytest.mark.xfail\n@task('Click', expect='it fails')\ndef test_(): ..."),
+    "judge_failed_before_an_assertion": (
+        "infra",
+        "def test_(vnc_agent):\n  try: vnc_agent.verify('outage')\n  except InfraError: pass\n  assert 0",
+    ),
+}
+"""By a test's name: its triage or its result, and its source; `test_` stands for the name."""
+
+
+def outcomes() -> dict[str, str]:
+    return {
+        name.partition("[")[0]: test.result if test.result == "xfailed" else test.triage or test.result
+        for name, test in results().items()
+    }
+
+
+def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester) -> None:
+    tests = [source.replace("def test_(", f"def test_{name}(") for name, (_, source) in ROWS.items()]
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=IMPORTS + "\n".join(tests))
+    result = pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    assert outcomes() == {name: wanted for name, (wanted, _) in ROWS.items()}
+    result.stdout.fnmatch_lines(["vnc-use: * checked by the test's body alone (expect=None): *body_alone*"])
+    checked = {name: test.checked_by for name, test in results().items()}
+    assert checked["claim_holds"] == ("claim",)
+    assert checked["end_holds"] == ("end_state",)
+    assert checked["body_alone"] == ("body",)
+    assert checked["verify_holds"] == ("none",)
+
+
+def test_task_without_judge_is_refused_before_desktop(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from pytest_vnc_use.types import Wait
+
+        @pytest.fixture
+        def vnc_planner():
+            from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+            return ScriptedPlanner(lambda observation: pytest.fail("it was asked"))
+
+        @pytest.fixture
+        def vnc_desktop():
+            pytest.fail("it was set up")
+
+        @pytest.mark.vnc_task("Click")
+        def test_marker(vnc_desktop): ...
+        """
+    )
+    result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=nobody.invalid::1", timeout=400)
+    result.stdout.fnmatch_lines(["settings: Nobody can judge the end of the task 'Click': no judge is set.*"])
+    result.stdout.no_fnmatch_line("*it was *")
+
+
+def test_run_without_judge_is_refused_before_first_action(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("def vnc_judge():\n    return Judge()", "def vnc_judge():\n    return None"))
+    pytester.makepyfile(
+        """
+        def test_run(vnc_agent):
+            vnc_agent.run("Click")
+        """
+    )
+    pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    (test,) = results().values()
+    assert (test.triage, test.runs) == ("settings", ())
+    assert "Set a judge (--vnc-judge=gemini with its key), record the test" in test.message
+
+
+def test_recording_replays_by_who_vouched_for_its_end(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    file = pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.vnc_task("Click")
+        def test_judged(): ...
+
+        @pytest.mark.vnc_task("Click", expect="it holds")
+        def test_claim(): ...
+
+        @pytest.mark.vnc_task("Click", expect=None)
+        def test_body(): ...
+        """
+    )
+    recording = (*ON_PAD, "--vnc-scope=test", "-ovnc_rehearse=0")
+    pytester.runpytest_subprocess(*recording, "--vnc-record=rewrite", timeout=400)
+    assert {test.result for test in results().values()} == {"passed"}
+    by_user = [(f'"vouched_by": "{who}"' in path.read_text()) for who, path in _recordings(file)]
+    assert by_user == [True, True, False]
+    pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
+    assert {test.result for test in results().values()} == {"passed"}
+    file.write_text(file.read_text().replace(", expect=None", "").replace("it holds", "another holds"))
+    pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
+    assert outcomes() == {"judged": "passed", "claim": "settings", "body": "settings"}
+
+
+def _recordings(file: Path) -> list[tuple[str, Path]]:
+    recorded = file.parent / "__vnc_recordings__" / "test_it"
+    return [("judge", recorded / f"test_{name}.json") for name in ("judged", "claim", "body")]
+
+
+def test_testcase_with_desktop_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, unittest
+
+        @pytest.mark.usefixtures("vnc_agent")
+        class TestIt(unittest.TestCase):
+            def test_it(self): ...
+        """
+    )
+    result = pytester.runpytest_subprocess(*QUIET, timeout=400)
+    result.stderr.fnmatch_lines(["ERROR: *pytest-vnc-use does not work in a unittest.TestCase, got 'TestIt'*"])
+
+
+def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_bdd", reason="pytest-bdd is not installed")
+    pytester.makeconftest(CONFTEST)
+    pytester.makefile(
+        ".feature",
+        orders="""
+        Feature: orders
+          Scenario: alone
+            When I click with nobody judging
+            Then the body says so
+          Scenario: judged
+            When I click what fails
+            Then the body says so
+        """,
+    )
+    pytester.makepyfile(
+        test_it="""
+        from pytest_bdd import scenarios, then, when
+        scenarios("orders.feature")
+
+        @when("I click with nobody judging")
+        def click(vnc_agent): vnc_agent.run("Click what fails", expect=None)
+
+        @when("I click what fails")
+        def judged(vnc_agent): vnc_agent.run("Click what fails")
+
+        @then("the body says so")
+        def body(vnc_desktop): assert vnc_desktop.server
+        """
+    )
+    pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    assert outcomes() == {
+        "alone": "passed",
+        "judged": "agent",
+    }
