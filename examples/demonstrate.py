@@ -21,12 +21,28 @@ from scripts import SCRIPTS
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Proposal, TypeText, Wait
 
+DONE = "The screen shows that this task has been carried out completely: "
 SAID = {
     "the basket shows 2 apples and a total of 3.00": (
         "yes, the one row says Apples, 1.50 each, 2 and 3.00, and below stands Total 3.00"
     ),
-    "The screen shows that this task has been carried out completely: "
-    "Sign in as bob with the password builder and open the gift box": (
+    f"{DONE}Sign in as alice with the password wonderland": "yes, the products are shown, and Signed in: alice",
+    f"{DONE}Try to sign in as alice with the password queen": "yes, it says Wrong name or password",
+    f"{DONE}Try to sign in as alice with the password wonderland in capitals": "yes, it says Wrong name or password",
+    f"{DONE}Try to sign in as mallory with the password wonderland": "yes, it says Wrong name or password",
+    f"{DONE}Sign in as alice, add two apples to the basket and open the basket": "yes, the basket shows 2 apples",
+    f"{DONE}Add one honey and one tea to the basket, then make it two honey in the basket": (
+        "yes, the rows say honey 2 and tea 1"
+    ),
+    f"{DONE}Put tea into the basket, then empty the basket and confirm it in the dialog": "yes, The basket is empty",
+    f"{DONE}Put tea into the basket, then ask to empty the basket but keep it after all": "yes, the tea is there",
+    f"{DONE}Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it": (
+        "yes, both lines are there, and it says Saved"
+    ),
+    f"{DONE}Load the stock report, wait until it is there, and confirm the stock": "yes, it says Stock confirmed",
+    f"{DONE}Drag the apples and then the pears from the shelf into the gift box": "yes, both are in the box",
+    f"{DONE}Read the terms to their end and accept them": "yes, it says Accepted",
+    f"{DONE}Sign in as bob with the password builder and open the gift box": (
         "yes, the page Gift box is open, marked in the sidebar, and below stands Signed in: bob"
     ),
 }
