@@ -16,6 +16,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       session_results             one collector, on the controller only
                                       html_report                 only if pytest-html writes a report
                                       costs                       one account for the whole session
+                                      triage                      `pytest.raises` marks the errors that it names
                                       recordings                  one person cannot demonstrate to many workers
     pytest_sessionstart               redaction        first      pytest opens its logs after pytest_configure
     pytest_xdist_setupnodes           forked_workers              workers are forked, with `vnc_fork_workers`
@@ -33,25 +34,19 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
     pytest_timeout_set_timer          rehearsals       first      a rehearsal gets as much time as the test
     pytest_runtest_setup              collecting       first      a test with wrong markers starts nothing
                                       triage           first      a repeated test starts without old notes
-                                      broken_calls     first      likewise
                                       ended_tests      first      notes the test, in case its setup ends the worker
-    pytest_fixture_setup              proofs           first      which fixtures were set up before a run
-                                      broken_calls     wraps      watches the agent while its fixture lives
-    pytest_runtest_call               proofs           outermost  notes when the body begins
+    pytest_runtest_call               calling          innermost  what the end of the test shows
                                       recordings       wraps      a healed test may fail, once its body passed
                                       playwright_page  wraps      the calls of Playwright, for the report
-                                      broken_calls     wraps      errors that the body caught may fail it
-    pytest_pyfunc_call                calling          wraps      the tasks before the body, the judge after it
+    pytest_pyfunc_call                calling          wraps      the tasks before the body
     pytest_runtest_teardown           rehearsals       first      notes the next test before fixtures end
                                       desktops_ahead   wraps      the next desktop starts while this one ends
     pytest_runtest_makereport         costs            first      the report includes the cost
                                       triage           innermost  all other wrappers see the triage
-                                      proofs           wraps      needs the outcome of the call
                                       reporting        wraps      pictures and properties, of whatever outcome
                                       recordings       outermost  a recording needs the final outcome
                                       rehearsals       outermost  needs the written recording
                                       ended_tests      outermost  result.json has the rehearsals too
-                                      kept_errors      outermost  releases screens when nobody needs them
     pytest_runtest_logreport          redaction        outermost  no other plugin sees a secret
                                       html_report      first      reduces the report before pytest-html takes it
                                       live_line        first      its line must not mix with pytest's
@@ -78,8 +73,7 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       junit                       why no picture is attached
 
 Only attachments.py sets attributes of its own on pytest's reports. No file of this folder changes an exception that a
-user raised, except that kept_errors.py empties its frames after the last report. The triage is in the report, and in
-a second exception that stands in for the raised one while pytest-rerunfailures looks at it (triage.py).
+user raised. The triage is in the report, and in a second exception that stands in for the raised one while pytest-rerunfailures looks at it (triage.py).
 """
 
 from __future__ import annotations
@@ -94,8 +88,8 @@ AT_ONCE = (options, collecting, fixtures, calling)
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
     "planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop "
-    "before the test's body runs; each claim in expect is then judged; where no claim holds and the body asserts "
-    "nothing, the task's end state is judged, unless expect=None says that the body checks"
+    "before the test's body runs, then judge each claim in expect, or without any that the task is done; expect=None "
+    "leaves it to the body"
 )
 
 OF_ALL = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"

@@ -102,7 +102,7 @@ def test_what_is_read_is_a_value_of_the_tests_own_type(pytester: pytest.Pytester
             apples: int
             total: Decimal
 
-        @pytest.mark.vnc_task("Open the basket")
+        @pytest.mark.vnc_task("Open the basket", expect=None)
         def test_it(vnc_agent):
             basket = vnc_agent.extract(Basket, "what is in the basket?")
             assert basket == Basket(apples=2, total="3.00")
