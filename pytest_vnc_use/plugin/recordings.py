@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
-from pytest_vnc_use.plugin.repeat import ARGUMENT, names_of_repetitions
+from pytest_vnc_use.plugin.repeat import authored_name
 from pytest_vnc_use.plugin.stash import OVERRULED, SETTINGS, SPECS
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
@@ -145,16 +145,14 @@ def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
     """Return the key of the test's recording; all repetitions share one.
 
-    Its test id begins with the file's name, so it is the same from whatever folder pytest is started.
+    Its test id begins with the file's name, so it is the same from whatever folder pytest is started. The recordings of
+    a file that is a symbolic link lie beside the file that it leads to.
     """
     from pytest_vnc_use.recordings.store import Key
 
-    _, colons, name = item.nodeid.partition("::")
-    for repetition in names_of_repetitions(item.config):
-        name = name.removesuffix(f"[{repetition}]")
-        name = f"{name.removesuffix(f'-{repetition}]')}]" if name.endswith(f"-{repetition}]") else name
-    parameters = set(getattr(getattr(item, "callspec", None), "params", ())) - {ARGUMENT}
-    return Key(item.path, item.path.name + colons + name, tuple(sorted(parameters)), tuple(sorted(secrets)))
+    module, (name, parameters) = item.path.resolve(), authored_name(item)
+    test = f"{module.name}::{name}" if name else module.name
+    return Key(module, test, tuple(sorted(parameters)), tuple(sorted(secrets)))
 
 
 # --- by demonstration ------------------------------------------------------------------------------------------------

@@ -273,6 +273,36 @@ def test_repetitions_on_several_workers_write_one_recording(project: Project) ->
     assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
 
 
+REPEATS = """
+@pytest.fixture
+def __pytest_repeat_step_number(request):
+    return request.param
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc):  # as pytest-repeat does it
+    metafunc.fixturenames.append("__pytest_repeat_step_number")
+    ids = lambda number: f"{number + 1}-2"
+    metafunc.parametrize("__pytest_repeat_step_number", range(2), indirect=True, ids=ids)
+"""
+
+
+def test_repeats_of_another_plugin_use_the_recording(recorded: Project) -> None:
+    recorded.write("conftest.py", PLANS + REPEATS)
+    replayed = recorded.run("-v")
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    assert "test_till[2-2] PASSED" in replayed.out
+    assert "vnc-use: 2 runs planned by recording" in replayed.out
+
+
+def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> None:
+    (recorded.path / "shared").mkdir()
+    (recorded.path / "test_till.py").rename(recorded.path / "shared" / "test_till.py")
+    (recorded.path / "__vnc_recordings__").rename(recorded.path / "shared" / "__vnc_recordings__")
+    (recorded.path / "test_link.py").symlink_to(Path("shared", "test_till.py"))
+    replayed = recorded.run("test_link.py")
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+
+
 def test_the_marker_says_it_for_one_test(project: Project) -> None:
     project.write("test_till.py", TEST.replace('pay")', "pay\", record='sometimes')"))
     wrong = project.run("--collect-only")
