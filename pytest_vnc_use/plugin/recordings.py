@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,21 +176,27 @@ def _left_over(item: pytest.Item, key: Key) -> str:
 
     It is the only one with the same tasks whose test, or test file, is gone; "" if there is none.
     """
-    from pytest_vnc_use.recordings.file_text import parse
-
     if key.path.exists():
         return ""
     tasks = [spec.task for spec in item.stash.get(SPECS, ())]
     found = {}
     for path in sorted(key.path.parent.parent.glob("*/*.json")):
         with suppress(OSError, UnicodeError, RecordingError):
-            recording = parse(path.read_text(encoding="utf-8"), str(path))
-            begins_alike = [run.task for run in recording.runs[: len(tasks)]] == tasks
-            if begins_alike and recording.parameters == key.parameters and _is_gone(item, key, recording.test, path):
-                found[path] = recording.test
+            test, parameters, recorded = _recorded(path)
+            if recorded[: len(tasks)] == tasks and parameters == key.parameters and _is_gone(item, key, test, path):
+                found[path] = test
     same_name = [path for path in found if path.name == key.path.name]
     left = same_name or [*found]
     return LEFT_OVER.format(str(left[0]), found[left[0]], _moves(left[0], key.path)) if len(left) == 1 else ""
+
+
+@lru_cache(None)  # read once a session, however many tests have no recording
+def _recorded(path: Path) -> tuple[str, tuple[str, ...], list[str]]:
+    """Return the test of a recording, its parameters and its tasks. Raises OSError, UnicodeError, RecordingError."""
+    from pytest_vnc_use.recordings.file_text import parse
+
+    recording = parse(path.read_text(encoding="utf-8"), str(path))
+    return recording.test, recording.parameters, [run.task for run in recording.runs]
 
 
 def _is_gone(item: pytest.Item, key: Key, test: str, path: Path) -> bool:
