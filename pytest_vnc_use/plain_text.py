@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 LONGEST = 2_000
@@ -11,6 +12,15 @@ LONGEST = 2_000
 def plain(text: str) -> str:
     """Return the text on one line without control characters: no escape sequence of a model reaches a terminal."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+HIDDEN_QUERY = "?…"
+_QUERY = re.compile(r"(\b(?:wss?://[^\s?#'\"]*(?=[?#])|\w+://[^\s?#'\"]*(?=\?|#\S*=)))[?#][^\s'\"]*")
+
+
+def without_query(text: str) -> str:
+    """Return the text with `?…` for the query and the fragment of each address: a token there opens the desktop."""
+    return _QUERY.sub(rf"\1{HIDDEN_QUERY}", text)
 
 
 _SLACK = 100

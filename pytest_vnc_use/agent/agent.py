@@ -15,6 +15,7 @@ from pytest_vnc_use.agent.parts import AgentParts, Own
 from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.errors import InfraError, ProductFailed, TaskFailed
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.session import RecordedTest
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
@@ -285,7 +286,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return self._parts.judge()
 
     def __repr__(self) -> str:
-        return f"<VncUseAgent at {self.server}>"
+        return f"<VncUseAgent at {without_query(self.server)}>"
 
     def close(self) -> None:
         """End the connection; a second call does nothing."""

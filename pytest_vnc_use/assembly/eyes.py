@@ -52,7 +52,7 @@ def connect_to(settings: Settings, server: str, password: str | None, **given: A
         _warned.add(server)
         try:
             warnings.warn(
-                f"the VNC connection to {server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
+                f"the VNC connection to {eyes.server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
             )
         except Warning:  # the user wants errors of warnings
             eyes.close()

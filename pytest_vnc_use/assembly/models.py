@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -327,9 +328,11 @@ def api_keys() -> dict[str, str]:
 
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """Return the secrets that no test declares: the API keys, also one from a command, and the VNC password."""
+    """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' addresses."""
     found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
     found["VNC_PASSWORD"] = password or ""
+    queries = re.findall(r"://[^?#,]*[?#](?!…)([^,]*[^\s,])", settings.server)
+    found |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
     if settings.api_key_command:
         from pytest_vnc_use.assembly.fetched_key import printed_key
 

@@ -108,7 +108,7 @@ class VNCController:
 
     @property
     def server(self) -> str:
-        """The address of the server, as it was given."""
+        """The address of the server, without its query."""
         return self._connection.server
 
     @property

@@ -35,7 +35,7 @@ from functools import partial
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
@@ -43,7 +43,7 @@ from pytest_vnc_use.cli import init, policy, record, report, results
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import check_origin
-from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.env_file import use_named_env_file
@@ -131,19 +131,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _carried_out(argv: Sequence[str] | None) -> int:
     try:
         use_named_env_file()
-        arguments = parser().parse_args(argv)
+        arguments, unknown = (root := parser()).parse_known_args(argv)
+        if unknown:
+            root.error(_unknown(unknown))
         return int(arguments.command(arguments))
     except VncUseError as exc:
-        print(cut(sanitize(f"error: {exc}", hide=str), LONGEST_ERROR), file=sys.stderr)
+        print(cut(sanitize(f"error: {exc}", hide=without_query), LONGEST_ERROR), file=sys.stderr)
         return USAGE
+
+
+def _unknown(words: Sequence[str]) -> str:
+    """Return the error for unknown options, without their values: a terminal may be a log, and a value a password."""
+    options = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in words if word.startswith("-")]
+    hint = "; a password is given by its variable: --password-env NAME" if "--password" in options else ""
+    return f"unrecognized arguments: {' '.join(options) or f'{len(words)} more than the command has'}{hint}"
 
 
 # --- the commands' arguments -----------------------------------------------------------------------------------------
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that, with those of its commands, knows no abbreviated options: --password is not --password-env."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given, allow_abbrev=False)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    root = argparse.ArgumentParser(
+    root: argparse.ArgumentParser = _Parser(
         prog="cua-vnc", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
@@ -381,7 +397,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     use_env_file_of_ini()
     try:
         for finding in diagnose(assembly.settings_of(given), typing=not arguments.no_typing):
-            print(plain(str(finding)), flush=True)
+            print(without_query(plain(str(finding))), flush=True)
             failed += [finding.about] if finding.word == "FAIL" else []
     except KeyboardInterrupt:
         print("interrupted")

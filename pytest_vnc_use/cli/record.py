@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.errors import InfraError
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.triage.failure_text import sanitize
 
 OPTIONS = {
@@ -87,7 +88,7 @@ def _record(arguments: argparse.Namespace) -> int:
     try:
         done = demonstrate(request, settings, arguments.listen, partial(print, flush=True), _ask)
     except InfraError as exc:
-        print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=str), file=sys.stderr)
+        print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=without_query), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)

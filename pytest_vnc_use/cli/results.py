@@ -59,7 +59,6 @@ def _results(arguments: argparse.Namespace) -> int:
     results = merged(parts, problems)
     try:
         write_results(file, results)
-        tell_github(results)
     except OSError as exc:
         raise SettingsError(f"-o must be a file that can be written, got {arguments.file!r}: {reason_of(exc)}") from exc
     counts = ", ".join(f"{count} {result}" for result, count in results.totals.results.items())
@@ -67,6 +66,7 @@ def _results(arguments: argparse.Namespace) -> int:
         f"{counts or 'no tests'} in {len(parts)} of {max(jobs, len(paths))} jobs: {file}",
         *lines(results),
         *results.problems,
+        *tell_github(results),
     ):
         print(line(text))
     return 1 if results.problems or any(test.is_bad for test in results.tests) else 0

@@ -15,6 +15,7 @@ from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.loop.targets import ElementsOf, no_elements
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.demonstrated import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
@@ -134,7 +135,7 @@ def _tell(request: CodegenRequest, settings: Settings, say: Say) -> None:
     say(f"wrote {request.out} and {request.key.path}, with its pictures")
     default, (width, height) = Settings(), settings.screen_size
     options = {
-        "server": settings.server,
+        "server": without_query(settings.server),
         "exec": settings.exec,
         "password_env": settings.password_env if settings.password_env != default.password_env else "",
         "screen_size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",

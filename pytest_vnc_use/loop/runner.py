@@ -23,7 +23,7 @@ from pytest_vnc_use.loop.order import TaskRun, question_in
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.loop.targets import Targets, elements_of
 from pytest_vnc_use.loop.timing import Timing
-from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.secrets import Secrets
@@ -175,12 +175,12 @@ class Runner:
             started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             planner="",
             screen=NO_FRAME,
-            server=context.desktop.server,
+            server=without_query(context.desktop.server),
             test_id=context.test_id,
             limits=limits or Limits(settings.steps, settings.seconds, settings.stall),
             expect=tuple(expect or ()),
             body_checks=expect is None,
-            settings=to_json(settings),
+            settings={**to_json(settings), "server": without_query(settings.server)},
             own_policy=policy is not None or context.given_policy,
             own_judge=context.models.given_judge is not None,
             secrets=tuple(context.secrets.values),

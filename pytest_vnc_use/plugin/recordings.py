@@ -6,19 +6,24 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import stat
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, SettingsError, VncUseError
+from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, RecordingError, SettingsError, VncUseError
 from pytest_vnc_use.plugin.markers import declared_secrets
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.repeat import ARGUMENT, names_of_repetitions
+from pytest_vnc_use.plugin.repeat import authored_name
 from pytest_vnc_use.plugin.stash import OVERRULED, SETTINGS, SPECS
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
@@ -67,6 +72,11 @@ OLDER_THAN_COVERS = (
     "this run. Set vnc_show_secrets=true, or {}"
 )
 
+LEFT_OVER = (
+    "{!r} has the recording of {!r}, which is not there any more: if this test is that one under a new name, keep its "
+    "recording by: {}"
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse `--vnc-record=demonstrate` together with pytest-xdist. Raises UsageError."""
@@ -95,6 +105,8 @@ def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planne
             return assembly.no_planner()
         if is_missing and not item.stash.get(SPECS, ()):
             return assembly.no_planner(exc)
+        if left_over := _left_over(item, key):
+            raise type(exc)(f"{exc}. {left_over}") from exc
         raise
 
 
@@ -127,7 +139,11 @@ def recorded_test(
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     is_off = item.stash.get(OVERRULED, "") == "off"
     covers = not settings.show_secrets
-    recorded = None if mode == "off" else RecordedTest(key, mode, show, covers=covers, marked_off=is_off)
+    left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
+    if left_over and mode != "replay":
+        warnings.warn(left_over, stacklevel=2)
+    given: dict[str, Any] = {"covers": covers, "marked_off": is_off, "left_over": left_over}
+    recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
     if recorded and not recorded.covers and not settings.show_secrets:
         warnings.warn(OLDER_THAN_COVERS.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
@@ -155,16 +171,67 @@ def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
     """Return the key of the test's recording; all repetitions share one.
 
-    Its test id begins with the file's name, so it is the same from whatever folder pytest is started.
+    Its test id begins with the file's name, so it is the same from whatever folder pytest is started. The recordings of
+    a file that is a symbolic link lie beside the file that it leads to.
     """
     from pytest_vnc_use.recordings.store import Key
 
-    _, colons, name = item.nodeid.partition("::")
-    for repetition in names_of_repetitions(item.config):
-        name = name.removesuffix(f"[{repetition}]")
-        name = f"{name.removesuffix(f'-{repetition}]')}]" if name.endswith(f"-{repetition}]") else name
-    parameters = set(getattr(getattr(item, "callspec", None), "params", ())) - {ARGUMENT}
-    return Key(item.path, item.path.name + colons + name, tuple(sorted(parameters)), tuple(sorted(secrets)))
+    module, (name, parameters) = item.path.resolve(), authored_name(item)
+    test = f"{module.name}::{name}" if name else module.name
+    return Key(module, test, tuple(sorted(parameters)), tuple(sorted(secrets)))
+
+
+def _left_over(item: pytest.Item, key: Key) -> str:
+    """Return how a test without a recording gets that of the test that it may have been before it was renamed.
+
+    It is the only one with the same tasks whose test, or test file, is gone; "" if there is none.
+    """
+    if key.path.exists():
+        return ""
+    tasks = [spec.task for spec in item.stash.get(SPECS, ())]
+    found = {}
+    for path in sorted(key.path.parent.parent.glob("*/*.json")):
+        with suppress(OSError, UnicodeError, RecordingError):
+            test, parameters, recorded = _recorded(path)
+            if recorded[: len(tasks)] == tasks and parameters == key.parameters and _is_gone(item, key, test, path):
+                found[path] = test
+    same_name = [path for path in found if path.name == key.path.name]
+    left = same_name or [*found]
+    return LEFT_OVER.format(str(left[0]), found[left[0]], _moves(left[0], key.path)) if len(left) == 1 else ""
+
+
+@lru_cache(None)  # read once a session, however many tests have no recording
+def _recorded(path: Path) -> tuple[str, tuple[str, ...], list[str]]:
+    """Return the test of a recording, its parameters and its tasks. Raises OSError, UnicodeError, RecordingError."""
+    from pytest_vnc_use.recordings.file_text import parse
+
+    recording = parse(path.read_text(encoding="utf-8"), str(path))
+    return recording.test, recording.parameters, [run.task for run in recording.runs]
+
+
+def _is_gone(item: pytest.Item, key: Key, test: str, path: Path) -> bool:
+    """Return whether the recording at `path` was written there for a test that is not there any more."""
+    name, _, test_name = test.partition("::")
+    if replace(key, module=key.module.with_name(name), test=test).path != path:
+        return False  # it was moved to the test that uses it now
+    if name != key.module.name:
+        return not key.module.with_name(name).exists()
+    found: object = getattr(item, "module", None)
+    parts = test_name.partition("[")[0].split("::")
+    for part in parts:
+        found = getattr(found, part, None)
+    return found is None and not re.search(rf"\b{re.escape(parts[-1])}\b", key.module.read_text(encoding="utf-8"))
+
+
+def _moves(old: Path, new: Path) -> str:
+    """Return the command that moves a recording, its JSON file and its pictures; all of its file if that is gone."""
+    moves, folder = [], old.parent.name
+    if old.parent != new.parent and not new.parent.exists():
+        moves, folder = [(folder, new.parent.name)], new.parent.name
+    if (folder, old.name) != (new.parent.name, new.name):
+        moves += [(f"{folder}/{old.stem}{end}", f"{new.parent.name}/{new.stem}{end}") for end in (".json", "")]
+    cd = shlex.join(["cd", str(new.parent.parent)])
+    return " && ".join([cd, *(shlex.join(["mv", *each]) for each in moves)])
 
 
 # --- by demonstration ------------------------------------------------------------------------------------------------

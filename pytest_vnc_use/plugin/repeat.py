@@ -25,3 +25,29 @@ def names_of_repetitions(config: pytest.Config) -> list[str]:
     """Return the names of the repetitions, such as `["run1", "run2"]`; none if each test is carried out once."""
     repeat = config.stash[SETTINGS].repeat
     return [f"run{number}" for number in range(1, repeat + 1)] if repeat > 1 else []
+
+
+def authored_name(item: pytest.Item) -> tuple[str, set[str]]:
+    """Return the name of the test and of its parameters as its author wrote them, without those of repetitions.
+
+    A parameter that begins with two underscores repeats the test: pytest-repeat, pytest-loop and pytest-flakefinder add
+    one, as the first or the last.
+    """
+    name = item.nodeid.partition("::")[2]
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:  # a test of a file of tasks
+        for repetition in names_of_repetitions(item.config):
+            name = name.removesuffix(f"[{repetition}]")
+        return name, set()
+    parameters = [*callspec.params]
+    if any(map(_repeats, parameters)):
+        ids = [*callspec._idlist]  # pytest offers only their joined text, where "1-2" may be one id or two
+        for end in (0, -1):
+            while parameters and _repeats(parameters[end]):
+                del parameters[end], ids[end]
+        name = name.removesuffix(f"[{callspec.id}]") + (f"[{'-'.join(ids)}]" if ids else "")
+    return name, set(parameters)
+
+
+def _repeats(parameter: str) -> bool:
+    return parameter == ARGUMENT or parameter.startswith("__")

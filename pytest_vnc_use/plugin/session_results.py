@@ -131,7 +131,7 @@ class _Session:
 
         self._results = results = self._of(session)
         repeated = [line for each in results.reliability for line in reliability_lines(each)]
-        self._lines = [*self._counts(results), *repeated, self._write(results), *self._pages(results)]
+        self._lines = [*self._counts(results), *repeated, *self._write(results), *self._pages(results)]
 
     def _counts(self, results: SessionResults) -> Iterator[str]:
         """Yield the lines that count failures. Where a person pressed Ctrl-C, the test that did not end is no failure.
@@ -172,17 +172,17 @@ class _Session:
 
             prefix.append(reliability_html(self._results.reliability))
 
-    def _write(self, results: SessionResults) -> str:
+    def _write(self, results: SessionResults) -> Iterator[str]:
         from pytest_vnc_use.errors import RunFolderError
         from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.report.summaries import tell_github
 
         try:
             write_results(self._file, results)
-            tell_github(results)
+            yield f"results in {self._path}"
         except (OSError, RunFolderError) as exc:
-            return f"the results could not be written: {exc}"
-        return f"results in {self._path}"
+            yield f"the results could not be written: {exc}"
+        yield from tell_github(results)
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""

@@ -58,7 +58,8 @@ class RecordedTest:
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
-    covers over typed secrets, `marked_off` that the marker has `record="off"`. Raises RecordingError if it is unusable.
+    covers over typed secrets, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
+    that is gone may be this test's. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class RecordedTest:
         *,
         covers: bool = True,
         marked_off: bool = False,
+        left_over: str = "",
     ) -> None:
-        self.key, self._marked_off = key, marked_off
+        self.key, self._marked_off, self._left_over = key, marked_off, left_over
         self._rehearsal = rehearsal
         self._show = show
         self.mode = mode
@@ -185,7 +187,8 @@ class RecordedTest:
         where = repr(str(self.key.path))
         if self._recording is None:
             how = TAKE_OUT + RECORD_IT if self._marked_off else RECORD_IT
-            return f"there is no recording of {self.key.test!r} at {where}: {how}"
+            missing = f"there is no recording of {self.key.test!r} at {where}: {how}"
+            return f"{missing}. {self._left_over}" if self._left_over else missing
         others = [run.task for run in self._recording.runs[len(self._runs) :]]
         there = repr(others[0]) if others else "nothing"
         return (

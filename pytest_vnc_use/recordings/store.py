@@ -60,9 +60,11 @@ class Key:
         return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
 
     def belongs(self, recording: Recording) -> bool:
-        """Return whether a recording is of this test, with parameters and secrets of these names."""
-        names = (recording.test, recording.parameters, recording.secrets)
-        return names == (self.test, self.parameters, self.secrets)
+        """Return whether a recording at this path has parameters and secrets of these names.
+
+        It may have another test's name: that is how a renamed test keeps its recording.
+        """
+        return (recording.parameters, recording.secrets) == (self.parameters, self.secrets)
 
 
 def _file_name(test: str) -> str:
@@ -95,7 +97,7 @@ def load(path: Path) -> Recording | None:
 def load_of(key: Key) -> Recording | None:
     """Return the recording of a test; None where there is none.
 
-    Raises RecordingError, also where it is another test's.
+    Raises RecordingError, also where the names of the test's parameters or secrets have changed.
     """
     recording = load(key.path)
     if recording and not key.belongs(recording):

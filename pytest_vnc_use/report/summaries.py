@@ -7,6 +7,7 @@ import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.report.results import ItemResult, SessionResults
 from pytest_vnc_use.types import TRIAGES
 
@@ -85,11 +86,14 @@ def _takeovers(results: SessionResults) -> Iterator[str]:
         yield f"{went_on} not healed: a model went on after a drift, and the test did not pass"
 
 
-def tell_github(results: SessionResults) -> None:
-    """Append the results to the file whose content GitHub shows for a job's step, if there is one. Raises OSError."""
+def tell_github(results: SessionResults) -> Iterator[str]:
+    """Append the results to the file that GitHub shows for a job's step, if there is one; yield why it cannot."""
     if place := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with open(place, "a", encoding="utf-8", errors="replace") as file:
-            file.write(markdown(results))
+        try:
+            with open(place, "a", encoding="utf-8", errors="replace") as file:
+                file.write(markdown(results))
+        except OSError as exc:
+            yield f"the job summary for GitHub, GITHUB_STEP_SUMMARY={place!r}, cannot be written: {reason_of(exc)}"
 
 
 def _row(test: ItemResult) -> str:

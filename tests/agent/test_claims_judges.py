@@ -15,8 +15,6 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import InfraError, ModelUnavailable, ProductFailed
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
-from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.plugin.tasks import carry_out
 from support import gemini_server
 from support.gemini_server import GeminiServer, Reply
 from support.judges import agent_before

@@ -23,6 +23,7 @@ from pytest_vnc_use.types import Move, TypeText
 from pytest_vnc_use.types.wire import Wire
 from support import vnc_servers
 from support.certificates import Authority
+from support.forked_python import run_python
 from support.rfb_server import greeting
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import xterm
@@ -109,6 +110,10 @@ def raw(answer: bytes) -> Iterator[str]:
             b"HTTP/1.1 302 Found\r\nLocation: ws://elsewhere.example/\r\nContent-Length: 0\r\n\r\n",
             r"redirects to 'ws://elsewhere.example/' \(HTTP 302\). Redirects are not followed: give that address",
         ),
+        (
+            b"HTTP/1.1 302 Found\r\nLocation: wss://elsewhere.example/?token=s3cret\r\nContent-Length: 0\r\n\r\n",
+            r"redirects to 'wss://elsewhere.example/\?…' \(HTTP 302\)",
+        ),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "HTTP 404; is the path right, such as /websockify"),
         (b"RFB 003.008\n" + 200 * b"x", "opens no WebSocket: did not receive a valid HTTP response"),
         (
@@ -118,7 +123,7 @@ def raw(answer: bytes) -> Iterator[str]:
         (b"HTTP/1.1 200 OK\r\nX: " + 100_000 * b"x", "opens no WebSocket"),
         (b"HTTP/1.1 101", "showed no screen within 2"),
     ],
-    ids=["redirect", "404", "no HTTP", "wrong key", "long header", "stops"],
+    ids=["redirect", "redirect with a token", "404", "no HTTP", "wrong key", "long header", "stops"],
 )
 def test_who_opens_no_websocket(answer: bytes, message: str) -> None:
     started_s = time.monotonic()
@@ -166,6 +171,37 @@ def test_who_sends_what_is_no_vnc(frames: bytes, message: str) -> None:
         connect(address, timeout_s=3.0)
 
 
+TOKEN_TEST = """
+import pytest
+from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.types import Move
+
+@pytest.fixture
+def vnc_planner():
+    return ScriptedPlanner([Move(5, 5)])
+
+def test_it(vnc_settings, vnc_agent):
+    vnc_agent.run("Look")
+    raise ValueError(vnc_agent.server)
+"""
+
+
+@pytest.mark.desktop
+def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TOKEN_TEST, encoding="utf-8")
+    reports = ["--html=report.html", "--self-contained-html", "--junitxml=junit.xml", "-l", "-p", "no:pytest-vnc"]
+    with xterm(tigervnc, "cat"), websockify(tigervnc.address) as port:
+        address = f"ws://localhost:{port}/websockify"
+        done = run_python("pytest", f"--vnc-server={address}?token=s3cr3tTOKEN", *reports, cwd=tmp_path, timeout=140)
+    assert "1 failed" in done.stdout, done.stdout
+    assert f"VncUseAgent at {address}?…" in done.stdout
+    texts = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert [path for path, text in texts.items() if b"s3cr3tTOKEN" in text] == []
+    assert "s3cr3tTOKEN" not in done.stdout + done.stderr
+    (trace,) = (tmp_path / "runs").glob("*/trace.jsonl")
+    assert f'"server": "{address}?…"' in trace.read_text(encoding="utf-8").replace('":"', '": "')
+
+
 def test_a_stream_in_pieces_and_a_ping() -> None:
     """What VNC sends may be cut anywhere, and a ping may come between."""
     said = greeting(64, 48)
@@ -180,6 +216,10 @@ def test_addresses_that_make_no_sense() -> None:
     for address, wire, message in (
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
+        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is stored nowhere.*give the whole address"),
+        ("ws://h:1/?a=s3cret", Wire(tls="require"), r"give wss://, got 'ws://h:1/\?…'$"),
+        ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
+        ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
         ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none: give wss://"),
         ("wss://h:1/", Wire(tls="anonymous"), "wss:// always checks the certificate, but vnc_tls=anonymous"),
     ):

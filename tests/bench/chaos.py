@@ -82,7 +82,9 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="no session starts later")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--every", type=float, default=3.0, help="seconds between two disturbances, on average")

@@ -83,7 +83,7 @@ KINDS = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="covers")
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="covers")
     parser.add_argument("kinds", nargs="*", help="kinds of programs, as the table names them")
     parser.add_argument("--runs", type=Path, help="a folder that keeps recordings and runs")
     parser.add_argument("--times", type=int, default=5, help="so many replays of each sound program")

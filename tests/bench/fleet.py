@@ -130,7 +130,9 @@ def table(measured: Measured, nights: list[Night]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tests", type=int, default=10_000)
     parser.add_argument("--minutes", type=float, nargs="+", default=[15, 30, 60, 240], help="when all must be over")
     parser.add_argument("--pod-start-s", type=float, default=30)

@@ -228,7 +228,7 @@ def changed(suite: Suite, names: Sequence[str], kinds: Sequence[str], options: S
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="run.py foreign_programs")
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="run.py foreign_programs")
     parser.add_argument("--replays", type=int, default=1000)
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--programs", nargs="*", default=[])

@@ -58,7 +58,9 @@ class DrawnFrom(Random):
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--target", choices=sorted(TARGETS), action="append")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--again", help="the one case to try, of one target")

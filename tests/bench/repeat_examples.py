@@ -87,7 +87,7 @@ def tell_both(before: Tally, now: Tally) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("times", type=int, nargs="?", default=200)
     parser.add_argument("at_once", type=int, nargs="?", default=1)
     parser.add_argument("--against", type=lambda path: Path(path).resolve())

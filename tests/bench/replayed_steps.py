@@ -163,7 +163,7 @@ def whole(found: Measured, before: Measured) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("rounds", type=int, nargs="?", default=10)
     parser.add_argument("--against", type=lambda path: Path(path).resolve())
     parser.add_argument("--measure", metavar="PROGRAM", help="this one alone, in this process, told as JSON")

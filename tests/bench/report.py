@@ -60,7 +60,7 @@ def test_it(number, request):
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="report")
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="report")
     parser.add_argument("--quick", action="store_true", help="20 runs in the place of 200")
     count = 20 if parser.parse_args(arguments).quick else 200
     print(machine())

@@ -47,7 +47,7 @@ IN_SIGHT = """
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="report_bugs")
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="report_bugs")
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
     parser.add_argument("--at-once", type=int, default=2, help="so many tests")
     asked = parser.parse_args(arguments)

@@ -221,7 +221,7 @@ def is_passed(bug: Bug, who: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="seeded_bugs")
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="seeded_bugs")
     parser.add_argument("programs", nargs="*", help=f"of {', '.join(ALL)}")
     parser.add_argument("--only", nargs="+", default=[], help="kinds, or names of bugs")
     parser.add_argument("--flavours", nargs="+", default=[*FLAVOURS], choices=FLAVOURS, help="of the tests")

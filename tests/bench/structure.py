@@ -205,6 +205,6 @@ def main(against: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("--against", type=lambda path: Path(path).resolve())
     main(parser.parse_args().against)

@@ -300,6 +300,31 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--vnc=h::1", "--task=x", "--password", "s3cret"],
+        ["run", "--vnc=h::1", "--task=x", "--password=s3cret"],
+        ["run", "--vnc=h::1", "--task=x", "-ps3cret"],
+        ["policy", "check", "file.toml", "s3cret"],
+    ],
+)
+def test_unknown_option_is_refused_without_its_value(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    output = capsys.readouterr().err
+    assert "unrecognized arguments: " in output
+    assert "s3cret" not in output
+    assert ("--password-env NAME" in output) == any(word.startswith("--password") for word in words)
+
+
+@pytest.mark.parametrize("words", [["--versio"], ["run", "--hel"], ["policy", "check", "--hel"]])
+def test_abbreviated_option_is_unknown(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    assert "usage: cua-vnc" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop", "ssh://winbox", "vnc://winbox:5900"])
 @pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
 def test_a_command_that_starts_no_desktop_says_so(

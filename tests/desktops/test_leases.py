@@ -173,6 +173,15 @@ def test_a_websocket_is_one_desktop_from_each_folder(tmp_path: Path, monkeypatch
     held.release()
 
 
+def test_refused_lease_shows_no_query(tmp_path: Path) -> None:
+    servers = ["ws://desk/?token=s3cret"]
+    held = lease(servers, "one", timeout_s=0, folder=tmp_path)
+    with pytest.raises(DesktopRefused, match=r"In use: 'ws://desk/\?…' by one \(") as refused:
+        lease(servers, "two", timeout_s=0, folder=tmp_path)
+    assert "s3cret" not in str(refused.value) + "".join(file.read_text() for file in tmp_path.iterdir())
+    held.release()
+
+
 def test_who_holds_what_is_told(tmp_path: Path) -> None:
     held = lease(["host::1"], "test_basket", timeout_s=30, folder=tmp_path)
     with pytest.raises(

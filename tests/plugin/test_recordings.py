@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,77 @@ def test_repetitions_on_several_workers_write_one_recording(project: Project) ->
     recording = load(project.file)
     assert recording is not None
     assert [screen.pixels().shape for screen in screens(recording)] == [(400, 800)] * 2
+
+
+REPEATS = """
+@pytest.fixture
+def __pytest_repeat_step_number(request):
+    return request.param
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc):  # as pytest-repeat does it
+    metafunc.fixturenames.append("__pytest_repeat_step_number")
+    ids = lambda number: f"{number + 1}-2"
+    metafunc.parametrize("__pytest_repeat_step_number", range(2), indirect=True, ids=ids)
+"""
+
+
+def test_repeats_of_another_plugin_use_the_recording(recorded: Project) -> None:
+    recorded.write("conftest.py", PLANS + REPEATS)
+    replayed = recorded.run("-v")
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+    assert "test_till[2-2] PASSED" in replayed.out
+    assert "vnc-use: 2 runs planned by recording" in replayed.out
+
+
+def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> None:
+    (recorded.path / "shared").mkdir()
+    (recorded.path / "test_till.py").rename(recorded.path / "shared" / "test_till.py")
+    (recorded.path / "__vnc_recordings__").rename(recorded.path / "shared" / "__vnc_recordings__")
+    (recorded.path / "test_link.py").symlink_to(Path("shared", "test_till.py"))
+    replayed = recorded.run("test_link.py")
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+
+
+KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (cd .*)")
+
+
+@pytest.mark.parametrize("renamed", ["function", "file", "both"])
+def test_renamed_test_names_command_that_keeps_recording(recorded: Project, renamed: str) -> None:
+    test = TEST if renamed == "file" else TEST.replace("def test_till(", "def test_paid(")
+    (recorded.path / "test_till.py").unlink()
+    recorded.write("test_till.py" if renamed == "function" else "test_sale.py", test)
+    missing = recorded.run("--vnc-record=replay")
+    assert "settings: there is no recording of" in missing.out
+    command = KEPT_BY.search(missing.out)
+    assert command, missing.out
+    subprocess.run(["sh", "-c", command[1]], check=True)
+    replayed = recorded.run("--vnc-record=replay")
+    assert (replayed.code, recorded.asked) == (0, 0), replayed.out
+
+
+def test_renamed_test_warns_before_the_planner_is_asked(recorded: Project) -> None:
+    recorded.write("test_till.py", TEST.replace("def test_till(", "def test_paid("))
+    refused = recorded.run("-Werror::UserWarning")
+    assert (refused.code, recorded.asked) == (1, 0), refused.out
+    assert KEPT_BY.search(refused.out), refused.out
+    (recorded.path / "conftest.py").unlink()
+    without_planner = recorded.run()
+    assert KEPT_BY.search(without_planner.out), without_planner.out
+
+
+@pytest.mark.parametrize("other", ["another task", "its test is there", "its file is there"])
+def test_new_test_is_offered_no_recording_in_use(recorded: Project, other: str) -> None:
+    new = TEST.replace("def test_till(", "def test_new(")
+    if other == "another task":
+        recorded.write("test_till.py", new.replace("add two", "add three"))
+    elif other == "its test is there":
+        recorded.write("test_till.py", TEST + new)
+    else:
+        recorded.write("test_new.py", new)
+    missing = recorded.run("--vnc-record=replay", "-k", "test_new")
+    assert "settings: there is no recording of" in missing.out
+    assert not KEPT_BY.search(missing.out), missing.out
 
 
 def test_the_marker_says_it_for_one_test(project: Project) -> None:

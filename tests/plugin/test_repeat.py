@@ -129,6 +129,70 @@ def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[
     )
 
 
+# --- by other plugins -------------------------------------------------------------------------------------------------
+
+REPEATS = """
+import pytest
+from pytest_vnc_use.plugin.repeat import authored_name
+
+class Flakefinder:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_generate_tests(self, metafunc):
+        name = f"__flakefinder_{metafunc.function.__name__}"
+        metafunc.fixturenames.append(name)
+        metafunc.parametrize(name, [0, 1])
+
+@pytest.fixture
+def __pytest_repeat_step_number(request):
+    return request.param
+
+class Repeat:
+    @pytest.hookimpl(trylast=True)
+    def pytest_generate_tests(self, metafunc):
+        metafunc.fixturenames.append("__pytest_repeat_step_number")
+        ids = lambda number: f"{number + 1}-2"
+        metafunc.parametrize("__pytest_repeat_step_number", range(2), indirect=True, ids=ids)
+
+def pytest_configure(config):
+    config.pluginmanager.register(Flakefinder())
+    config.pluginmanager.register(Repeat())
+
+@pytest.fixture
+def vnc_desktop():
+    return None
+
+@pytest.fixture
+def told(request, vnc_desktop):
+    print("\\nname:", *authored_name(request.node))
+"""
+
+
+def test_other_plugins_repetitions_keep_the_authored_name(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(REPEATS)
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        def test_plain(told): ...
+        class TestA:
+            @pytest.mark.parametrize(("fruit", "count"), [("apple", "1-2")])
+            @pytest.mark.parametrize("size", [0])
+            def test_fruit(self, told, fruit, count, size): ...
+        """
+    )
+    result = pytester.runpytest_subprocess("-s", "--vnc-repeat=2", "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+    result.assert_outcomes(passed=16)
+    assert (
+        "test_fruit[0-0-apple-1-2-1-2-run1]"
+        in pytester.runpytest_subprocess("--co", "-q", "--vnc-repeat=2").stdout.str()
+    )
+    told = [line for line in result.outlines if line.startswith("name:")]
+    assert {line.replace("'", "").partition(" {")[0] for line in told} == {
+        "name: test_plain set()",
+        "name: TestA::test_fruit[0-apple-1-2]",
+    }
+    assert all("__" not in line and "vnc_repetition" not in line for line in told)
+
+
 # --- of tests that ask no model ---------------------------------------------------------------------------------------
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")

@@ -117,6 +117,15 @@ def test_wrong_usage_is_told(jobs: Path, capsys: pytest.CaptureFixture[str], arg
     assert not Path("new").exists()
 
 
+def test_unwritable_job_summary_is_no_wrong_usage(
+    jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
+    assert cli.main(["results", "jobs/1", "jobs/3"]) == 0
+    assert "GITHUB_STEP_SUMMARY='none/summary.md', cannot be written: No such file" in capsys.readouterr().out
+    assert Path("vnc-results.json").exists()
+
+
 def test_a_failed_test_fails_the_command(jobs: Path) -> None:
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
         write_results(Path("jobs/1/runs/vnc-results.json"), part(bad))

@@ -23,6 +23,7 @@ from pytest_vnc_use.backends.screen.capture import Capture
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, DesktopSilent, SettingsError
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types import EncodingChoice
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire
@@ -58,9 +59,9 @@ class RfbConnection:
         if password is not None and not password.isascii() and not wire.user:
             raise SettingsError("the VNC password must contain only ASCII characters")
         start_reactor()
-        self.server = server
+        self.server = without_query(server)
         self.outgoing = Outgoing(tap)
-        self._new_factory = partial(new_factory, server=server, password=password)
+        self._new_factory = partial(new_factory, server=self.server, password=password)
         self._encoding = encoding
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""

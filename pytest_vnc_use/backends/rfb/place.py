@@ -16,6 +16,7 @@ from pytest_vnc_use.backends.rfb.reactor import reactor
 from pytest_vnc_use.backends.rfb.tls import ClientTls, check_rules
 from pytest_vnc_use.backends.rfb.tunnel import Tunnel
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.wire import Wire
 
 _WEBSOCKETS = ("ws://", "wss://")
@@ -60,7 +61,7 @@ class Place:
         except ValueError as exc:
             raise SettingsError(
                 "a VNC server must be 'host::port', 'host:display', 'ws://…', 'wss://…' or a socket's path, "
-                f"got {server!r}"
+                f"got {without_query(server)!r}"
             ) from exc
         return Place(host=host, port=port)
 
@@ -93,7 +94,9 @@ def _websocket(server: str, wire: Wire) -> Place:
 
     url = parse_url(server)
     if wire.requires_tls and not url.secure:
-        raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {server!r}")
+        raise SettingsError(
+            f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {without_query(server)!r}"
+        )
     if url.secure and wire.tls in ("anonymous", "off"):
         raise SettingsError(
             f"wss:// always checks the certificate, but vnc_tls={wire.tls} switches the check off. Remove "

@@ -19,7 +19,7 @@ from websockets.uri import WebSocketURI, parse_uri
 from pytest_vnc_use.backends.rfb.reactor import implementer
 from pytest_vnc_use.backends.rfb.tls import ClientTls
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
-from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.plain_text import HIDDEN_QUERY, line, without_query
 
 _MOST_MESSAGE_BYTES = 1 << 24
 """Longer messages are refused at their header; websockify and QEMU send 64 KiB at most."""
@@ -28,10 +28,12 @@ _SILENT = logging.Logger("vnc-websocket", logging.CRITICAL)  # DEBUG would log t
 
 def parse_url(url: str) -> WebSocketURI:
     """Return the parts of `ws://HOST:PORT/PATH` or `wss://…`. Raises SettingsError."""
+    if url.endswith(HIDDEN_QUERY):
+        raise SettingsError(f"the query of {url!r} is stored nowhere, as it may let others in: give the whole address")
     try:
         parts = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
-        safe_url = re.sub(r"//.*@", "//…@", url)  # it may contain a name and a password
+        safe_url = re.sub(r"//.*@", "//…@", without_query(url))  # it may contain a name and a password
         raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {safe_url!r}") from (
             None if safe_url != url else exc
         )
@@ -174,7 +176,7 @@ def _in_words(error: Exception) -> str:
     if not isinstance(error, InvalidStatus):
         return f"opens no WebSocket: {line(error)}"
     response = error.response
-    place = line(response.headers.get("Location", ""))
+    place = line(without_query(response.headers.get("Location", "")))
     if 300 <= response.status_code < 400 and place:
         return (
             f"redirects to {place!r} (HTTP {response.status_code}). Redirects are not followed: give that address "

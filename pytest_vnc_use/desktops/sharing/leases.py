@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
+from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
@@ -103,7 +104,10 @@ def lease(
             if lock := _try(_path(canonical(server, tunnel), folder), holder):
                 return Lease(server, lock)
         if time.monotonic() >= deadline_s:
-            held = "; ".join(f"{server!r} by {_holder(_path(canonical(server, tunnel), folder))}" for server in servers)
+            held = "; ".join(
+                f"{without_query(server)!r} by {_holder(_path(canonical(server, tunnel), folder))}"
+                for server in servers
+            )
             raise DesktopRefused(f"all desktops were in use for {timeout_s:g} s. In use: {held}")
         time.sleep(poll_s)
         poll_s = min(2 * poll_s, _POLL_S)

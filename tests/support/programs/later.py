@@ -63,7 +63,7 @@ class Later(QWidget):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--error-after", type=float, default=0.0)
     parser.add_argument("--error-for", type=float, default=0.0)
     parser.add_argument("--vanish-after", type=float, default=0.0)

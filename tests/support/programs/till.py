@@ -111,7 +111,7 @@ def started(starts: Path) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--fault", default="")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--clock", action="store_true")
