@@ -73,7 +73,8 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       junit                       why no picture is attached
 
 Only attachments.py sets attributes of its own on pytest's reports. No file of this folder changes an exception that a
-user raised. The triage is in the report, and in a second exception that stands in for the raised one while pytest-rerunfailures looks at it (triage.py).
+user raised. The triage is in the report, and in a second exception that stands in for the raised one while
+pytest-rerunfailures looks at it (triage.py).
 """
 
 from __future__ import annotations
