@@ -44,7 +44,7 @@ import pytest
 
 
 @pytest.mark.parametrize("number", range(DESKTOPS))
-@pytest.mark.vnc_task("Type some lines")
+@pytest.mark.vnc_task("Type some lines", expect=None)
 def test_lines(vnc_desktop, number):
     assert len(vnc_desktop.read_file("typed.txt").splitlines()) == TURNS - 1
 """

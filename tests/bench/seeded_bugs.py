@@ -41,7 +41,7 @@ TEST = '''"""{about}."""
 import pytest
 
 
-@pytest.mark.vnc_task({task!r}, app={app!r}{expect})
+@pytest.mark.vnc_task({task!r}, app={app!r}, expect={expect!r})
 def test_walk(vnc_agent, vnc_desktop):
     {body}
 '''
@@ -69,7 +69,7 @@ def source(case: Case) -> str:
     """The case as a test in Python."""
     program = ALL[case.program]
     walk = program.walks[case.walk]
-    expect = f", expect={walk.claim!r}" if case.flavour in ("claim", RECORDING) else ""
+    expect = {"claim": walk.claim, RECORDING: walk.claim, "end": ()}.get(case.flavour)
     lines = checks(walk)
     body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
     app = program.app(case.bug.name if case.bug else "", case.walk)

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -17,7 +18,7 @@ from pytest_vnc_use.costs.budget import Budget, Most
 from pytest_vnc_use.costs.ledger import Amount, Ledger
 from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
-from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
+from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
 
 PRICES = load_prices(today=date(2026, 11, 22))
 MODEL = "gemini-3.8-flash"
@@ -101,6 +102,37 @@ def test_a_model_without_a_price() -> None:
     priced = budget.after(exchange(Usage(input=100), model="qwen3-vl-8b"))
     assert priced.dollars is None
     assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, 100)
+
+
+@pytest.mark.parametrize(
+    ("started", "judgings"),
+    [
+        ({"expect": ("it is open", "it is full")}, 6),
+        ({}, 3),
+        ({"body_checks": True}, 0),
+        ({"own_judge": True}, 0),
+        ({"test_id": ""}, 0),
+    ],
+    ids=["claims", "end", "nobody", "own judge", "no test"],
+)
+def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgings: int) -> None:
+    def budget(tokens: int) -> Budget:
+        made = Budget(PRICES, Most(tokens=tokens), Most("--vnc-max-"), judge_model=MODEL)
+        given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
+        made.hear(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
+        return made
+
+    price = PRICES.of(MODEL)
+    assert price
+    judging = 1000 + price.image_tokens + 500  # the prompt, the screen, the answer
+    enough = SMALL_TOKENS + judgings * judging
+    with pytest.raises(BudgetExceeded, match=f"0 of .*, and the next call may take {enough:,}"):
+        budget(enough - 1).before(SMALL)
+    sufficient = budget(enough)
+    sufficient.before(SMALL)
+    sufficient.after(exchange(Usage(input=100, output=100)))
+    if judgings:
+        sufficient.before(replace(SMALL, purpose="judge"))
 
 
 @pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
@@ -237,7 +269,7 @@ from pytest_vnc_use.costs.budget import Budget, Most
 from pytest_vnc_use.errors import BudgetExceeded
 from pytest_vnc_use.costs.ledger import Ledger
 from pytest_vnc_use.costs.prices import load_prices
-from pytest_vnc_use.types import ModelAsked, ModelExchange, Usage
+from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
 
 budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
 while True:

@@ -41,7 +41,7 @@ TIMEOUT_S = 240
 TASK = "Enter alice, add two apples and pay"
 HEAD = "import pytest\n"
 PAID = f"""{HEAD}
-@pytest.mark.vnc_task("{TASK}")
+@pytest.mark.vnc_task("{TASK}", expect=None)
 def test_till(vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
 """
@@ -52,9 +52,11 @@ def test_till():
 """
 CALLED = f"""
 def test_till(vnc_agent):
-    vnc_agent.run("{TASK}")
-    assert vnc_agent.verify("the till says paid")
+    vnc_agent.run("{TASK}", expect=None)
+    vnc_agent.verify("the till says paid")
 """
+ENDED = CLAIMED.replace(', expect="the till says paid"', "")
+WRONG = PAID.replace("5.00", "7.50")
 SECRET = "w0nder-land"
 PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
 
@@ -182,11 +184,24 @@ def test_what_a_person_does_is_recorded_and_replays(
     assert "vnc-use: 1 recording written" in done.out
     assert "vnc-use: 1 run planned by a person" in done.out
     assert actions(tmp_path) == [Click(200, 60), TypeText("alice"), *PAYING]
-    assert recording(tmp_path).runs[0].planner == "a person"
+    assert (recording(tmp_path).runs[0].planner, recording(tmp_path).runs[0].vouched_by) == ("a person", "body")
     check_run(tmp_path)
     done = replayed(start, PAID)
     assert done.code == 0, done.out
     assert "vnc-use: 1 run planned by recording" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [CLAIMED, ENDED], ids=["its claim", "its end"])
+def test_end_that_the_user_vouched_for_replays(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path, source: str
+) -> None:
+    done = done_by(demonstrate(source, answers="yes, it says paid\n"))
+    assert done.code == 0, done.out
+    assert recording(tmp_path).runs[0].vouched_by == "user"
+    for replays in (source, ENDED):
+        done = replayed(start, replays)
+        assert done.code == 0, done.out
 
 
 @pytest.mark.slow
@@ -217,10 +232,10 @@ def test_several_tasks_and_a_secret(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     source = f"""{HEAD}
-@pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"])
-@pytest.mark.vnc_task("Add two apples and pay")
+@pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
+@pytest.mark.vnc_task("Add two apples and pay", expect=None)
 def test_till(vnc_agent, vnc_desktop):
-    vnc_agent.run("Add one more and pay")
+    vnc_agent.run("Add one more and pay", expect=None)
     assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
 """
     session = demonstrate(source, TILL_NAME=SECRET)
@@ -268,12 +283,14 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
 @pytest.mark.parametrize(
     ("source", "answers", "told"),
     [
-        (PAID.replace("5.00", "7.50"), "", "product"),
+        (WRONG, "", "product"),
         (CLAIMED, "no, it is open\n", "whoever recorded it said: it is open"),
-        (CLAIMED, "no, it is open\n", "whoever did the task answered that the screen does not show it; as the test"),
+        (CLAIMED, "no, it is open\n", "product: "),
+        (ENDED, "no, it is open\n", "agent: "),
+        (ENDED, "unsure\n", "inconclusive: "),
         (CLAIMED, "", "--vnc-judge=gemini"),
     ],
-    ids=["the body fails", "the claim fails", "the person says so", "nobody is at the terminal"],
+    ids=["the body fails", "the claim fails", "as product", "the end fails", "the end is unsure", "nobody is there"],
 )
 def test_a_test_that_fails_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, source: str, answers: str, told: str
@@ -281,8 +298,7 @@ def test_a_test_that_fails_is_not_recorded(
     done = done_by(demonstrate(source, answers=answers))
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert told in done.out
-    assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
-    assert "planner was wrong" not in done.out
+    assert ("inconclusive: " in done.out) == (answers in ("", "unsure\n") and source != WRONG)
 
 
 @pytest.mark.slow

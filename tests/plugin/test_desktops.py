@@ -193,7 +193,7 @@ def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester
 
 @pytest.mark.parametrize("marker", ["cls", "function"])
 def test_one_marker_of_several_says_the_program(pytester: pytest.Pytester, marker: str) -> None:
-    of = {"cls": '"Look", app="xterm"', "function": '"Look"'}
+    of = {"cls": '"Look", app="xterm", expect=None', "function": '"Look", expect=None'}
     if marker == "function":
         of = {"cls": of["function"], "function": of["cls"]}
     pytester.makeconftest(PLANS_NOTHING)

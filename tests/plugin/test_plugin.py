@@ -504,16 +504,6 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
     result.stdout.fnmatch_lines(["vnc-use: 2 runs planned by scripted"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("body", ["pass", "...\n    ...", "print('looks fine')"])
-def test_done_is_not_enough_for_a_body_that_checks_nothing(
-    run_on_pad: Callable[[str], pytest.RunResult], body: str
-) -> None:
-    result = run_on_pad(f"import pytest\n@pytest.mark.vnc_task('Click it', expect=None)\ndef test_it():\n    {body}\n")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["* - inconclusive: it is unsure whether the task 'Click it' is done: *"])
-
-
 @pytest.mark.desktop
 def test_a_tool_that_breaks_in_the_body_is_told_in_one_line(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]

@@ -11,6 +11,7 @@ from support.pad_sessions import ON_PAD, QUIET, results
 pytestmark = pytest.mark.desktop
 
 CONFTEST = """
+import os
 import pytest
 from pytest_vnc_use.errors import ModelUnavailable
 from pytest_vnc_use.types import Click, Decision, Verdict
@@ -24,7 +25,7 @@ class Judge:
 
 @pytest.fixture
 def vnc_judge():
-    return Judge()
+    return None if "NO_JUDGE" in os.environ else Judge()
 
 def plan(observation):
     if "give up" in observation.task:
@@ -101,6 +102,15 @@ ROWS: dict[str, tuple[str, str]] = {
         "agent",
         "def test_(vnc_agent, subtests):\n  with subtests.test('one'): vnc_agent.run('Click what fails')",
     ),
+    "plain_class_in_style_of_unittest": (
+        "agent",
+        "class TestStyle:\n  check = unittest.TestCase()\n  def setup_method(self): self.done = []\n"
+        "  @task('Click what fails')\n  def test_(self): self.check.assertEqual(self.done, [])",
+    ),
+    "assertion_of_unittest_on_top": (
+        "product",
+        "class TestOnTop:\n  @task('Click', expect=None)\n  def test_(self): unittest.TestCase().assertEqual(1, 2)",
+    ),
     # claims in bodies
     "verify_holds": ("passed", "def test_(vnc_agent): assert vnc_agent.verify('it holds').holds"),
     "verify_fails_unread": ("product", "def test_(vnc_agent): vnc_agent.verify('it fails')"),
@@ -154,11 +164,12 @@ def outcomes() -> dict[str, str]:
     }
 
 
-def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "xdist"])
+def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     tests = [source.replace("def test_(", f"def test_{name}(") for name, (_, source) in ROWS.items()]
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=IMPORTS + "\n".join(tests))
-    result = pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    result = pytester.runpytest_subprocess(*ON_PAD, *workers, timeout=400)
     assert outcomes() == {name: wanted for name, (wanted, _) in ROWS.items()}
     result.stdout.fnmatch_lines(["vnc-use: * checked by the test's body alone (expect=None): *body_alone*"])
     checked = {name: test.checked_by for name, test in results().items()}
@@ -192,8 +203,11 @@ def test_task_without_judge_is_refused_before_desktop(pytester: pytest.Pytester)
     result.stdout.no_fnmatch_line("*it was *")
 
 
-def test_run_without_judge_is_refused_before_first_action(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest(CONFTEST.replace("def vnc_judge():\n    return Judge()", "def vnc_judge():\n    return None"))
+def test_run_without_judge_is_refused_before_first_action(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeconftest(CONFTEST)
+    monkeypatch.setenv("NO_JUDGE", "1")
     pytester.makepyfile(
         """
         def test_run(vnc_agent):
@@ -206,7 +220,9 @@ def test_run_without_judge_is_refused_before_first_action(pytester: pytest.Pytes
     assert "Set a judge (--vnc-judge=gemini with its key), record the test" in test.message
 
 
-def test_recording_replays_by_who_vouched_for_its_end(pytester: pytest.Pytester) -> None:
+def test_recording_replays_by_who_vouched_for_its_end(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytester.makeconftest(CONFTEST)
     file = pytester.makepyfile(
         test_it="""
@@ -227,8 +243,12 @@ def test_recording_replays_by_who_vouched_for_its_end(pytester: pytest.Pytester)
     assert {test.result for test in results().values()} == {"passed"}
     by_user = [(f'"vouched_by": "{who}"' in path.read_text()) for who, path in _recordings(file)]
     assert by_user == [True, True, False]
+    monkeypatch.setenv("NO_JUDGE", "1")
     pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
     assert {test.result for test in results().values()} == {"passed"}
+    for judges_nothing in ("off", "rewrite"):
+        pytester.runpytest_subprocess(*recording, f"--vnc-record={judges_nothing}", timeout=400)
+        assert outcomes() == {"judged": "settings", "claim": "settings", "body": "passed"}
     file.write_text(file.read_text().replace(", expect=None", "").replace("it holds", "another holds"))
     pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
     assert outcomes() == {"judged": "passed", "claim": "settings", "body": "settings"}
@@ -288,3 +308,75 @@ def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> N
         "alone": "passed",
         "judged": "agent",
     }
+
+
+def test_coroutine_of_pytest_asyncio_follows_the_rule(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_asyncio", reason="pytest-asyncio is not installed: pip install pytest-asyncio")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        test_it=f"""
+{IMPORTS}
+pytestmark = pytest.mark.asyncio
+
+@task("Click what fails")
+async def test_marker(): raise KeyError("the coroutine has begun")
+
+@task("Click", expect="it holds")
+async def test_marker_holds(vnc_desktop): assert await asyncio.to_thread(lambda: vnc_desktop.server)
+
+@task("Click", expect=None)
+async def test_body(): assert await asyncio.sleep(0, result=False)
+
+async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", expect="it fails")
+"""
+    )
+    pytester.runpytest_subprocess(*ON_PAD, "-oasyncio_default_fixture_loop_scope=function", timeout=400)
+    assert outcomes() == {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
+
+
+def test_file_of_tasks_follows_the_rule(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytester.makeconftest(CONFTEST)
+    tests = {
+        "claim": 'task = "Click"\nexpect = "it fails"',
+        "end": 'task = "Click what fails"',
+        "end holds": 'task = ["Click", "Click again"]',
+        "nobody": 'task = "Click what fails"\nexpect = false',
+    }
+    text = "".join(f'[[test]]\nname = "{name}"\n{rest}\n' for name, rest in tests.items())
+    (pytester.path / "test_it.vnc.toml").write_text(text, encoding="utf-8")
+    recording = (*ON_PAD, "--vnc-scope=test", "-ovnc_rehearse=0")
+    pytester.runpytest_subprocess(*recording, "--vnc-record=rewrite", timeout=400)
+    by_name = {name.rpartition("::")[2]: result for name, result in outcomes().items()}
+    assert by_name == {"claim": "product", "end": "agent", "end holds": "passed", "nobody": "passed"}
+    monkeypatch.setenv("NO_JUDGE", "1")
+    pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
+    by_name = {name.rpartition("::")[2]: result for name, result in outcomes().items()}
+    assert by_name == {"claim": "settings", "end": "settings", "end holds": "passed", "nobody": "passed"}
+
+
+def test_only_the_attempt_that_passed_is_recorded(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
+    pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(os.path.getsize('attempts'), 5)]"))
+    file = pytester.makepyfile(
+        test_it="""
+        from pathlib import Path
+        import pytest
+
+        @pytest.fixture(autouse=True)
+        def attempts():
+            with open("attempts", "a") as file:
+                file.write("x")
+
+        @pytest.mark.vnc_task("Click", expect="it holds")
+        def test_judged(vnc_agent):
+            vnc_agent.verify("it fails" if Path("attempts").read_text() == "x" else "it holds")
+
+        @pytest.mark.vnc_task("Click", expect="it fails")
+        def test_claim(): ...
+        """
+    )
+    pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=rewrite", "-ovnc_rehearse=0", "--reruns=1", timeout=400)
+    assert outcomes() == {"judged": "passed", "claim": "product"}
+    (_, judged), (_, claim), _ = _recordings(file)
+    assert '{"kind": "click", "x": 2, "y": 5}' in judged.read_text(encoding="utf-8")
+    assert not claim.exists()

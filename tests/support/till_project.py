@@ -14,7 +14,7 @@ from support.tills import TILL
 TEST = """
 import pytest
 
-@pytest.mark.vnc_task("Enter alice, add two apples and pay")
+@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
 def test_till(vnc_desktop):
     assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
 """

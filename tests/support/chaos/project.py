@@ -32,7 +32,7 @@ LONGEST_TEST_S = 100.0
 """More than all limits together that one test may run into: lease, start, connection, run, claims, end."""
 TEST = """
 
-@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options}, expect=None)
+@pytest.mark.vnc_task("Order 20 apples for alice{more}", app={app!r}{options})
 def test_{number:02}(vnc_desktop):
     assert vnc_desktop.read_file("total.txt").strip() == "{number:02}: alice pays 500"
 """
@@ -115,8 +115,8 @@ class Project:
 
     def _test(self, number: int) -> str:
         options = ', record="off"' if number in LIVE else ""
-        if number in CLAIMED:
-            options += f', expect="order {number:02}: alice pays 500"'
+        expect = f"order {number:02}: alice pays 500" if number in CLAIMED else None
+        options += f", expect={expect!r}"
         words = ["sh", str(PROGRAM), f"{number:02}", str(self.broken)]
         app = shlex.join(["xterm", "-geometry", "70x20+40+40", "-e", *words])
         return TEST.format(number=number, more="", app=app, options=options)
