@@ -175,13 +175,17 @@ def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limit
     result.stdout.fnmatch_lines([f"{told}-o vnc_prices=*"] * 2)
 
 
-def test_the_tokens_of_a_test_run_out_where_its_judge_is_asked(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
+@pytest.mark.parametrize(("expect", "asked"), [("", 0), (", expect=None", 1)], ids=["judged", "not judged"])
+def test_tokens_that_leave_no_judging_ask_no_planner(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run, expect: str, asked: int
 ) -> None:
-    pytester.makepyfile(CLICKS.format(marker=', expect="it was clicked"'))
-    server = model(text("done"), text("not asked for"))
-    run(server, "--vnc-tokens=5000").assert_outcomes(failed=1)
-    assert len(server.requests) == 1
+    pytester.makepyfile(CLICKS.format(marker=expect))
+    server = model(text("done"))
+    result = run(server, "--vnc-tokens=5000")
+    result.assert_outcomes(passed=asked, failed=1 - asked)
+    assert len(server.requests) == asked
+    if not asked:
+        result.stdout.fnmatch_lines(["budget: * ended as budget: *0 of 5,000, and the next call may take 7,*"])
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ def test_a_judge_that_hangs_ends_in_the_tests_time(agent_of: AgentOf, hanging: H
 def test_the_reason_of_a_judge_is_cut_and_its_length_told(agent_of: AgentOf) -> None:
     agent = agent_of(finished(), judge=Talkative())
     result = agent.run("look")
-    verdict = agent.verify("it is red")
+    verdict = agent.assess("it is red")
     html = run_html(result.run_folder, link=lambda png: "")
     for told in (str(verdict), repr(verdict), read_trace(result.run_folder).verdicts[0].reason, html):
         assert f"(the first {LONGEST} of {len(EVIL + LONG)} characters)" in told

@@ -252,7 +252,7 @@ def test_a_wrong_option_and_a_bad_policy_are_usage_errors(pytester: pytest.Pytes
 
 
 def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(EMPTY_BODY)
+    pytester.makepyfile(EMPTY_BODY.replace('"Click it"', '"Click it", expect=None'))
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*--vnc-server must name a desktop, got ''*"])
