@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_vnc_use.errors import AnswerRefused
+from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
 from pytest_vnc_use.planners.common.retry import Failure, count_of
@@ -21,6 +21,12 @@ from pytest_vnc_use.types import JsonObject, Usage
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool_call>|(?=<tool_call>)|\Z)")
 _FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
+
+WHOLE = frozenset({"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"})
+CUT_OFF = ("length", "max_tokens")
+WITHHELD = ("content_filter", "safety", "sensitive")
+BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Finish reasons of an outage: OpenRouter's, vLLM's, GLM's, DeepSeek's. Any other is one if nothing came with it."""
 
 NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
@@ -60,13 +66,16 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        return malformed("no choice with a message")
-    reason = choice.get("finish_reason")
-    if reason == "content_filter" or message.get("refusal"):
+        return malformed(f"no choice with a message: {body}")
+    reason = str(choice.get("finish_reason") or "")
+    if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
     words, calls = _split(message)
+    if reason.lower() in BROKEN or not (words or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
+        broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
+        return Failure(ModelUnavailable(broken), again=True)
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason == "length", usage, model, _thoughts_of(message))
+    return ChatAnswer(words, calls, reason in CUT_OFF, usage, model, _thoughts_of(message))
 
 
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
