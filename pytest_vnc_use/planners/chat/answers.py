@@ -108,7 +108,7 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
         broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
         return Failure(ModelUnavailable(broken), again=True)
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason in CUT_OFF, usage, model, _thoughts_of(message))
+    return ChatAnswer(words, calls, reason.lower() in CUT_OFF, usage, model, _thoughts_of(message))
 
 
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:

@@ -53,6 +53,8 @@ USED_UP = frozenset(
 
 KINDS = {
     "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "invalid_api_key": 401,
     "authentication_error": 401,
     "permission_error": 403,
     "not_found_error": 404,
@@ -65,8 +67,11 @@ KINDS = {
 WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
 
 UNSENT = (
-    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError),
-    *(httpx2.UnsupportedProtocol, httpx2.InvalidURL),
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
 )
 """Errors after which no request was sent."""
 

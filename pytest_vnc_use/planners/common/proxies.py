@@ -35,7 +35,7 @@ def is_loopback(url: str) -> bool:
 def check_proxies(url: str) -> None:
     """Raise SettingsError if a proxy of the environment cannot be used. For one URL all of them must be usable."""
     proxies = getproxies()
-    if is_loopback(url) or "*" in proxies.get("no", "").split(","):
+    if is_loopback(url) or "*" in map(str.strip, proxies.get("no", "").split(",")):
         return
     for name in ("http", "https", "all"):
         scheme, found, _ = proxies.get(name, "").partition("://")
