@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from support import vnc_servers
@@ -85,6 +86,17 @@ def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
     with vnc_servers.STARTERS[kind](password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
         assert_refused(server.address, AuthenticationFailed, "refused the password", password="falsch")
         assert_refused(server.address, AuthenticationFailed, "wants a password, but none is set")
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("types", ["VncAuth,None", "None,VncAuth"])
+def test_none_beside_password_used_without_password(tmp_path: Path, types: str) -> None:
+    file = vnc_servers.password_file(tmp_path, "geheim")
+    with vnc_servers.tigervnc(password_file=file, options=["-SecurityTypes", types]) as server:
+        for password, used in ((None, "None"), ("geheim", "VncAuth")):
+            facts = ServerFacts()
+            inspect(server.address, password, facts).close()
+            assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
 
 
 def test_a_refused_port() -> None:

@@ -131,13 +131,13 @@ class SecuredClient(VNCDoToolClient):
 
     def _choice(self, offered: bytes) -> int:
         """Return the type to use. Without the library for TLS, TLS is used only if it is required. Raises Unfit."""
-        situation, wire = self._situation, self.factory.wire
-        types = security.choose(offered, wire, situation)
+        situation, wire, has_password = self._situation, self.factory.wire, self.factory.password is not None
+        types = security.choose(offered, wire, situation, has_password=has_password)
         if types == security.VENCRYPT and not is_installed():
             without = offered.replace(bytes([security.VENCRYPT]), b"")
             if wire.requires_tls or not {security.NONE, security.VNC_AUTH} & set(without):
                 raise security.Unfit(f"offers {security.names(offered)}; {MISSING}")
-            return security.choose(without, wire, situation)
+            return security.choose(without, wire, situation, has_password=has_password)
         return types
 
     def _handleSecurityTypes(self, block: bytes) -> None:
