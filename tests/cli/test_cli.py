@@ -300,7 +300,7 @@ def test_wrong_usage_exits_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert done.stderr
 
 
-@pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop", "ssh://winbox", "vnc://winbox:5900"])
+@pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop"])
 @pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
 def test_a_command_that_starts_no_desktop_says_so(
     server: str, words: list[str], capsys: pytest.CaptureFixture[str]

@@ -244,7 +244,7 @@ def test_a_server_that_is_no_vnc_server(doctor: Callable[..., Told]) -> None:
     with greeting(GREETS_OTHERWISE) as address:
         told = doctor("--vnc", address)
     assert told.code == 1
-    assert "does not speak VNC as expected: invalid initial server response" in told.out
+    assert "does not speak VNC as expected: it began with 'SSH-2.0-Open', not with 'RFB" in told.out
 
 
 def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> None:

@@ -136,8 +136,8 @@ class DesktopProtocol(SecuredClient):
         """
         if replace(self.pixel_format, depth=BGRX.depth) == _RGBX:
             self.setPixelFormat(_RGBX)
-            for encoding in (Encoding.RAW, Encoding.ZRLE):  # Tight's pixels are red first in any format
-                self._decoders[encoding] = turned(self._decoders[encoding])
+            for number in (Encoding.RAW, Encoding.ZRLE):  # Tight's pixels are red first in any format
+                self._decoders[number] = turned(self._decoders[number])
         else:
             self.setPixelFormat(BGRX)
         self._resize(self.width, self.height)
