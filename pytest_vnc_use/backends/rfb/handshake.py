@@ -252,7 +252,8 @@ class SecuredClient(VNCDoToolClient):
             self.expect(self._handleVNCAuth, 16)
             return
         if name.endswith("Plain"):
-            user, password = self.factory.wire.user.encode(), (self.factory.password or "").encode()
+            given = self.factory.wire.user, self.factory.password or ""
+            user, password = (text.encode("utf-8", "surrogateescape") for text in given)
             self.transport.write(struct.pack("!II", len(user), len(password)) + user + password)
         self.expect(self._handleVNCAuthResult, 4)
 

@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from pytest_vnc_use.desktops.processes.bounded_output import bounded_run
 from pytest_vnc_use.desktops.processes.process import exit_code_elsewhere
-from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, too_large
+from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, encoded, too_large
 from pytest_vnc_use.errors import CommandMissing, DesktopError, FileUnreadable, SettingsError
 from pytest_vnc_use.types.protocols import Ran
 from pytest_vnc_use.types.wire import host_and_port
@@ -117,8 +117,8 @@ class RemoteExec:
             raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working folder there, and make the folders on its way. Raises DesktopError."""
-        content = text.encode()
+        """Write a file in the working folder there, and make its folders. Raises DesktopError, ActionError."""
+        content = encoded(name, text)
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
         if done.returncode:
