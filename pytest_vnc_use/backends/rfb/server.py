@@ -12,6 +12,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Union
 
 import numpy as np
@@ -19,7 +20,6 @@ from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import blockingCallFromThread
-from vncdotool.command import parse_server
 from vncdotool.const import AuthTypes, Encoding, MsgC2S
 from vncdotool.rfb import PixelFormat
 
@@ -32,6 +32,7 @@ from pytest_vnc_use.backends.screen.rectangles import Pixels
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
+from pytest_vnc_use.types.wire import host_and_port
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 """One event of a pointer or a keyboard."""
@@ -104,10 +105,12 @@ class ViewerServer:
 
 
 def _address(listen: str, password: str | None) -> tuple[str, int]:
-    try:
-        _, host, port = parse_server(listen)
-    except ValueError as exc:
-        raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}") from exc
+    found = None
+    with suppress(SettingsError):
+        found = host_and_port(listen)
+    if not found:
+        raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}")
+    host, port = found[0] or "127.0.0.1", found[1]
     if password is None and not _is_here(host):
         raise SettingsError(
             f"--listen={listen!r} would let anybody in without a password. Give a password (--password-env), or "

@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerS
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
 from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
 from pytest_vnc_use.backends.screen.transients import TransientFrames
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types import Glance, Region, Settled
 
 
@@ -32,7 +32,7 @@ class Framebuffer:
         self._activity = Activity(0, 0)
         self._mark = ActionWindow(0.0, 0.0)
         self._acting = False
-        self._error: DesktopError | None = None
+        self._error: VncUseError | None = None
         self._transients = TransientFrames()
         self._looked_s = -np.inf
         self._pointer_shape: PointerShape | None = None
@@ -70,7 +70,7 @@ class Framebuffer:
         with self._condition:
             self._pointer_at = (x, y)
 
-    def fail(self, error: DesktopError) -> None:
+    def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first reason stays."""
         with self._condition:
             self._error = self._error or error

@@ -32,7 +32,7 @@ TigerVNC 1.12 ends a connection for which more than 32 MiB wait: its client was 
 
 
 def first_choice(choice: EncodingChoice, screen_bytes: int, *, is_near: bool) -> EncodingChoice:
-    """Return the encoding to begin with; `auto` if the link is to be measured, which needs no measuring if it is near."""
+    """Return the encoding to begin with; `auto` if the link is to be measured; a near one is not."""
     if choice != "auto":
         return choice
     if screen_bytes > LARGEST_RAW_BYTES:
