@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import TypeVar
+
+from pytest_vnc_use import clock
 
 Result = TypeVar("Result")
 T = TypeVar("T")
@@ -22,13 +23,13 @@ class Deadline:
     """A time limit of `limit_s` from now, less `spent_s` that were used before."""
 
     def __init__(self, limit_s: float, spent_s: float = 0.0) -> None:
-        self._started = time.monotonic() - spent_s
+        self._started = clock.monotonic() - spent_s
         self._limit_s = limit_s
 
     @property
     def spent_s(self) -> float:
         """Seconds used so far."""
-        return time.monotonic() - self._started
+        return clock.monotonic() - self._started
 
     @property
     def remaining_s(self) -> float:

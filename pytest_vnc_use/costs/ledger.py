@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.files import replace_file
 
@@ -64,7 +64,7 @@ class Ledger:
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
-            refuse(account.in_all, time.time() - account.began_s)
+            refuse(account.in_all, clock.monotonic() - account.began_s)
             account.reserved[name] = expected
         return name
 
@@ -102,6 +102,6 @@ class Ledger:
         try:
             stored = json.loads(self._file.read_text("utf-8"))
         except FileNotFoundError:
-            return _Account(time.time())
+            return _Account(clock.monotonic())
         reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
         return _Account(stored["began_s"], Amount(**stored["used"]), reserved)

@@ -219,7 +219,7 @@ class SecuredClient(VNCDoToolClient):
             raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
-        self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
+        self.factory.tls.start(self)
 
     def handshakeCompleted(self) -> None:
         """Check the certificate, then continue within TLS; an error ends the connection."""

@@ -11,16 +11,16 @@ import hashlib
 import json
 import re
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
 import httpx2
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
 from pytest_vnc_use.planners.common.certificates import certificate_failure
@@ -114,7 +114,7 @@ def _ask(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObje
 
 def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
-    ends_at = time.monotonic() + timeout_s
+    ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     request = partial(httpx2.stream, "POST", service.url, content=json.dumps(body), headers=headers)
     with request(timeout=timeout_s + CLEAN_UP_S, verify=load_certificates()) as response:
@@ -123,7 +123,7 @@ def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
             content += chunk
             if len(content) > MOST_BYTES:
                 raise _TooLarge
-            if time.monotonic() > ends_at:
+            if clock.monotonic() > ends_at:
                 raise DeadlineExceeded
     return _Response(response.status_code, response.headers, content.decode(errors="replace"))
 
@@ -204,7 +204,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         date = parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError, TypeError):
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - datetime.now(timezone.utc)).total_seconds())
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - clock.utc_now()).total_seconds())
 
 
 # --- for the run folder ----------------------------------------------------------------------------------------------
