@@ -194,10 +194,16 @@ class Framebuffer:
 
         Raises the DesktopError that ended the connection.
         """
+        ends_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
         with self._condition:
-            self._condition.wait_for(lambda: self._error is not None or predicate(), timeout_s)
             self.raise_if_lost()
-            return predicate()
+            while not predicate():
+                remaining_s = ends_s - clock.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(remaining_s)
+                self.raise_if_lost()
+            return True
 
     def wait_complete(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until every pixel has been sent once; return whether it was. Raises DesktopError."""
