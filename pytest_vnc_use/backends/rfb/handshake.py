@@ -19,6 +19,7 @@ from pytest_vnc_use.backends.rfb.tls import MISSING, ClientTls, is_installed
 from pytest_vnc_use.backends.rfb.tunnel import Tunnel
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.wire import Wire
 
@@ -296,7 +297,8 @@ def check_text(length: bytes) -> None:
 
 def message_of(reason: Failure) -> str:
     """Return the text of a failure."""
-    return str(reason.value) or type(reason.value).__name__
+    text = str(reason.value)
+    return blocked(text) or text or type(reason.value).__name__
 
 
 def _stays_here(transport: Any) -> bool:

@@ -23,6 +23,7 @@ import httpx2
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.json_answers import (
     MOST_BYTES,
@@ -107,7 +108,7 @@ def _ask(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObje
             return {}, failure
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
-        problem = f"the model's service could not be asked: {exc!r}"
+        problem = f"the model's service could not be asked: {blocked(str(exc)) or repr(exc)}"
         return {}, Failure(PlannerError(redact_key(problem, key=service.key)), unbilled=True)
     return {}, Failure(ModelUnavailable(redact_key(unavailable, key=service.key)), again=True, unbilled=unsent)
 
