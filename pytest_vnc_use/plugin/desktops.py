@@ -61,7 +61,7 @@ class Desktops:
             return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
-                raise DesktopRefused(f"no desktop without sockets: {problem}") from exc
+                raise DesktopRefused(f"no desktop: {problem}") from exc
             raise
 
     def start_ahead(self, settings: Settings, holder: str) -> None:

@@ -108,7 +108,7 @@ def test_connect_frozen_clock_is_refused_in_time() -> None:
 def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
     pytest_socket.disable_socket(allow_unix_socket=True)
     try:
-        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks it: .* --allow-hosts=HOST")
+        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
     finally:
         pytest_socket.enable_socket()
 
