@@ -6,11 +6,11 @@ import dataclasses
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.errors import RunFolderError, faults
 from pytest_vnc_use.loop import resume
@@ -172,7 +172,7 @@ class Runner:
         started = RunStarted(
             run_id=folder.path.name,
             task=context.secrets.declared.hide(task),
-            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            started_at=clock.utc_now().isoformat(timespec="seconds"),
             planner="",
             screen=NO_FRAME,
             server=without_query(context.desktop.server),

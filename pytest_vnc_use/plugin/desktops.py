@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vnc_use import assembly
+from pytest_vnc_use.errors import DesktopRefused
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plugin import desktops_ahead, engine, recordings
 from pytest_vnc_use.plugin.stash import DESKTOPS
 from pytest_vnc_use.settings.paths import absolute_desktop
@@ -53,9 +55,14 @@ class Desktops:
 
         Raises DesktopError, SettingsError.
         """
-        if started := self._take_ahead(settings, holder):
-            return started
-        return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+        try:
+            if started := self._take_ahead(settings, holder):
+                return started
+            return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+        except (RuntimeError, Warning) as exc:
+            if problem := blocked(str(exc)):
+                raise DesktopRefused(f"no desktop: {problem}") from exc
+            raise
 
     def start_ahead(self, settings: Settings, holder: str) -> None:
         """Start the desktop that `holder`, the next test, will lease if its settings are the same.

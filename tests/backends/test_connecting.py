@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import pytest_socket
+from freezegun import freeze_time
 
 from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -112,6 +114,21 @@ def test_a_refused_port() -> None:
 def test_a_server_that_says_nothing() -> None:
     with listener() as address:
         assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+def test_connect_frozen_clock_is_refused_in_time() -> None:
+    with listener() as address, freeze_time("2030-01-02"):
+        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+@pytest.mark.filterwarnings("ignore:A test tried to use socket")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
+    pytest_socket.disable_socket(allow_unix_socket=True)
+    try:
+        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
+    finally:
+        pytest_socket.enable_socket()
 
 
 def test_a_server_that_stops_in_the_middle() -> None:

@@ -21,6 +21,7 @@ import pytest
 def test_it(number):
     assert "pytest_vnc_use.loop.graph" in sys.modules
     assert "twisted.internet.reactor" not in sys.modules  # its epoll would be shared
+    assert "pytest_vnc_use.backends.rfb.reactor" not in sys.modules  # likewise
     assert "numpy.random" not in sys.modules  # its numbers would be the same in all workers
     assert threading.active_count() == 1
     print(f"in {os.getpid()}, of {os.getppid()}.")

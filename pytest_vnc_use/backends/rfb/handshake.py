@@ -26,6 +26,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.wire import Wire
 
@@ -237,7 +238,7 @@ class SecuredClient(VNCDoToolClient):
             raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
-        self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
+        self.factory.tls.start(self)
 
     def handshakeCompleted(self) -> None:
         """Check the certificate, then continue within TLS; an error ends the connection."""
@@ -319,7 +320,8 @@ def check_text(length: bytes) -> None:
 
 def message_of(reason: Failure) -> str:
     """Return the text of a failure."""
-    return str(reason.value) or type(reason.value).__name__
+    text = str(reason.value)
+    return blocked(text) or text or type(reason.value).__name__
 
 
 def _stays_here(transport: Any) -> bool:

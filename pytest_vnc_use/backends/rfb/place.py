@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,7 @@ class Place:
             return succeed(None)
         if self.is_socket:
             return UNIXClientEndpoint(reactor, self.path, timeout=timeout_s).connect(inner)  # type: ignore[no-untyped-call]
+        socket.socket().close()  # raises what pytest-socket would raise where names are resolved, which nothing reports
         return HostnameEndpoint(reactor, self.host, self.port, timeout=timeout_s).connect(inner)
 
 

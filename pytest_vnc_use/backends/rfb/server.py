@@ -10,7 +10,6 @@ import hmac
 import ipaddress
 import os
 import struct
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, Union
@@ -23,6 +22,7 @@ from twisted.internet.threads import blockingCallFromThread
 from vncdotool.const import AuthTypes, Encoding, MsgC2S
 from vncdotool.rfb import PixelFormat
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.authentication import answer_challenge
 from pytest_vnc_use.backends.rfb.protocol import BGRX
 from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
@@ -101,7 +101,7 @@ class ViewerServer:
         """Forget a viewer that is gone. If it was the one that sees the desktop, call the listener."""
         self._connected.discard(viewer)
         if viewer is self.viewer:
-            self.on_motion(None, time.monotonic())
+            self.on_motion(None, clock.monotonic())
 
 
 def _address(listen: str, password: str | None) -> tuple[str, int]:
@@ -295,7 +295,7 @@ class _Viewer(Protocol):
                 self._tell(Scroll(*at, direction, 1))
 
     def _tell(self, motion: Motion) -> None:
-        self._server.on_motion(motion, time.monotonic())
+        self._server.on_motion(motion, clock.monotonic())
 
 
 def _reason(text: str) -> bytes:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
@@ -96,13 +97,13 @@ def lease(
     folder = folder or folder_of_user()
     _make_own_folder(folder)
     _remove_leftovers_once(folder)
-    deadline_s, poll_s = time.monotonic() + timeout_s, _FIRST_POLL_S
+    deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         _make_own_folder(folder)  # again, because the release of the last lock removes it
         for server in servers:
             if lock := _try(_path(canonical(server, tunnel), folder), holder):
                 return Lease(server, lock)
-        if time.monotonic() >= deadline_s:
+        if clock.monotonic() >= deadline_s:
             held = "; ".join(
                 f"{without_query(server)!r} by {_holder(_path(canonical(server, tunnel), folder))}"
                 for server in servers

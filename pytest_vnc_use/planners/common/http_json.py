@@ -11,10 +11,9 @@ import hashlib
 import json
 import re
 import ssl
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -22,8 +21,10 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.json_answers import (
     MOST_BYTES,
@@ -134,13 +135,14 @@ def _ask(service: Service, body: JsonObject, timeout_s: float, route: Route) -> 
             return {}, failure
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
-        return {}, Failure(PlannerError(f"the model's service could not be asked: {exc!r}"), unbilled=True)
+        problem = f"the model's service could not be asked: {blocked(str(exc)) or repr(exc)}"
+        return {}, Failure(PlannerError(problem), unbilled=True)
     return {}, Failure(ModelUnavailable(unavailable), again=True, unbilled=unsent)
 
 
 def _post(service: Service, body: JsonObject, timeout_s: float, route: Route) -> _Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
-    ends_at = time.monotonic() + timeout_s
+    ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     asking = httpx2.Client(
         timeout=timeout_s + CLEAN_UP_S,
@@ -155,7 +157,7 @@ def _post(service: Service, body: JsonObject, timeout_s: float, route: Route) ->
             content += chunk
             if len(content) > MOST_BYTES:
                 raise _TooLarge
-            if time.monotonic() > ends_at:
+            if clock.monotonic() > ends_at:
                 raise DeadlineExceeded
     return _Response(response.status_code, response.headers, content.decode(errors="replace"))
 
@@ -254,7 +256,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         date = parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError, TypeError):
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - datetime.now(timezone.utc)).total_seconds())
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - clock.utc_now()).total_seconds())
 
 
 # --- for the run folder ----------------------------------------------------------------------------------------------

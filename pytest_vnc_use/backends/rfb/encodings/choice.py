@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from vncdotool.const import Encoding
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.types import EncodingChoice
 
 _PIXELS: dict[EncodingChoice, Sequence[Encoding]] = {
@@ -57,7 +57,7 @@ class Trial:
 
     def received(self, count: int) -> None:
         """Note that `count` bytes arrived just now."""
-        self._ended_s = time.monotonic()
+        self._ended_s = clock.monotonic()
         if self._began_s:
             self._bytes += count
         else:
