@@ -124,12 +124,6 @@ def recorded_test(
     return recorded
 
 
-def begins_with_replay(item: pytest.Item, settings: Settings) -> bool:
-    """Return whether the test has a recording, and replays it at least until it drifts."""
-    key = _key(item)
-    return key.path.exists() and _mode(key, settings, has_planner=bool(settings.planner)) in ("auto", "replay")
-
-
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
     from pytest_vnc_use.recordings.modes import mode_of
 
