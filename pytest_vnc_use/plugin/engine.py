@@ -18,8 +18,9 @@ ENGINE = "pytest_vnc_use.loop.graph"
 def imported_meanwhile() -> Iterator[None]:
     """Import the engine in a thread, and wait for that at the end.
 
-    So no code of a test runs while modules are imported. Meanwhile only `desktops` and `backends` may be imported here: the engine needs neither, so that the two threads
-    never wait for each other. An error of the import shows where the engine is used.
+    So no code of a test runs while modules are imported. Meanwhile only `desktops` and `backends` may be imported here:
+    the engine needs neither, so that the two threads never wait for each other. An error of the import shows where the
+    engine is used.
     """
     thread = threading.Thread(target=_import, name="vnc-use-engine", daemon=True)
     thread.start()

@@ -26,6 +26,7 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     ModelUnavailable,
     PlannerError,
+    RecordingDrifted,
     RunFolderError,
     SettingsError,
     TaskFailed,
@@ -412,6 +413,7 @@ def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent])
 class RecordedTurns(ListPlanner):
     """A planner that reads its decisions from a recording."""
 
+    name = "recording"
     is_live = False
 
 
@@ -443,6 +445,18 @@ def test_replay_that_broke_resumes_from_one_checkpoint(
     assert (result.outcome, result.message) == (Outcome.DONE, "done")
     assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 2)]
     assert controller.performed == CLICKS
+
+
+def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+    def drift() -> Decision:
+        raise RecordingDrifted("the screen is not as recorded")
+
+    agent = replaying(act(*proposals(CLICKS[0])), drift)
+    with pytest.raises(RecordingDrifted):
+        agent.run("look")
+    other = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=PaintedController())
+    with pytest.raises(SettingsError, match="Run its test again"):
+        other.resume(agent.runs[-1].name)
 
 
 def test_replay_with_risky_step_waits_for_approval(
