@@ -9,7 +9,6 @@ from pytest_vnc_use.plugin import (
     costs,
     desktops_ahead,
     ended_tests,
-    forked_workers,
     hooks,
     junit,
     kept_errors,
@@ -47,7 +46,6 @@ def register_the_rest(config: pytest.Config) -> None:
         ended_tests,
         kept_errors,
         junit,
-        forked_workers,
     ]
     if config.stash[stash.SETTINGS].playwright:
         from pytest_vnc_use.plugin import playwright_page
