@@ -6,12 +6,19 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pytest_vnc_use import clock
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 Result = TypeVar("Result")
 T = TypeVar("T")
 
 _MEANWHILE_S = 1.0
+_LOCK_POLL_S = 0.05
 
 
 class DeadlineExceeded(Exception):
@@ -22,13 +29,13 @@ class Deadline:
     """A time limit of `limit_s` from now, less `spent_s` that were used before."""
 
     def __init__(self, limit_s: float, spent_s: float = 0.0) -> None:
-        self._started = time.monotonic() - spent_s
+        self._started = clock.monotonic() - spent_s
         self._limit_s = limit_s
 
     @property
     def spent_s(self) -> float:
         """Seconds used so far."""
-        return time.monotonic() - self._started
+        return clock.monotonic() - self._started
 
     @property
     def remaining_s(self) -> float:
@@ -67,3 +74,15 @@ class Deadline:
                 if not self.remaining_s:
                     raise DeadlineExceeded from None
                 meanwhile()
+
+
+def acquire(lock: BaseFileLock, limit_s: float) -> AbstractContextManager[Any]:
+    """Take a lock within `limit_s`, which filelock measures on a clock that a test may stop. Raises its Timeout."""
+    deadline = Deadline(limit_s)
+    while True:
+        try:
+            return lock.acquire(timeout=0)
+        except TimeoutError:
+            if not deadline.remaining_s:
+                raise
+            time.sleep(_LOCK_POLL_S)

@@ -10,7 +10,7 @@ import base64
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from queue import Empty, Queue
+from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
 from pytest_vnc_use.agent.agent import VncUseAgent
@@ -196,8 +196,8 @@ class _Acting:
         self._frame = observation.first_frame if observation.turns else observation.frame
         self._proposed = 0
         self._is_over = False
-        self._decisions: Queue[Decision | BaseException] = Queue()
-        self._observations: Queue[Observation | None] = Queue()
+        self._decisions: SimpleQueue[Decision | BaseException] = SimpleQueue()
+        self._observations: SimpleQueue[Observation | None] = SimpleQueue()
         self.thread = threading.Thread(target=self._run, daemon=True, name="vnc-use harness")
         self.start = self.thread.start
 

@@ -13,13 +13,13 @@ from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:
     """Return whether two pictures have the same size and differ only within one box of `CARET_PX`."""
-    differs = _differing(before_png, now_png)
+    differs = differing(before_png, now_png)
     return differs is not None and within_caret(differs)
 
 
 def still_shows(seen_png: bytes, now: Frame) -> bool:
     """Return whether `now` differs from `seen_png` only in its moving regions and within one box of `BAR_PX`."""
-    differs = _differing(seen_png, now.png)
+    differs = differing(seen_png, now.png)
     if differs is None:
         return False
     for region in now.moving:
@@ -27,7 +27,7 @@ def still_shows(seen_png: bytes, now: Frame) -> bool:
     return _within(differs, BAR_PX)
 
 
-def _differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None:
+def differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None:
     """Return the pixels that differ, as an array of shape (height, width); None for pictures of different sizes."""
     before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
     return (before != now).any(axis=2) if before.shape == now.shape else None

@@ -71,9 +71,8 @@ def pytest_sessionfinish() -> None:
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Throw no answer of a stand-in away, as they come in order; make a recording once.
 
-    Workers are forked by `support.forked_python` already. A test of one of these things switches it on.
+    A test of one of these things switches it on.
     """
-    monkeypatch.setenv("VNC_USE_FORK_WORKERS", "false")
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from freezegun import freeze_time
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 
@@ -27,6 +28,13 @@ def test_work_that_never_ends_is_left_behind() -> None:
     with pytest.raises(DeadlineExceeded):
         deadline.call(released.wait)
     assert deadline.remaining_s == 0
+    released.set()
+
+
+def test_deadline_frozen_clock_ends_in_real_time() -> None:
+    released = threading.Event()
+    with freeze_time("2030-01-02"), pytest.raises(DeadlineExceeded):
+        Deadline(0.2).call(released.wait)
     released.set()
 
 

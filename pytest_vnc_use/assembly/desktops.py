@@ -22,6 +22,7 @@ from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import Action, Frame
 from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, MessageTap
+from pytest_vnc_use.types.wire import host_and_port
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.accessibility.elements import Element
@@ -142,11 +143,12 @@ def given_servers(settings: Settings) -> list[str]:
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
-        if ":" not in address and "/" not in address:
+        if ":" not in address and "/" not in address and not address.isdecimal():
             raise SettingsError(
                 "--vnc-server must be host::port, host:display, ws://…, wss://…, the path of a unix socket, xvnc, qt "
                 f"or container:IMAGE, got {address!r}"
             )
+        host_and_port(address)
     if settings.exec and len({remote_exec_of(settings.exec, address).command for address in servers}) < len(servers):
         raise SettingsError(
             f"--vnc-exec={settings.exec!r} runs the same command for several servers, got {servers!r}. Put "

@@ -24,8 +24,10 @@ def connect(
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
-    `server` is `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…`, or the path of a unix socket. `wire`
-    says how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
+    `server` is `host::port`, `host:display`, `[IPv6]::port`, `vnc://host:port`, `ws://…`, `wss://…`, or the path of a
+    unix socket. As in TigerVNC's viewer, a number of 100 or more behind one colon is a port.
+
+    `wire` says how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
     `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
     pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn into frames, at its last place, in
     the server's shape. `tap` gets each message that is sent.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import NoReturn, Protocol, TypeVar
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionInterrupted,
@@ -110,7 +110,7 @@ class Watchdog:
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action, never twice. Raises ActionInterrupted if the connection was lost meanwhile."""
         self._surviving(lambda: self._desktop.perform(TakeScreenshot()))  # raises before anything is sent
-        began_s = time.monotonic()
+        began_s = clock.monotonic()
         if not isinstance(action, (Wait, TakeScreenshot)):
             self._in_doubt = type(action).__name__
         self._surviving(lambda: self._desktop.perform(action))
@@ -184,7 +184,7 @@ class Watchdog:
             return
         self._desktop.refresh()
         if self._seems_frozen():
-            since_s = time.monotonic() - self._unanswered[0]
+            since_s = clock.monotonic() - self._unanswered[0]
             raise ScreenFrozen(
                 f"the screen of {self._desktop.server!r} is frozen. No pixel changed for {since_s:.0f} s, "
                 f"although {len(self._unanswered)} actions were carried out. The server answers, so the program "
@@ -195,7 +195,7 @@ class Watchdog:
     def _seems_frozen(self) -> bool:
         changed_at = self._desktop.changed_at
         self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_at]
-        return len(self._unanswered) >= UNANSWERED_ACTIONS and time.monotonic() - self._unanswered[0] >= self._frozen_s
+        return len(self._unanswered) >= UNANSWERED_ACTIONS and clock.monotonic() - self._unanswered[0] >= self._frozen_s
 
     def _check_size(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height

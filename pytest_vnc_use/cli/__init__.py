@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -53,6 +52,7 @@ from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
+from pytest_vnc_use.types.wire import host_and_port
 
 if TYPE_CHECKING:
     from pytest_vnc_use.runs.uitask_trace import Execution
@@ -294,12 +294,12 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 def _at_running_desktop(settings: Settings) -> Settings:
     """Return the settings. Raises SettingsError if their server is no address, because this command starts none."""
-    scheme = re.match(r"(\w+)://", settings.server)
-    if settings.server and (not assembly.is_given(settings) or (scheme and scheme[1].lower() not in ("ws", "wss"))):
+    if settings.server and not assembly.is_given(settings):
         raise SettingsError(
             "--vnc must be the address of a desktop that runs already, host::port, host:display, ws://…, wss://… or "
             f"the path of a unix socket, got {settings.server!r}"
         )
+    host_and_port(settings.server)
     return settings
 
 

@@ -14,7 +14,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, clock
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
 from pytest_vnc_use.demonstrate.codegen import proposed_test
@@ -226,7 +225,7 @@ class Tools:
             while trace.asked and not trace.ended:
                 if is_version_at_least(ctx.protocol_version or "", _ASKS_BY_RESULT):
                     # the client brings the state back with the answer, sealed against changes
-                    state = json.dumps([trace.path.name, trace.asked.number, time.time()])
+                    state = json.dumps([trace.path.name, trace.asked.number, clock.epoch()])
                     question = ElicitRequest(params=_question(trace.asked))
                     return InputRequiredResult(input_requests={_QUESTION: question}, request_state=state)
                 yes = await _answer(ctx, trace.asked, self._answer_within_s)
@@ -246,7 +245,7 @@ class Tools:
     def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:
         """Return how to continue the run whose question this call answers."""
         run_id, step, asked_at = json.loads(ctx.request_state or "[]")
-        in_time = time.time() - asked_at <= self._answer_within_s
+        in_time = clock.epoch() - asked_at <= self._answer_within_s
         return partial(_go_on, run_id, step, in_time and _says_yes((ctx.input_responses or {}).get(_QUESTION)))
 
     async def _advanced(self, ctx: AnyContext, advance: Callable[[VncUseAgent], RunResult]) -> Trace:

@@ -1,4 +1,4 @@
-"""The typing check of `cua-vnc doctor`: one letter in a given desktop, taken back; two lines in its own desktop."""
+"""The typing check of `cua-vnc doctor`: letters and signs in a given desktop, taken back; lines in its own."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
 """A text with every key of a US keyboard that makes a character, most of them with shift."""
 LETTER = "w"
 """The letter that is typed and taken back; as a command it does no harm in vi, less or a shell."""
+DEAD_KEYS = "w'w\"w`w^w~w"
+"""The characters that are dead keys in some layouts, each before a letter with which it would become one character."""
+_LETTERS = 8
+"""How many letters are compared with as many capitals: so many that a caret among them does not matter."""
 BEYOND = "é Ω Ж 日 😀"
 """Characters that a US keyboard does not have."""
-_BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _GLANCE_S = 2.2, 2.0, 2.0, 0.1
+_BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _BLINK_S, _GLANCE_S = 2.2, 2.0, 2.0, 1.2, 0.1
 _FRAMES_AT_REST = 2
 """The most frames of a screen at rest.
 
@@ -37,7 +41,7 @@ _IN_XTERM = Move(100, 100)
 
 
 def check_typing(controller: VNCController, server: str, tunnel: str) -> Finding:
-    """Type a letter, but only if nobody else uses the desktop."""
+    """Type letters and signs, but only if nobody else uses the desktop."""
     from pytest_vnc_use.desktops.sharing.leases import lease
 
     try:
@@ -66,8 +70,54 @@ def _letter_there_and_back(controller: VNCController) -> Finding:
         )
     if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
-    which = "; the desktop's keyboard layout decides which one" if controller.quirks.text == "ascii" else ""
-    return Finding("ok", "typing", f"typing a letter works{which}")
+    if controller.quirks.text == "ascii":
+        return _keys_by_the_layout(controller, before)
+    return Finding("ok", "typing", "typing a letter works")
+
+
+def _keys_by_the_layout(controller: VNCController, before: set[bytes]) -> Finding:
+    """Type what dead keys and Caps Lock would change, and take it back.
+
+    A dead key and a letter make one character, so fewer BackSpaces take the text back. With Caps Lock, small
+    letters change more pixels than capitals.
+    """
+    controller.perform(TypeText(DEAD_KEYS))
+    controller.settle()
+    if _is_taken_back(controller, before, len(DEAD_KEYS) - 1):
+        return Finding(
+            "FAIL",
+            "typing",
+            f"{DEAD_KEYS!r} arrived as fewer characters: the desktop's keyboard layout has dead keys. Set a layout "
+            "without them there, as `setxkbmap us` does",
+        )
+    if not _is_taken_back(controller, before):
+        return Finding(
+            "FAIL",
+            "typing",
+            f"{DEAD_KEYS!r} was typed, but {len(DEAD_KEYS)} BackSpaces did not undo it: focus an empty field of plain "
+            "text",
+        )
+    if _changed_pixels(controller, before, LETTER) > _changed_pixels(controller, before, LETTER.upper()):
+        return Finding(
+            "FAIL",
+            "typing",
+            f"{LETTER!r} arrived as {LETTER.upper()!r}: Caps Lock is on. Turn it off on the desktop; with x11vnc "
+            "`x11vnc -remote clear_locks` does that, and its option -skip_lockkeys keeps tests from turning it on",
+        )
+    text = f"typing small letters, capitals and {' '.join(sorted({*DEAD_KEYS} - {LETTER}))} works"
+    return Finding("ok", "typing", f"{text}; the desktop's keyboard layout decides which others do")
+
+
+def _changed_pixels(controller: VNCController, before: set[bytes], letter: str) -> int:
+    """Type some of a letter and take them back; return how many pixels they changed, without a blinking caret."""
+    from pytest_vnc_use.same_screen import differing
+
+    controller.perform(TypeText(letter * _LETTERS))
+    controller.settle()
+    shown = set(_glances(controller, _BLINK_S))
+    differences = [differing(empty, png) for empty in before for png in shown]
+    _is_taken_back(controller, before, _LETTERS)
+    return min(int(each.sum()) for each in differences if each is not None)
 
 
 def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
@@ -117,8 +167,9 @@ def _at_rest(controller: VNCController) -> set[bytes]:
     return seen
 
 
-def _is_taken_back(controller: Controller, before: set[bytes]) -> bool:
-    controller.perform(KeyCombo(("BackSpace",)))
+def _is_taken_back(controller: Controller, before: set[bytes], characters: int = 1) -> bool:
+    for _ in range(characters):
+        controller.perform(KeyCombo(("BackSpace",)))
     return any(png in before for png in _glances(controller, _TAKEN_BACK_S))
 
 

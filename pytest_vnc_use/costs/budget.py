@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.costs.ledger import Amount, Ledger
 from pytest_vnc_use.costs.prices import IMAGE_TOKENS, Prices
 from pytest_vnc_use.errors import BudgetExceeded
@@ -113,7 +113,7 @@ class Budget:
         self._test, self._session = test, session
         self._ledger = ledger
         self._steps = 0
-        self._began_s = time.monotonic()
+        self._began_s = clock.monotonic()
         self._under_way: dict[int, _Call] = {}
         self._largest: dict[str, Usage] = {}
         self._judge_model, self._judgings = judge_model, 0
@@ -157,7 +157,7 @@ class Budget:
         own = Amount(self._steps, spent.tokens, spent.dollars)
         self._test.check(own, 0.0, most)
         if self._ledger is None:
-            self._session.check(own, time.monotonic() - self._began_s, most)
+            self._session.check(own, clock.monotonic() - self._began_s, most)
         else:
             name = self._ledger.reserve(expected, partial(self._session.check, expected=most))
         self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)

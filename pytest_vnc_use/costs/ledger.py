@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import acquire
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.files import replace_file
 
@@ -54,7 +55,7 @@ class Ledger:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._file = folder / "ledger.json"
-        self._lock = FileLock(folder / "ledger.lock", mode=0o600, timeout=LOCK_S)
+        self._lock = FileLock(folder / "ledger.lock", mode=0o600)
 
     def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
         """Count `expected` as used until it is settled under the returned name.
@@ -64,7 +65,7 @@ class Ledger:
         """
         name = uuid.uuid4().hex
         with self._changing() as account:
-            refuse(account.in_all, time.time() - account.began_s)
+            refuse(account.in_all, clock.monotonic() - account.began_s)
             account.reserved[name] = expected
         return name
 
@@ -89,7 +90,7 @@ class Ledger:
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
         try:
-            lock = self._lock.acquire()
+            lock = acquire(self._lock, LOCK_S)
         except Timeout as exc:
             raise InfraError(
                 f"the session's account in {str(self.folder)!r} stayed locked for {LOCK_S} s; "
@@ -102,6 +103,6 @@ class Ledger:
         try:
             stored = json.loads(self._file.read_text("utf-8"))
         except FileNotFoundError:
-            return _Account(time.time())
+            return _Account(clock.monotonic())
         reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
         return _Account(stored["began_s"], Amount(**stored["used"]), reserved)

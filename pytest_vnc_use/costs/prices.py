@@ -6,12 +6,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import date
 from importlib import import_module
 from importlib.resources import files
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
@@ -75,7 +76,7 @@ class Prices:
 
 def load_prices(path: str = "", *, today: date | None = None) -> Prices:
     """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
-    day = today or datetime.now(timezone.utc).date()
+    day = today or clock.utc_now().date()
     own = _rows(_text_of(path), path) if path else []
     shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
     return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))

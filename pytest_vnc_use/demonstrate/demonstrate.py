@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
@@ -120,7 +119,7 @@ def _ends(session: ViewerSession) -> Iterator[None]:
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGINT, before)
-        session.hear(None, time.monotonic())
+        session.hear(None, clock.monotonic())
 
     signal.signal(signal.SIGINT, end)
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import queue
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.rfb.server import ViewerServer
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -97,7 +97,7 @@ class ViewerSession:
         """
         while motion := self._next():
             self._take(*motion)
-        self._do(self.demonstration.end(time.monotonic()))
+        self._do(self.demonstration.end(clock.monotonic()))
         screen = self._look(None, partial(screen_at_rest, self._eyes))
         self._check_size()
         return screen
@@ -162,7 +162,7 @@ class ViewerSession:
             return
         place, since = self._hovers
         is_there = near(place, self._rests[-1].at if self._rests else self._at)
-        if not is_there and time.monotonic() - since >= HOVER_S:
+        if not is_there and clock.monotonic() - since >= HOVER_S:
             self._rests.append(Rest(place, self._screen()))
             self._eyes.perform(Move(*place))
             self._looks.clear()
@@ -195,7 +195,7 @@ class ViewerSession:
             moving.look(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
-            self._eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+            self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
             moving.look(self._eyes.glance())
         return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 

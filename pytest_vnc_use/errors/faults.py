@@ -39,6 +39,18 @@ _HTTP_STATUS = re.compile(
 )
 """An HTTP refusal in words, or as pytest shows `assert response.status_code == 200`."""
 
+_BLOCKS = {
+    "A test tried to use socket.": "pytest-socket blocks sockets. Allow desktops with --allow-unix-socket, and what is "
+    "reached over TCP with --allow-hosts=HOST",
+    "Network is disabled": "pytest-recording blocks sockets. Allow desktops with --allowed-hosts=127.0.0.1,/",
+}
+"""How the errors of plugins begin that keep tests from the network; with -W error, pytest-socket's is a warning."""
+
+
+def blocked(problem: str) -> str:
+    """Return which plugin keeps tests from the network, and the remedy, if that is the problem; else ""."""
+    return next((f"{remedy} ({problem})" for start, remedy in _BLOCKS.items() if problem.startswith(start)), "")
+
 
 # --- causes ----------------------------------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ def chord_of(character: str) -> Chord:
 def parse_key(key: str) -> int:
     """Return the keysym of one spelling. Raises ActionError if the spelling is unknown."""
     keysym = _keysym(key)
-    if keysym is None:
+    if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:  # half of a surrogate pair is no character
         raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
     return keysym
 

@@ -11,6 +11,7 @@ from pytest_vnc_use.errors import ActionError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
+_HALF = re.compile(r"[\ud800-\udfff]")
 TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
 
@@ -38,6 +39,7 @@ def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
     Raises ActionError, before anything is typed, if the server cannot type a character.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
+    _refuse(_HALF, text, "half of a surrogate pair is no text: nothing can")
     _refuse(_CONTROL, text, "no key can")
     match typable:
         case "ascii":

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import assert_never
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
 from pytest_vnc_use.errors.faults import chain, named
@@ -103,7 +103,7 @@ class Actor:
 
     def watch(self) -> None:
         """Raise DesktopError if the desktop is gone."""
-        self.controller.changed_since(time.monotonic())
+        self.controller.changed_since(clock.monotonic())
 
     def other_than(self, seen: FrameRef) -> FrameRef | None:
         """Store and return the quiet screen if it differs from that frame. Raises DesktopError."""
@@ -124,7 +124,7 @@ class Actor:
         So nothing happens late. `watched`: the screen is watched after the look. Raises DesktopError.
         """
         target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else StepTarget()
-        started = time.monotonic()
+        started = clock.monotonic()
         try:
             output, error = deadline.call(lambda: self._do(action, deadline)), ""
         except ActionError as exc:
@@ -134,16 +134,16 @@ class Actor:
                 self.controller.close()
             error, acted_on = "the run's time was up before the action was done", (target.elements, target.crop)
             return Effect(frame_before, "", error, None, Times(), (), "", *acted_on)
-        acted = time.monotonic()
+        acted = clock.monotonic()
         try:
             settled = None if error else self._settle(action, deadline, briefly=watched)
-            quiet, frame = time.monotonic(), self.capture()
+            quiet, frame = clock.monotonic(), self.capture()
         except ActionInterrupted as exc:
             error = str(exc)
-            settled, quiet, frame = None, time.monotonic(), self.capture()
+            settled, quiet, frame = None, clock.monotonic(), self.capture()
         kept = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))  # each once
         transients = tuple(ref for ref in kept if ref not in (frame_before, frame))
-        times = Times(0.0, acted - started, quiet - acted, time.monotonic() - quiet + target.asked_s)
+        times = Times(0.0, acted - started, quiet - acted, clock.monotonic() - quiet + target.asked_s)
         url = self._url_after(action, error, deadline)
         return Effect(frame, output, error, settled, times, transients, url, target.elements, target.crop)
 

@@ -13,7 +13,7 @@ from pytest_vnc_use.runs.seal import is_seal_of, seal_of
 
 CHECKPOINTS = "checkpoints.sqlite"
 """Their file in the run folder."""
-NO_CHECKPOINT = "run {!r} left no checkpoint to go on from; a replay leaves none, so run its test again"
+NO_CHECKPOINT = "run {!r} left no checkpoint to go on from; start its task again"
 
 
 class Serializer(Protocol):

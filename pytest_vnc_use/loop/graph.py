@@ -1,4 +1,7 @@
-"""The loop of one run as a LangGraph graph; the only file that knows langgraph. `order` says in which order nodes run.
+"""The loop of one run, live or replayed, as a LangGraph graph; the only file that knows langgraph.
+
+    start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
+                            \\-> hitl_gate -> act      where the next call waits for a person
 
 The graph's state holds counters and what is pending, and stays small; what has happened stands in the run folder, from
 which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace keeps
@@ -25,22 +28,24 @@ with warnings.catch_warnings():
 
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
 from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, SealedCheckpoints, damage_as_error
+from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.nodes import Nodes, Parts
-from pytest_vnc_use.loop.order import NodeName, answered, next_node, was_answered
-from pytest_vnc_use.runs.folder import from_json
+from pytest_vnc_use.runs.folder import from_json, to_json
+from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.types import CUAState, Ruling
+from pytest_vnc_use.types.protocols import Replaying
 
 
 class NodeBroke(Exception):
     """Stands for a node's error where LangGraph sees it."""
 
 
-class TaskGraph:
-    """A run on its checkpoints: `start`, `take_over`, and after an interrupt or a crash `resume`."""
+class TaskRun:
+    """The run of a task on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
 
-    def __init__(self, parts: Parts, nodes: Nodes) -> None:
+    def __init__(self, parts: Parts, history: History) -> None:
         self._parts = parts
-        self._nodes = nodes
+        self._nodes = Nodes(parts, history)
         self._answer: bool | None = None
         self._broke: BaseException | None = None
 
@@ -48,18 +53,15 @@ class TaskGraph:
     def _run_id(self) -> str:
         return self._parts.actor.folder.path.name
 
-    def start(self, state: CUAState) -> CUAState:
+    def start(self, task: str) -> CUAState:
         """Run until an outcome or an interrupt; the state then says which."""
-        return self._run(state)
+        return self._run(CUAState(run_id=self._run_id, task=task, elapsed_s=0.0))
 
-    def take_over(self, state: CUAState, last: NodeName) -> CUAState:
-        """Go on with a run from the state after its `last` node, as `start` does."""
-        with self._compiled() as (graph, config):
-            graph.update_state(config, state, as_node=last)
-        return self._run(None)
+    def resume(self, answer: bool | None = None) -> CUAState:
+        """Go on from the last checkpoint; `answer` is a person's yes or no where the run waits for one.
 
-    def resume(self, answer: bool | None) -> CUAState:
-        """Go on from the last checkpoint, as `TaskRun.resume` does."""
+        Raises RunFolderError where there is nothing to go on with, or nobody was asked.
+        """
         with damage_as_error(self._run_id), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
@@ -81,8 +83,10 @@ class TaskGraph:
 
     def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config):
+            # a recording answers the same again, so one checkpoint is enough, written when its replay stops
+            durability = "exit" if isinstance(self._parts.planner, Replaying) else "sync"
             with suppress(NodeBroke):
-                graph.invoke(given, config, durability="sync")
+                graph.invoke(given, config, durability=durability)
             if self._broke is None:
                 return cast(CUAState, graph.get_state(config).values)
         raise self._broke  # here, where nothing is handled: what led to it stays as it was
@@ -137,3 +141,26 @@ class TaskGraph:
         # LangGraph repeats the first answer it was given, were this node to fail; the person's last one counts
         answer = resumed_with if self._answer is None else self._answer
         return CUAState(ruling=answered(state, answer))
+
+
+def next_node(state: CUAState) -> str:
+    """Return the node after propose and act."""
+    if state.get("outcome"):
+        return END
+    if not state["pending"]:
+        return "propose"
+    ruling = state["ruling"]
+    return "hitl_gate" if ruling and ruling["kind"] == "ask" else "act"
+
+
+def answered(state: CUAState, answer: bool) -> dict[str, Any]:
+    """Return the ruling on the next call after a person's yes or no, as JSON."""
+    ruling = from_json(Ruling, state["ruling"])
+    after: dict[str, Any] = to_json(rulings.approve(ruling) if answer else rulings.deny(ruling))
+    return after
+
+
+def was_answered(state: CUAState) -> bool:
+    """Return whether a person has answered about the next call. Their last answer counts."""
+    ruling = state["ruling"]
+    return bool(state["pending"] and ruling and ruling["by"] == "person")

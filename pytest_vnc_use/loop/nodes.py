@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import assert_never
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed
 from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
@@ -101,12 +101,12 @@ class Nodes:
             return self._out_of_time()
         frame = self._frame_to_act_on(state)
         self._moved_on = False
-        started = time.monotonic()
+        started = clock.monotonic()
         try:
             answer = self._answer_about(frame, state)
         except RUN_ENDS as exc:
             return self.cut_short(exc)
-        self._model_s = time.monotonic() - started
+        self._model_s = clock.monotonic() - started
         number, decision = state["turn"] + 1, readable(answer.decision)
         if HANDED_OVER in decision.provider_details:
             decision = self._parts.hide(decision)  # another model gets the words of this one and of the judge

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.runs.folder import Trace
-from pytest_vnc_use.runs.takeover import live_name
+from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, live_name
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import FIELDS, Settings
 from pytest_vnc_use.types import RunStarted
@@ -99,6 +99,9 @@ def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[
 def _other_planner(started: RunStarted, settings: Settings, would_plan: Callable[[], Planner]) -> Iterator[str]:
     """Yield how the current planner differs from the one that planned the run, or went on where its replay drifted."""
     before = live_name(started.planner)
+    if before == ONLY_REPLAYED:
+        yield "its planner was a recording. Run its test again, or pass a planner (planner=…, --planner NAME)"
+        return
     try:
         name = would_plan().name
     except VncUseError:  # there is none, or its key is missing; the right planner reports a missing key itself

@@ -6,11 +6,11 @@ import dataclasses
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.errors import RunFolderError, faults
 from pytest_vnc_use.loop import resume
@@ -19,12 +19,11 @@ from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.lock import only_driver
 from pytest_vnc_use.loop.nodes import Parts
-from pytest_vnc_use.loop.order import TaskRun, question_in
 from pytest_vnc_use.loop.reviewer import Reviewer
 from pytest_vnc_use.loop.targets import Targets, elements_of
 from pytest_vnc_use.loop.timing import Timing
 from pytest_vnc_use.plain_text import cut, without_query
-from pytest_vnc_use.runs.folder import RunFolder, new_run_id, path_of, read_trace, to_json
+from pytest_vnc_use.runs.folder import RunFolder, from_json, new_run_id, path_of, read_trace, to_json
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.tidying import drop_checkpoints
@@ -34,6 +33,7 @@ from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import (
     NO_FRAME,
     Action,
+    ApprovalAsked,
     CUAState,
     Extracted,
     FolderMade,
@@ -43,7 +43,9 @@ from pytest_vnc_use.types import (
     Limits,
     ModelAsked,
     Outcome,
+    Proposal,
     Report,
+    Ruling,
     RunEnded,
     RunEvent,
     RunResult,
@@ -53,6 +55,9 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Approver, Checked, Controller, Judge, Planner, RunObserver
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.loop.graph import TaskRun
 
 
 class DesktopAccess(Protocol):
@@ -172,7 +177,7 @@ class Runner:
         started = RunStarted(
             run_id=folder.path.name,
             task=context.secrets.declared.hide(task),
-            started_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            started_at=clock.utc_now().isoformat(timespec="seconds"),
             planner="",
             screen=NO_FRAME,
             server=without_query(context.desktop.server),
@@ -247,6 +252,8 @@ class Runner:
         trust: bool = False,
     ) -> RunResult:
         """Advance a run until it ends or waits. Whatever breaks it is written down."""
+        from pytest_vnc_use.loop.graph import TaskRun  # LangGraph takes most of a second; who runs no task saves it
+
         hide = self._context.secrets.everything
         self._logger = RunLogger(folder, hide, self._context.secrets.at_start)
         self.folders.append(folder.path)
@@ -351,3 +358,9 @@ class Runner:
     def forget_frames(self) -> None:
         """Take the kept frames as old: something was done after the newest run."""
         self._newest_steps = ()
+
+
+def question_in(state: CUAState) -> ApprovalAsked:
+    """Return the question to a person, from the state of a run that waits."""
+    proposal, ruling = from_json(Proposal, state["pending"][0]), from_json(Ruling, state["ruling"])
+    return ApprovalAsked(state["step"] + 1, proposal, ruling)

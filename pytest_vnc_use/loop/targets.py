@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import io
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from PIL import Image
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
@@ -104,7 +104,7 @@ class Targets:
 
         Text without a place goes to the focus, or else to the field that the action before clicked.
         """
-        started = time.monotonic()
+        started = clock.monotonic()
         elements, places = self._ask(action, limit_s), points(action)[:1]
         if isinstance(action, TypeText) and not places:
             elements, places = elements or self._field, self._clicked
@@ -113,7 +113,7 @@ class Targets:
             self._field = last if last and last[0] and last[0].role in FIELDS else ()
             self._clicked = points(action)[-1:]
         crop = self._crop(frame, places[0]) if places else None
-        return StepTarget(elements, crop, time.monotonic() - started)
+        return StepTarget(elements, crop, clock.monotonic() - started)
 
     def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
         region = around(at, (frame.width, frame.height))

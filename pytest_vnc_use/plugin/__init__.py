@@ -19,7 +19,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       triage                      `pytest.raises` marks the errors that it names
                                       recordings                  one person cannot demonstrate to many workers
     pytest_sessionstart               redaction        first      pytest opens its logs after pytest_configure
-    pytest_xdist_setupnodes           forked_workers              workers are forked, with `vnc_fork_workers`
     pytest_configure_node             costs                       a worker uses the session's account
                                       session_results             a worker notes the tests that it begins
     pytest_collect_file               collecting                  `test_*.vnc.toml`

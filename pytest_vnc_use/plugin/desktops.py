@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.plugin import desktops_ahead, engine, recordings
+from pytest_vnc_use.errors import DesktopRefused
+from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.plugin import desktops_ahead, engine
 from pytest_vnc_use.plugin.stash import DESKTOPS
 from pytest_vnc_use.settings.paths import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
@@ -53,9 +55,14 @@ class Desktops:
 
         Raises DesktopError, SettingsError.
         """
-        if started := self._take_ahead(settings, holder):
-            return started
-        return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+        try:
+            if started := self._take_ahead(settings, holder):
+                return started
+            return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+        except (RuntimeError, Warning) as exc:
+            if problem := blocked(str(exc)):
+                raise DesktopRefused(f"no desktop: {problem}") from exc
+            raise
 
     def start_ahead(self, settings: Settings, holder: str) -> None:
         """Start the desktop that `holder`, the next test, will lease if its settings are the same.
@@ -137,11 +144,7 @@ def lease_for_test(
     desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
     desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
     desktops = _of_process(request.config)
-    meanwhile = (
-        engine.imported_meanwhile(replays=recordings.begins_with_replay(request.node, desktop_settings))
-        if "vnc_agent" in request.fixturenames
-        else nullcontext()
-    )
+    meanwhile = engine.imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
     if desktop_settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(desktop_settings, request.node.nodeid)

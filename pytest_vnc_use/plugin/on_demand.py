@@ -8,7 +8,6 @@ from pytest_vnc_use.plugin import (
     costs,
     desktops_ahead,
     ended_tests,
-    forked_workers,
     hooks,
     junit,
     live_line,
@@ -41,7 +40,6 @@ def register_the_rest(config: pytest.Config) -> None:
         rehearsals,
         ended_tests,
         junit,
-        forked_workers,
     ]
     if config.stash[stash.SETTINGS].playwright:
         from pytest_vnc_use.plugin import playwright_page

@@ -6,14 +6,13 @@ and leave tests without a desktop to them. This module does not import Playwrigh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.plugin.stash import PLAYWRIGHT_CALLS, is_ours
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[
     def noting(self: Any, call: Any) -> Any:
         __tracebackhide__ = True
         name = getattr(call, "__qualname__", type(self).__name__)
-        began, started, end = datetime.now(), time.monotonic(), ""
+        began, started, end = clock.utc_now().astimezone(), clock.monotonic(), ""
         try:
             return wait_for(self, call)
         except BaseException as exc:
@@ -111,7 +110,7 @@ def _noting(wait_for: Callable[[Any, Any], Any], calls: list[str]) -> Callable[[
         finally:
             if len(calls) < _MOST_CALLS:
                 calls.append(
-                    f"{began:%H:%M:%S}.{began.microsecond // 1000:03d} {name}, {time.monotonic() - started:.2f} s{end}"
+                    f"{began:%H:%M:%S}.{began.microsecond // 1000:03d} {name}, {clock.monotonic() - started:.2f} s{end}"
                 )
 
     return noting

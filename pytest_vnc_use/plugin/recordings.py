@@ -150,17 +150,6 @@ def recorded_test(
     return recorded
 
 
-def only_replays(settings: Settings) -> bool:
-    """Return whether a session with these settings only replays, as far as its recordings go."""
-    return (settings.record or ("replay" if os.environ.get("CI") == "true" else "auto")) == "replay"
-
-
-def begins_with_replay(item: pytest.Item, settings: Settings) -> bool:
-    """Return whether the test has a recording, and replays it at least until it drifts."""
-    key = _key(item)
-    return key.path.exists() and _mode(key, settings, has_planner=bool(settings.planner)) in ("auto", "replay")
-
-
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
     from pytest_vnc_use.recordings.modes import mode_of
 

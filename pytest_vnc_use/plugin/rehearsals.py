@@ -9,7 +9,6 @@ A plugin, registered by on_demand.py.
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunFolderError, VncUseError
 from pytest_vnc_use.plugin import attachments, costs
 from pytest_vnc_use.plugin.recordings import RECORDING, REHEARSAL, WRITTEN
@@ -163,7 +163,7 @@ def _say(item: pytest.Item, line: str) -> None:
 
 def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal) -> _Again:
     """Carry out the test with fresh fixtures, as pytest does, but keep its reports from other plugins."""
-    started_s, subtests = time.monotonic(), list[pytest.TestReport]()
+    started_s, subtests = clock.monotonic(), list[pytest.TestReport]()
     fresh = _fresh(item, _Hooks(item.ihook, subtests))
     fresh.stash[REHEARSAL] = rehearsal
     try:
@@ -174,7 +174,7 @@ def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehea
             reports.append(_phase(fresh, "teardown", nextitem=nextitem))
     finally:
         del fresh.stash[REHEARSAL]
-    return _Again(reports, subtests, time.monotonic() - started_s, rehearsal)
+    return _Again(reports, subtests, clock.monotonic() - started_s, rehearsal)
 
 
 class _Hooks:

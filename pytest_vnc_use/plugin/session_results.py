@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.plugin import attachments
 from pytest_vnc_use.plugin.begun_tests import BegunTests, remove_left_notes
 from pytest_vnc_use.plugin.recordings import HEALED, LOST, WENT_ON, WRITTEN
@@ -214,7 +214,7 @@ class _Session:
 
 
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return clock.utc_now().isoformat(timespec="seconds")
 
 
 def _collection_errors(config: pytest.Config) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.gates import Gate, Mismatch
 from pytest_vnc_use.recordings.pictures import pixels_in
@@ -91,13 +91,13 @@ class PatientEyes(ForwardingController):
 
         The wait for quiet is brief: then the same gate is waited for again, and the next wait sees any later change.
         """
-        gate, started_s = self._replay.gate, time.monotonic()
+        gate, started_s = self._replay.gate, clock.monotonic()
         if gate is None:
             return self.desktop.settle(briefly=briefly)
         if self._reach(gate) and not gate.tells and not self._replay.at_end:
             self.desktop.settle(briefly=True)
             self._await(gate, self._limit_s)
-        return Settled("settled", time.monotonic() - started_s)
+        return Settled("settled", clock.monotonic() - started_s)
 
     def _reach(self, gate: Gate) -> bool:
         """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
@@ -149,7 +149,7 @@ class PatientEyes(ForwardingController):
         if quiet_s > _LONG_S:
             self._tell(quiet_s)
         while deadline.remaining_s and self.desktop.wait_changed(
-            seen_at, max(0.0, open_since + quiet_s - time.monotonic())
+            seen_at, max(0.0, open_since + quiet_s - clock.monotonic())
         ):
             seen = self.desktop.glance()
             seen_at = seen.taken_at
@@ -189,13 +189,13 @@ class PatientEyes(ForwardingController):
             self._keep_apart(where[0], *self.let_go)
         self.desktop.perform(action)
         if where:
-            self.let_go = where[-1], time.monotonic()
+            self.let_go = where[-1], clock.monotonic()
 
     def _keep_apart(self, point: Point, before: Point | None, let_go_s: float) -> None:
         """Wait until two clicks are no longer a double click."""
         near = before is None or max(abs(point[0] - before[0]), abs(point[1] - before[1])) <= _NEAR_PX
         if not near and isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near:
             return
-        due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - time.monotonic()
+        due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - clock.monotonic()
         if due_s > 0:
             self.desktop.perform(Wait(due_s))

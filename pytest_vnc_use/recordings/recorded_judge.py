@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.format import Evidence
@@ -107,10 +107,10 @@ class RecordedJudge:
     def _not_staying(self, evidence: Evidence, taken_at: float) -> Mismatch | None:
         """Watch until the screen has stayed unchanged for the recorded time; return what differs then."""
         eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
-        if not eyes.changed_since(time.monotonic() - quiet_s):
+        if not eyes.changed_since(clock.monotonic() - quiet_s):
             return None
         seen_at = taken_at
-        while (left_s := taken_at + quiet_s + (_BACK_S if problem else 0.0) - time.monotonic()) > 0:
+        while (left_s := taken_at + quiet_s + (_BACK_S if problem else 0.0) - clock.monotonic()) > 0:
             if not eyes.wait_changed(seen_at, left_s):
                 break
             seen = eyes.glance()
@@ -135,5 +135,5 @@ class RecordedJudge:
             return None
         eyes, watch, deadline = self._eyes(), BlinkWatch(about), Deadline(_BLINKS_S)
         while (missing := watch.look(pixels_in(eyes.glance()))) and deadline.remaining_s:
-            eyes.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+            eyes.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
         return missing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import RecordedStep, Screen, Volatile, merged, volatile
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing, pixels_in, pixels_of
@@ -63,8 +63,8 @@ def screen_at_rest(eyes: Controller) -> Screen:
     """
     deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
     while not is_quiet and deadline.remaining_s:
-        eyes.wait_changed(time.monotonic(), _SAMPLE_S)
-        is_quiet = not eyes.changed_since(time.monotonic() - QUIET_S)
+        eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
+        is_quiet = not eyes.changed_since(clock.monotonic() - QUIET_S)
     frame = eyes.frame()
     parts = _watch(frame, eyes) if frame.moving else ()
     quiet_s = QUIET_S if is_quiet else 0.0
@@ -77,7 +77,7 @@ def _watch(frame: Frame, eyes: Controller) -> list[Volatile]:
     parts: list[Volatile] = []
     for samples in (_SAMPLES, _MORE_SAMPLES):
         for _ in range(samples):
-            eyes.wait_changed(time.monotonic(), _SAMPLE_S)
+            eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
             seen.look(eyes.glance())
         parts = list(seen.parts())
         if seen.is_known:

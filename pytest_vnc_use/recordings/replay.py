@@ -28,7 +28,7 @@ from pytest_vnc_use.recordings.gates import (
 )
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.runs.takeover import REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
 from pytest_vnc_use.types.protocols import Planner
 
@@ -109,7 +109,7 @@ class Replay:
     @property
     def name(self) -> str:
         """The name of the planner, for the report."""
-        return replaying_name(self._live.name) if self._live else "recording"
+        return replaying_name(self._live.name) if self._live else ONLY_REPLAYED
 
     @property
     def is_live(self) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.recordings.format import Live
 from pytest_vnc_use.types import ModelExchange, Usage
 
@@ -15,7 +15,7 @@ from pytest_vnc_use.types import ModelExchange, Usage
 class Meter:
     """The seconds and dollars of one run. `dollars` is None if they are not known."""
 
-    began_s: float = field(default_factory=time.monotonic)
+    began_s: float = field(default_factory=clock.monotonic)
     seconds: float = 0.0
     dollars: float | None = 0.0
     calls: int = 0
@@ -30,7 +30,7 @@ class Meter:
 
     def end(self) -> None:
         """Note that the run is over; judges may be asked after that."""
-        self.seconds = time.monotonic() - self.began_s
+        self.seconds = clock.monotonic() - self.began_s
 
     def live(self) -> Live:
         """Return the figures for the recording."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, Show
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Recording, Screen, Volatile, merged
@@ -143,7 +143,7 @@ class RecordedTest:
         """
         eyes, acts_unseen, self._acts_unseen = self._runs[-1].eyes if self._runs else None, self._acts_unseen, False
         if acts_unseen or (self._runs and eyes is None):
-            return None, time.monotonic()
+            return None, clock.monotonic()
         return eyes.let_go if eyes else None
 
     def known_run(self, task: str) -> RecordedRun | None:

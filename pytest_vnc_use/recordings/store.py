@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
+from pytest_vnc_use.deadline import acquire
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.recordings.file_text import ANEW, parse, text_of
@@ -237,7 +238,7 @@ def save(path: Path, recording: Recording) -> bool:
     """
     name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
-    with FileLock(lock, mode=0o600, timeout=_LOCK_S):
+    with acquire(FileLock(lock, mode=0o600), _LOCK_S):
         try:
             return _save(path, recording)
         finally:

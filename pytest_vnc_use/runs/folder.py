@@ -23,13 +23,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
-import time
 from collections.abc import Callable
-from datetime import datetime, timezone
 from pathlib import Path, PureWindowsPath
 from threading import Lock
 
-from pytest_vnc_use import files
+from pytest_vnc_use import clock, files
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.exchanges import Exchanges, read_exchanges as read_exchanges
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
@@ -42,7 +40,7 @@ from pytest_vnc_use.types import Frame, FrameRef, ModelExchange, RunEvent
 
 def new_run_id() -> str:
     """Return a unique name for a run. It is safe as a file name and sorts by time (UTC, milliseconds)."""
-    now = datetime.now(timezone.utc)
+    now = clock.utc_now()
     return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(4)}"
 
 
@@ -62,12 +60,12 @@ class RunFolder:
         self._trace = JsonLines(path / "trace.jsonl", sealed)
         self._exchanges = Exchanges(path)
         self._lock = Lock()
-        self._began_s = None if began_at is None else time.monotonic() - max(time.time() - began_at, 0.0)
+        self._began_s = None if began_at is None else clock.monotonic() - max(clock.epoch() - began_at, 0.0)
 
     @property
     def began_s(self) -> float:
         """The moment of the monotonic clock when the run began; now, if its trace does not have it."""
-        return time.monotonic() if self._began_s is None else self._began_s
+        return clock.monotonic() if self._began_s is None else self._began_s
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
@@ -82,7 +80,7 @@ class RunFolder:
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
-        header = Header(run_id, began_at=round(time.time(), 3))
+        header = Header(run_id, began_at=round(clock.epoch(), 3))
         folder = cls(path, header.began_at)
         try:
             folder._trace.append(to_json(header))
@@ -101,7 +99,7 @@ class RunFolder:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
             line = to_json(self._exchanges.append(event) if isinstance(event, ModelExchange) else event)
-            at = {} if self._began_s is None else {"at_s": round(time.monotonic() - self._began_s, 3)}
+            at = {} if self._began_s is None else {"at_s": round(clock.monotonic() - self._began_s, 3)}
             self._trace.append({**line, **at})
 
     def store(self, frame: Frame) -> FrameRef:

@@ -6,11 +6,11 @@ A text that holds a secret is one line with the secret's name, in place of its k
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.runs.json_lines import private
 from pytest_vnc_use.types import JsonObject
 
@@ -47,7 +47,7 @@ class MessageLog:
         with self._lock:
             if not (self._path and self._left):
                 return
-            at_s = round(time.monotonic() - self._began_s, 4)
+            at_s = round(clock.monotonic() - self._began_s, 4)
             lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
             self._left -= len(lines)
             if self._left <= 0:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.plain_text import columns_of, fit, plain
 from pytest_vnc_use.runs.terminal_line import TerminalLine
 from pytest_vnc_use.runs.transcript import format_action
@@ -32,7 +32,7 @@ class Progress:
 
     def __init__(self, test: str, hide: Callable[[str], str]) -> None:
         self._test, self._hide = test, hide
-        self._began_s = time.monotonic()
+        self._began_s = clock.monotonic()
         self._dollars: float | None = 0.0
         """The cost so far; None once a price is unknown."""
         self._step, self._limit, self._planner = 0, 0, ""
@@ -53,7 +53,7 @@ class Progress:
                 self._runs, self._step, self._limit = True, 0, event.limits.steps
                 self._planner, self._what, self._last = event.planner, f"waits for {event.planner}", ""
             case GateAwaited():
-                self._runs, self._gate_until_s = True, time.monotonic() + event.remaining_s
+                self._runs, self._gate_until_s = True, clock.monotonic() + event.remaining_s
             case ModelAsked():
                 whom = "the judge" if event.purpose == "judge" else event.model
                 self._asks, self._what = True, f"asks {whom}{self._last}"
@@ -92,10 +92,10 @@ class Progress:
         until_s = self._gate_until_s
         if until_s is None:
             return self._what
-        return f"waits for the recorded screen, {max(0, math.ceil(until_s - time.monotonic()))} s left"
+        return f"waits for the recorded screen, {max(0, math.ceil(until_s - clock.monotonic()))} s left"
 
     def _figures(self) -> list[str]:
-        seconds = f"{time.monotonic() - self._began_s:.0f} s"
+        seconds = f"{clock.monotonic() - self._began_s:.0f} s"
         if self._dollars is None:
             return [seconds, "price unknown"]
         digits = 1 if self._dollars >= 0.01 else 2

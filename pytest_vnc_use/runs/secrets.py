@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types.secret_text import SecretText
 
@@ -33,8 +34,12 @@ class Secrets:
     ) -> Secrets:
         """Return the secrets of a task with the API keys and the other ambient secrets of the environment.
 
-        `others` are the names and values of what other tests of the session declare.
+        `others` are the names and values of what other tests of the session declare. Raises SettingsError for a value
+        that nothing can type.
         """
+        for name, value in values.items():
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                raise SettingsError(f"the secret {name!r} must be text: it holds half of a surrogate pair")
         return cls(
             {name: SecretText.of(name, value) for name, value in values.items()},
             Redactor(values, others=others, acts=True),

@@ -13,6 +13,8 @@ from pytest_vnc_use.types import Observation
 
 REPLAYED = "pytest_vnc_use.replayed"
 """Provider details of a turn that was read from a recording. No planner has a word like it."""
+ONLY_REPLAYED = "recording"
+"""The name of a replay without a live planner."""
 _UNTIL_IT_DRIFTS = "recording, or where that drifts "
 
 

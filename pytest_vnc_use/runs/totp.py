@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-import time
 from collections.abc import Callable
+
+from pytest_vnc_use import clock
 
 _STEP_S = 30
 
 
-def totp(key: str, *, digits: int = 6, now: Callable[[], float] = time.time) -> str:
+def totp(key: str, *, digits: int = 6, now: Callable[[], float] = clock.epoch) -> str:
     """Return the code of this moment for a key in base32; spaces, small letters and missing padding are fine.
 
     Raises ValueError for a key that is no base32.

@@ -91,11 +91,6 @@ class Settings:
         "start the next test's desktop and program while a test ends, before the next test's fixtures run; only with "
         "xvnc and qt, if both tests want the same desktop, and not with --vnc-desktops",
     )
-    fork_workers: bool = _setting(
-        True,
-        _switch,
-        "with pytest-xdist on Linux and a server, fork the workers from one process that has done their slow imports",
-    )
     new_user: bool = _setting(
         True,
         _switch,

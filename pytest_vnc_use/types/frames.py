@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from pytest_vnc_use import clock
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
 EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
@@ -34,7 +35,7 @@ class Frame:
 
     ref: FrameRef
     png: bytes = field(repr=False)
-    taken_at: float = field(default_factory=time.monotonic, compare=False)
+    taken_at: float = field(default_factory=clock.monotonic, compare=False)
     changed: tuple[Region, ...] = field(default=(), compare=False)
     moving: tuple[Region, ...] = field(default=(), compare=False)
     pixels: object = field(default=None, compare=False, repr=False)
@@ -45,7 +46,7 @@ class Glance:
     """The screen at one moment, as an array like a frame's `pixels`. It is not encoded and not kept."""
 
     pixels: object = field(repr=False)
-    taken_at: float = field(default_factory=time.monotonic, compare=False)
+    taken_at: float = field(default_factory=clock.monotonic, compare=False)
 
 
 @dataclass(frozen=True)

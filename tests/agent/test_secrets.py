@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.covers.controller import CoveringController
-from pytest_vnc_use.errors import ActionError, Inconclusive, TaskFailed
+from pytest_vnc_use.errors import ActionError, Inconclusive, SettingsError, TaskFailed
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,
@@ -120,6 +120,13 @@ def test_the_keyboard_gets_the_value_and_its_repr_is_the_name(tmp_path: Path) ->
     assert isinstance(action, TypeText)
     assert action.text == f"alice {VALUE}"
     assert repr(action) == repr(TypeText("alice <secret:PW>"))
+
+
+def test_untypable_secret_raises_settings_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="the secret 'PW' must be text: it holds half of a surrogate pair"):
+        VncUseAgent(
+            secrets={"PW": "pass\ud83d"}, controller=PaintedController(), settings=Settings(runs_dir=str(tmp_path))
+        )
 
 
 def test_only_an_agent_with_secrets_has_covers(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import pytest_socket
+from freezegun import freeze_time
 
+from pytest_vnc_use.backends.inspection import ServerFacts, inspect
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from support import vnc_servers
@@ -48,7 +51,10 @@ def assert_refused(address: str, error: type[VncUseError], message: str, **optio
 @pytest.mark.desktop
 def test_by_port_display_and_name(tigervnc: VncServer) -> None:
     port = int(tigervnc.address.rpartition(":")[2])
-    for address in (f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"):
+    for address in (
+        *(f"127.0.0.1::{port}", f"127.0.0.1:{port - 5900}", f"localhost::{port}", f"localhost:{port - 5900}"),
+        *(f"localhost:{port}", f"vnc://localhost:{port}", f"VNC://127.0.0.1:{port}/", f"vnc://localhost:{port - 5900}"),
+    ):
         hands = connect(address)
         assert hands.size == (1024, 768)
         hands.close()
@@ -87,13 +93,42 @@ def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
         assert_refused(server.address, AuthenticationFailed, "wants a password, but none is set")
 
 
+@pytest.mark.desktop
+@pytest.mark.parametrize("types", ["VncAuth,None", "None,VncAuth"])
+def test_none_beside_password_used_without_password(tmp_path: Path, types: str) -> None:
+    file = vnc_servers.password_file(tmp_path, "geheim")
+    with vnc_servers.tigervnc(password_file=file, options=["-SecurityTypes", types]) as server:
+        for password, used in ((None, "None"), ("geheim", "VncAuth")):
+            facts = ServerFacts()
+            inspect(server.address, password, facts).close()
+            assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
+
+
 def test_a_refused_port() -> None:
-    assert_refused(f"127.0.0.1::{vnc_servers.free_port()}", DesktopRefused, "no VNC connection .* refused")
+    port = vnc_servers.free_port()
+    for address in (f"127.0.0.1::{port}", f"127.0.0.1:{port}", f"vnc://127.0.0.1:{port}"):
+        reason = f"no VNC connection to '{address}', host '127.0.0.1', port {port}: .*refused"
+        assert_refused(address, DesktopRefused, reason)
 
 
 def test_a_server_that_says_nothing() -> None:
     with listener() as address:
         assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+def test_connect_frozen_clock_is_refused_in_time() -> None:
+    with listener() as address, freeze_time("2030-01-02"):
+        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+
+
+@pytest.mark.filterwarnings("ignore:A test tried to use socket")
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
+    pytest_socket.disable_socket(allow_unix_socket=True)
+    try:
+        assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
+    finally:
+        pytest_socket.enable_socket()
 
 
 def test_a_server_that_stops_in_the_middle() -> None:
@@ -110,9 +145,31 @@ def test_an_address_that_swallows_packets() -> None:
     assert_refused("198.51.100.1::5900", DesktopRefused, "no", timeout_s=0.5)
 
 
-@pytest.mark.parametrize("address", ["localhost:one", "a:1:2:3", "[::1:5", "/nonexistent/socket"])
-def test_an_address_that_makes_no_sense(address: str) -> None:
-    assert_refused(address, VncUseError, "unix socket|a VNC server must be 'host::port'")
+def test_a_missing_unix_socket() -> None:
+    assert_refused("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        *(
+            (address, f"a VNC server must be 'host::port'.*got {address!r}$")
+            for address in ("localhost:one", "a:1:2:3")
+        ),
+        ("[::1:5", "a VNC server must be 'host::port'"),
+        ("localhost::65536", "a VNC server must be"),
+        ("5999", "got '5999'. For a port of this machine write 'localhost::5999'$"),
+        ("vnc://desk/websockify", "got 'vnc://desk/websockify'"),
+        ("rdp://desk:3389", "a VNC server must be .*got 'rdp://desk:3389'"),
+        ("http://desk:6080/vnc.html?password=geheim", "got the web page 'http://desk:6080/vnc.html'.*'ws://desk:6080/"),
+        ("https://desk/vnc.html#x", "If that is noVNC, write 'wss://desk/websockify', or the path"),
+        ("vnc://alice:geheim@desk:5900", "must not contain a user name or a password"),
+    ],
+)
+def test_invalid_address_raises_settings_error(address: str, told: str) -> None:
+    with pytest.raises(SettingsError, match=told) as refused:
+        connect(address)
+    assert "geheim" not in str(refused.value)
 
 
 def test_a_password_beyond_ascii() -> None:
@@ -138,4 +195,4 @@ def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a"])
 def test_a_host_that_is_no_name(host: str) -> None:
-    assert_refused(f"{host}::5901", DesktopRefused, r"must be an IP address or a host name")
+    assert_refused(f"{host}::5901", SettingsError, r"must be an IP address or a host name")

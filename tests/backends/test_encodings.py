@@ -258,7 +258,7 @@ def test_chromium_is_as_raw(desktop: VncServer, chromium: Page, encoding: Encodi
 
 FORMATS = {
     "big-endian": (32, 24, 1, 1, 255, 255, 255, 16, 8, 0),
-    "red last": (32, 24, 0, 1, 255, 255, 255, 0, 8, 16),
+    "red in the highest byte": (32, 24, 0, 1, 255, 255, 255, 24, 16, 8),
     "16 bit": (16, 16, 0, 1, 31, 63, 31, 11, 5, 0),
     "colour map": (8, 8, 0, 0, 0, 0, 0, 0, 0, 0),
 }
@@ -273,6 +273,32 @@ def test_whatever_format_a_server_announces_it_is_asked_for_ours(name: str) -> N
     session = rfb_server.greeting(40, 30, announced) + colours + shown
     with rfb_server.playing(session, then_silent=True) as address, closing(connect(address)) as hands:
         assert np.array_equal(decoded(hands.last_frame()), rfb_server.channels(pixels))
+
+
+@pytest.mark.parametrize("depth", [24, 32])
+@pytest.mark.parametrize("encoding", [rfb_server.RAW, rfb_server.ZRLE, rfb_server.TIGHT])
+def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
+    """VMware's servers send the format that they announce, whatever they are asked for."""
+    announced = struct.pack(">BBBBHHHBBBxxx", 32, depth, 0, 1, 255, 255, 255, 0, 8, 16)
+    pixels = rfb_server.picture(40, 30, 500, seed=2)
+    turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(pixels.shape)
+    data = {
+        rfb_server.RAW: turned.tobytes(),
+        rfb_server.ZRLE: rfb_server.ZrleStream().encode(turned & 0xFFFFFF, "raw"),
+        rfb_server.TIGHT: rfb_server.TightStream().encode(pixels, "copy"),  # its pixels are red first in any format
+    }[encoding]
+    arrow = rfb_server.drawn(turned[:1, :8], rfb_server.CURSOR, turned[:1, :8].tobytes() + b"\xff")
+    session = rfb_server.greeting(40, 30, announced) + rfb_server.update(
+        arrow, rfb_server.drawn(pixels, encoding, data)
+    )
+    with (
+        rfb_server.playing(session, then_silent=True) as address,
+        closing(RfbConnection(address, None, 10.0)) as connection,
+    ):
+        screen = connection.framebuffer
+        assert np.array_equal(decoded(screen.last_capture().frame()), rfb_server.channels(pixels))
+        assert screen.pointer_shape is not None
+        assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 
 
 def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:

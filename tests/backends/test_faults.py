@@ -160,9 +160,10 @@ def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: No
 
 SENSELESS_GREETINGS = {
     "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
-    "does not speak VNC as expected: max": b"RFB 000.000\n",
+    "does not speak VNC as expected: it began with 'RFB 000.000 '": b"RFB 000.000\n",
     "offers type 99, type 100: make the server offer VncAuth": b"RFB 003.008\n\x02\x63\x64",
-    "Connection refused: b''": b"RFB 003.008\n\x00" + bytes(4),
+    "refused the connection: it gave no reason": b"RFB 003.008\n\x00" + bytes(4),
+    "refused the connection: Too many é": b"RFB 003.008\n\x00" + struct.pack(">I", 11) + "Too many é".encode(),
     "a text must have at most .* bytes, got 4294967295": b"RFB 003.008\n\x00" + b"\xff" * 4,
     "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
     "a text must have at most .* bytes, got 4278190080": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01\xff\x00\x00\x00",

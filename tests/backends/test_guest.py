@@ -71,6 +71,20 @@ def test_after_an_interrupt_the_connection_still_works(tigervnc: VncServer) -> N
     assert (out, err) == (b"1024\n", b"")
 
 
+def test_reactor_of_the_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
+    """pytest-twisted runs tests on the thread of `twisted.internet.reactor`, which they then block."""
+    code = (
+        "from twisted.internet import reactor\n"
+        "from twisted.python.threadable import isInIOThread\n"
+        "def work():\n"
+        f"    other = connect({tigervnc.address!r}); other.move(9, 9); print(other.frame().ref.width, isInIOThread())\n"
+        "    reactor.callLater(0, reactor.stop)\n"
+        "print(reactor.running); reactor.callWhenRunning(work); reactor.run(); print(hands.frame().ref.width)"
+    )
+    out, err = python(code, tigervnc).communicate(timeout=60)
+    assert (out, err) == (b"False\n1024 True\n1024\n", b"")
+
+
 def test_a_forked_process_is_told(tigervnc: VncServer) -> None:
     code = (
         "import os\n"

@@ -74,6 +74,29 @@ def test_pasting_where_nobody_takes_it(tigervnc: VncServer, connected: Connect) 
         connected(tigervnc).type_text("Ω")
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda hands: hands.type_text("no \ud83d", press_enter=True, clear_first=True),
+        lambda hands: hands.type_text("no \udcff"),  # as variables hold bytes that are no UTF-8
+        lambda hands: hands.key_combo("\ud83d"),
+        lambda hands: hands.key_combo(["ctrl", "\ud83d"]),
+        lambda hands: hands.key_down("\ud83d"),
+        lambda hands: hands.open_address("no \ud83d"),
+    ],
+)
+def test_half_surrogate_pair_types_nothing_keeps_connection(
+    tigervnc: VncServer, connected: Connect, tmp_path: Path, act: Callable[[VNCController], None]
+) -> None:
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        with pytest.raises(ActionError, match=r"'\\ud83d'|'\\udcff' \(U\+DCFF\)"):
+            act(hands)
+        hands.type_text("hi", press_enter=True)
+        assert_becomes((tmp_path / "typed").read_text, "hi\n")
+
+
 @pytest.mark.slow
 def test_pasting_where_nobody_shows_it(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """As where a clipboard's history fetches it, and no text field."""

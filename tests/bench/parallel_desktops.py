@@ -3,9 +3,8 @@
     python tests/bench/parallel_desktops.py [TURNS]
 
 Eight times the same test, each on a TigerVNC desktop of its own with xterm, by a script that takes 2 s for each turn,
-as a model does. All times are of a whole session of pytest: one without pytest-xdist, one with eight workers, one with
-eight that are not forked (`vnc_fork_workers = false`). What bounds the ratio is the processor time that every worker
-needs to start, mostly to import; it is printed too.
+as a model does. All times are of a whole session of pytest: one without pytest-xdist, one with eight workers. What
+bounds the ratio is the processor time that every worker needs to start, mostly to import; it is printed too.
 """
 
 from __future__ import annotations
@@ -57,9 +56,8 @@ def main(turns: int) -> None:
         Path(folder, "conftest.py").write_text(f"TURNS = {turns}\n{CONFTEST}")
         Path(folder, "test_lines.py").write_text(f"TURNS, DESKTOPS = {turns}, {DESKTOPS}\n{TEST}")
         in_turn_s = told_duration_s("one after the other", folder)
-        for what, *options in (["desktops at once"], ["desktops, workers not forked", "-o", "vnc_fork_workers=false"]):
-            at_once_s = told_duration_s(f"{DESKTOPS} {what}", folder, "-n", str(DESKTOPS), *options)
-            print(f"{in_turn_s / at_once_s:.1f} times as fast")
+        at_once_s = told_duration_s(f"{DESKTOPS} desktops at once", folder, "-n", str(DESKTOPS))
+        print(f"{in_turn_s / at_once_s:.1f} times as fast")
 
 
 def told_duration_s(what: str, folder: str, *options: str) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,7 +245,7 @@ def test_a_server_that_is_no_vnc_server(doctor: Callable[..., Told]) -> None:
     with greeting(GREETS_OTHERWISE) as address:
         told = doctor("--vnc", address)
     assert told.code == 1
-    assert "does not speak VNC as expected: invalid initial server response" in told.out
+    assert "does not speak VNC as expected: it began with 'SSH-2.0-Open', not with 'RFB" in told.out
 
 
 def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> None:
@@ -360,8 +361,30 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
 def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
     with xterm(x11vnc, tmp_path, "cat"):
         found = finding(Settings(server=x11vnc.address), "typing", typing=True)
-    said = "typing a letter works; the desktop's keyboard layout decides which one"
+    said = "typing small letters, capitals and \" ' ^ ` ~ works; the desktop's keyboard layout decides which others do"
     assert found == Finding("ok", "typing", f"{said}; ASCII goes by keys, nothing else can be typed")
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+@pytest.mark.parametrize(
+    ("options", "setting", "said"),
+    [
+        ((), ("xdotool", "key", "Caps_Lock"), "'w' arrived as 'W': Caps Lock is on"),
+        # without this option only the first text of some is wrong
+        (["-nomodtweak"], ("setxkbmap", "us", "intl"), "arrived as fewer characters: .* layout has dead keys"),
+    ],
+    ids=["Caps Lock", "dead keys"],
+)
+def test_keys_changed_by_desktop_fail_typing(
+    tmp_path: Path, options: Sequence[str], setting: Sequence[str], said: str
+) -> None:
+    with vnc_servers.x11vnc(options=options) as server:
+        server.output_of(*setting)
+        with xterm(server, tmp_path, "cat"):
+            found = finding(Settings(server=server.address), "typing", typing=True)
+    assert found.word == "FAIL"
+    assert re.search(said, found.text)
 
 
 @pytest.mark.slow

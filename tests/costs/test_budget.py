@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from freezegun import freeze_time
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.costs.budget import Budget, Most
@@ -252,6 +253,17 @@ def test_an_account_that_stays_locked_is_an_outage(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("pytest_vnc_use.costs.ledger.LOCK_S", 0.1)
     ledger = Ledger(tmp_path)
     with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
+        ledger.used()
+
+
+def test_ledger_locked_and_frozen_clock_raises_infra_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.costs.ledger.LOCK_S", 0.1)
+    ledger = Ledger(tmp_path)
+    with (
+        FileLock(tmp_path / "ledger.lock"),
+        freeze_time("2030-01-02"),
+        pytest.raises(InfraError, match="stayed locked"),
+    ):
         ledger.used()
 
 

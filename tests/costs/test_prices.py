@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone, tzinfo
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.costs.prices import load_prices
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import Usage
@@ -31,12 +32,8 @@ def test_a_price_holds_from_its_day_on(day: date, dollars: float) -> None:
 
 
 def test_today_is_the_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    class NewYear(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> NewYear:
-            return cls(2027, 1, 1, 0, 30, tzinfo=tz) if tz is timezone.utc else cls(2026, 12, 31, 19, 30)
-
-    monkeypatch.setattr("pytest_vnc_use.costs.prices.datetime", NewYear)
+    new_year = datetime(2027, 1, 1, 0, 30, tzinfo=timezone.utc)
+    monkeypatch.setattr(clock, "epoch", new_year.timestamp)
     price = load_prices().of("gemini-3.8-flash")
     assert price is not None
     assert price.input == pytest.approx(1.5)

@@ -10,7 +10,7 @@ import pytest
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
 from support.vnc_servers import require
@@ -72,6 +72,15 @@ def test_files_and_commands_meet_in_one_folder(started: Desktop) -> None:
     ran = started.run(["sh", "-c", "cat list.txt; echo plums > more.txt; echo no >&2; exit 7"])
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\n", "no\n")
     assert started.read_file("more.txt") == "plums\n"
+
+
+def test_half_surrogate_pair_is_refused(started: Desktop) -> None:
+    started.write_file("list.txt", "before")
+    with pytest.raises(ActionError, match=r"cannot write 'list.txt': .* got '\\ud83d' \(U\+D83D\) as character 4"):
+        started.write_file("list.txt", "hi \ud83d")
+    assert started.read_file("list.txt") == "before"
+    with pytest.raises(SettingsError, match=r"a command must be text, got .*'\\ud83d' \(U\+D83D\)"):
+        started.run(["echo", "hi \ud83d"])
 
 
 def test_a_command_that_cannot_start_or_end_is_an_error(started: Desktop) -> None:

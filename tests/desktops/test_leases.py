@@ -124,7 +124,15 @@ def test_the_second_of_a_pool_is_taken_while_the_first_is_used(tmp_path: Path) -
 
 def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None:
     held = lease(["localhost:1"], "one", timeout_s=30, folder=tmp_path)
-    for spelling in ("localhost::5901", "127.0.0.1::5901", "127.0.0.1:1", ":1", f"{socket.gethostname()}:1"):
+    for spelling in (
+        "localhost::5901",
+        "127.0.0.1::5901",
+        "127.0.0.1:1",
+        ":1",
+        "vnc://localhost:5901",
+        "localhost:5901",
+        f"{socket.gethostname()}:1",
+    ):
         with pytest.raises(DesktopRefused):
             lease([spelling], "two", timeout_s=0, folder=tmp_path)
     held.release()

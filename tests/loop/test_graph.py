@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +26,12 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     ModelUnavailable,
     PlannerError,
+    RecordingDrifted,
     RunFolderError,
     SettingsError,
     TaskFailed,
 )
+from pytest_vnc_use.loop.checkpoints import CHECKPOINTS
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
@@ -47,6 +52,7 @@ from pytest_vnc_use.types import (
     Usage,
     Wait,
 )
+from support.json_server import JsonServer, Posted, Reply
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.paths import TESTS
 
@@ -292,6 +298,14 @@ def test_only_a_waiting_run_is_approved_and_only_an_unfinished_one_resumed(
         agent.resume("nosuchrun")
 
 
+def test_resume_without_checkpoint_raises_run_folder_error(agent_of: Callable[..., VncUseAgent]) -> None:
+    agent = agent_of(act(RISKY), finished())
+    waiting = agent.run("buy")
+    (agent.runs[-1] / CHECKPOINTS).unlink()
+    with pytest.raises(RunFolderError, match="left no checkpoint to go on from"):
+        agent.approve(waiting.run_id)
+
+
 def test_a_waiting_run_that_is_resumed_still_waits(agent_of: Callable[..., VncUseAgent]) -> None:
     agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
@@ -391,6 +405,89 @@ def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[...,
 def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
     with pytest.raises(SettingsError, match="must have a name of its own"):
         agent_of(finished(), functions=[print, print])
+
+
+# --- a replay --------------------------------------------------------------------------------------------------------
+
+
+class RecordedTurns(ListPlanner):
+    """A planner that reads its decisions from a recording."""
+
+    name = "recording"
+    is_live = False
+
+
+@pytest.fixture
+def replaying(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+    def build(*decisions: object) -> VncUseAgent:
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        return VncUseAgent(settings=settings, controller=controller, planner=RecordedTurns(decisions))  # type: ignore[arg-type]
+
+    return build
+
+
+def test_replay_that_broke_resumes_from_one_checkpoint(
+    replaying: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    outage = iter([ModelUnavailable("no answer")])
+
+    def last() -> Decision:
+        for error in outage:
+            raise error
+        return finished("done")
+
+    agent = replaying(act(*proposals(*CLICKS[:2])), act(*proposals(CLICKS[2])), last)
+    with pytest.raises(ModelUnavailable):
+        agent.run("look")
+    with closing(sqlite3.connect(agent.runs[-1] / CHECKPOINTS)) as database:
+        assert database.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
+    result = agent.resume(agent.runs[-1].name)
+    assert (result.outcome, result.message) == (Outcome.DONE, "done")
+    assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 2)]
+    assert controller.performed == CLICKS
+
+
+def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+    def drift() -> Decision:
+        raise RecordingDrifted("the screen is not as recorded")
+
+    agent = replaying(act(*proposals(CLICKS[0])), drift)
+    with pytest.raises(RecordingDrifted):
+        agent.run("look")
+    other = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=PaintedController())
+    with pytest.raises(SettingsError, match="Run its test again"):
+        other.resume(agent.runs[-1].name)
+
+
+def test_replay_with_risky_step_waits_for_approval(
+    replaying: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = replaying(act(*proposals(CLICKS[0]), RISKY, *proposals(CLICKS[1])), finished())
+    waiting = agent.run("buy")
+    assert (waiting.outcome, controller.performed) == (Outcome.WAITING, CLICKS[:1])
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+    assert controller.performed == [CLICKS[0], RISKY.action, CLICKS[1]]
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("build", ["agent_of", "replaying"])
+def test_run_started_in_thread_resumes_in_another(
+    build: str, controller: PaintedController, request: pytest.FixtureRequest
+) -> None:
+    agent = request.getfixturevalue(build)(act(RISKY), finished())
+
+    async def buy() -> Outcome:
+        waiting = await asyncio.to_thread(agent.run, "buy")
+        assert waiting.outcome is Outcome.WAITING
+        return agent.approve(waiting.run_id).outcome
+
+    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(buy())))
+    outcomes: list[Outcome] = []
+    thread.start()
+    thread.join()
+    assert (outcomes, controller.performed) == ([Outcome.DONE], [RISKY.action])
 
 
 # --- another process -------------------------------------------------------------------------------------------------
@@ -534,6 +631,42 @@ def test_no_error_leaves_a_secret_in_a_checkpoint(agent_of: Callable[..., VncUse
         agent.run("pay")
     for file in agent.runs[0].rglob("*"):
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+TRACED = """
+import sys
+
+from langchain_core.tracers.langchain import wait_for_all_tracers
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from test_graph import RISKY
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.settings.settings import Settings
+
+settings = Settings(runs_dir=sys.argv[1])
+agent = VncUseAgent(settings=settings, controller=PaintedController(), planner=ListPlanner([act(RISKY), finished()]))
+agent.approve(agent.run("a task").run_id)
+wait_for_all_tracers()
+"""
+
+
+@pytest.mark.slow
+def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
+    """LangGraph would send the state to the address in LANGSMITH_ENDPOINT."""
+
+    def accept(_: Posted) -> Reply:
+        return Reply({})
+
+    with JsonServer(accept, accept) as server:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "loop", TESTS.parent))),
+            "LANGSMITH_TRACING": "true",
+            "LANGSMITH_ENDPOINT": server.url,
+            "LANGSMITH_API_KEY": "a-key",
+        }
+        command = [sys.executable, "-c", TRACED, str(tmp_path)]
+        subprocess.run(command, env=environment, check=True, timeout=400)
+        assert server.requests == []
 
 
 # --- growth ----------------------------------------------------------------------------------------------------------

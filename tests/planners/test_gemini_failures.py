@@ -33,6 +33,7 @@ from support import gemini_server as gemini
 from support.exchanges import into
 from support.gemini_conversations import QUICK, Conversation, History
 from support.gemini_server import Reply
+from support.json_server import JsonServer
 
 Converse = Callable[..., Conversation]
 DONE = gemini.text("It is open.")
@@ -101,6 +102,7 @@ def test_what_may_pass_is_asked_again(converse: Converse, failure: Reply) -> Non
     ("failure", "error", "message"),
     [
         (gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
+        (gemini.Reply(gemini.overloaded().body), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
         (gemini.html_502(), ModelUnavailable, "502 Bad Gateway"),
         (gemini.not_json(), ModelUnavailable, "not JSON"),
         (gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
@@ -128,6 +130,8 @@ def test_five_attempts_and_no_more(converse: Converse, failure: Reply, error: ty
             r"^the API key, or its access to the model 'gemini-3.8-flash', was refused: 403 PERMISSION_DENIED: Forb",
         ),
         (gemini.error(401, "UNAUTHENTICATED", "Who are you?"), KeyRejected, "401"),
+        (gemini.Reply({"error": {"code": 401, "message": "Who?"}}), KeyRejected, "^the API key was refused: 401 : Who"),
+        (gemini.Reply({"error": "no such path"}), PlannerError, "refused the request: 200 : no such path"),
         (gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "refused the request: 400 .*Bad shape"),
         (gemini.error(400, "FAILED_PRECONDITION", "Not in your country."), PlannerError, "Not in your country"),
         (gemini.blocked_prompt("PROHIBITED_CONTENT"), AnswerRefused, "blocked the prompt: PROHIBITED_CONTENT"),
@@ -264,6 +268,19 @@ def test_one_hanging_attempt_does_not_use_up_all_the_time(converse: Converse) ->
     talk = converse([gemini.hang(), CLICK], backoff=backoff)
     assert talk.decide(timeout_s=20.0).kind == "act"
     assert "did not answer within 0.8 s" in talk.exchanges[0].error
+
+
+def test_proxy_is_passed_by_or_named(converse: Converse, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with JsonServer(lambda posted: gemini.Reply(b"<html>Not allowed</html>", 403)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert converse([CLICK]).decide().kind == "act"  # its server is on this machine
+        assert not proxy.requests
+        told = f"the proxy, or the model's service, refused the request: 403 .*through the proxy {proxy.url[7:]} "
+        with pytest.raises(ModelUnavailable, match=told):
+            converse([CLICK], base_url="http://gemini.test").decide()
+    assert len(proxy.requests) == 1
 
 
 def test_nobody_listens(history: History) -> None:

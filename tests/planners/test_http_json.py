@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted, SettingsError
+from pytest_vnc_use.planners.common.endpoint import found_url
 from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, loggable, post_json, retry_after_s
+from pytest_vnc_use.planners.common.proxies import is_loopback
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
 from support.json_server import JsonServer, Reply
 
@@ -79,8 +82,33 @@ def test_an_answer_is_read() -> None:
         (307, b"", PlannerError, False, "307"),
         (200, error("Late.", code=503), ModelUnavailable, True, "503: .*Late"),
         (200, error("Wrong.", "invalid", code=400), PlannerError, False, "400 invalid: Wrong"),
-        (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"500: Incorrect: \[api key\]"),
-        (200, {"error": "Unexpected endpoint"}, ModelUnavailable, True, "500: Unexpected endpoint"),
+        (200, error("Slow.", code="429"), QuotaExhausted, True, "quota is used up: 429: Slow"),
+        (200, error("Slow.", "rate_limit_error"), QuotaExhausted, True, "quota is used up: 200 rate_limit_error: Slow"),
+        (200, error("Busy.", "overloaded_error"), ModelUnavailable, True, "failed: 200 overloaded_error: Busy"),
+        (200, error("Oh.", code="server_error"), ModelUnavailable, True, "failed: 200 server_error: Oh"),
+        (200, error(f"Incorrect: {KEY}"), ModelUnavailable, True, r"failed: 200: Incorrect: \[api key\]"),
+        (200, {"error": "The model has crashed."}, ModelUnavailable, True, "failed: 200: The model has crashed"),
+        (
+            200,
+            {"error": "Unexpected endpoint or method. (POST /x)"},
+            PlannerError,
+            False,
+            r"request: 200: Unexpected endpoint or method. \(POST /x\); asked at http://127.0.0.1:\d+/v1/x: is that",
+        ),
+        (
+            200,
+            {"choices": [{"finish_reason": "error", "error": {"code": 429, "message": "Limit."}, "message": {}}]},
+            QuotaExhausted,
+            True,
+            "the quota is used up: 429: Limit.",
+        ),
+        (
+            200,
+            {"choices": [{"error": {"code": 502, "message": "Provider returned error", "metadata": {"raw": "Full."}}}]},
+            ModelUnavailable,
+            True,
+            "the model's service failed: 502: Provider returned error Full.",
+        ),
         (200, b"<html>", ModelUnavailable, True, "not JSON"),
         (200, b'{"a": [', ModelUnavailable, True, "not JSON"),
     ],
@@ -93,6 +121,16 @@ def test_what_an_error_means(
     assert (type(failure.error), failure.again) == (kind, again)
     with pytest.raises(kind, match=told):
         raise failure.error
+
+
+def test_wrong_path_without_v1_asks_for_it() -> None:
+    with JsonServer(lambda posted: Reply(b"not found", 404)) as server:
+        service = Service(f"{server.url}/api/x?token=secret", "some-model")
+        failure = failure_of(post_json(service, {}, timeout_s=20.0, read=len))
+    assert str(failure.error) == (
+        "the model's service refused the request: 404: not found; "
+        f"asked at {server.url}/api/x: is /v1 missing in the base URL?"
+    )
 
 
 def test_how_long_to_wait_is_taken_from_the_header(ask: Ask) -> None:
@@ -194,3 +232,116 @@ def test_an_exchange_shows_neither_keys_nor_pictures(ask: Ask) -> None:
 def test_what_is_no_picture_is_shown_as_it_is() -> None:
     body = {"url": "data:text/plain;base64,aGk=", "type": "base32", "data": "aGk=", "n": [1, None, True]}
     assert loggable(body, key="") == body
+
+
+# --- proxies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Sets the proxy of the environment, and no other."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    return lambda url: [monkeypatch.setenv(name, url) for name in ("http_proxy", "https_proxy")] and None
+
+
+def test_loopback_is_asked_directly_despite_proxy(proxy: Callable[[str], None]) -> None:
+    proxy("http://127.0.0.1:9")
+    with JsonServer(lambda posted: Reply({"answer": 1})) as server:
+        for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
+            attempt = post_json(Service(url, "some-model"), {}, timeout_s=20.0, read=lambda body: body["answer"])
+            assert attempt.result == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "is_here"),
+    [
+        ("http://LOCALHOST.:1/v1", True),
+        ("http://model.localhost/v1", True),
+        ("http://127.8.8.8/v1", True),
+        ("http://0.0.0.0:8000", True),
+        ("https://[::1]:1/v1", True),
+        ("http://localhost.example", False),
+        ("http://10.0.0.1", False),
+        ("http://[::1", False),
+        ("", False),
+    ],
+)
+def test_is_loopback(url: str, is_here: bool) -> None:
+    assert is_loopback(url) == is_here
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "told"),
+    [
+        (
+            Reply(b"<html>Not allowed</html>", 403),
+            ModelUnavailable,
+            "the proxy, or the model's service, refused the request: 403: <html>Not allowed</html>; ",
+        ),
+        (
+            Reply(b"Who are you?", 407),
+            ModelUnavailable,
+            "the proxy, or the model's service, refused the request: 407: Who are you?; ",
+        ),
+        (Reply(error("Not yours."), 403), KeyRejected, "the API key, or its access to the model"),
+        (Reply(b"<html>", 200), ModelUnavailable, "the model's service sent something that is not JSON"),
+        (Reply(b"", 504), ModelUnavailable, "the model's service failed: 504: no message; "),
+    ],
+)
+def test_error_through_proxy_names_it(
+    proxy: Callable[[str], None], reply: Reply, kind: type[PlannerError], told: str
+) -> None:
+    with JsonServer(lambda posted: reply) as server:
+        proxy(server.url.replace("//", "//me:secret@"))
+        failure = failure_of(post_json(Service("http://model.test/v1", "m"), {}, timeout_s=20.0, read=len))
+    assert server.requests[0].path == "http://model.test/v1"
+    assert type(failure.error) is kind
+    assert str(failure.error).startswith(told)
+    assert str(failure.error).endswith(
+        f"; it was asked through the proxy {server.url[7:]} (of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY); "
+        "to ask model.test directly, add it to NO_PROXY"
+    )
+    assert "secret" not in str(failure.error)
+
+
+@pytest.mark.parametrize("url", ["http://model.test/v1", "https://model.test/v1"])
+def test_dead_proxy_is_named(proxy: Callable[[str], None], url: str) -> None:
+    proxy("http://127.0.0.1:9")
+    attempt = post_json(Service(url, "some-model"), {}, timeout_s=20.0, read=len)
+    assert "ConnectError" in str(failure_of(attempt).error)
+    assert "through the proxy 127.0.0.1:9 " in str(failure_of(attempt).error)
+    assert not attempt.uncounted
+
+
+def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
+    with JsonServer(lambda posted: Reply({})) as server:  # it answers CONNECT with 501
+        proxy(server.url)
+        attempt = post_json(Service("https://model.test/v1", "some-model"), {}, timeout_s=20.0, read=len)
+    assert "ProxyError(" in str(failure_of(attempt).error)
+    assert f"through the proxy {server.url[7:]} " in str(failure_of(attempt).error)
+    assert not attempt.uncounted
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        pytest.param(
+            "socks5://me:secret@127.0.0.1:9",
+            "^HTTP_PROXY names a SOCKS proxy, .*: pip install socksio; .* NO_PROXY='\\*'$",
+            marks=pytest.mark.skipif(find_spec("socksio") is not None, reason="pip uninstall socksio to try this"),
+        ),
+        ("socks://127.0.0.1:9", "^HTTP_PROXY must begin with one of http://, .* got socks://$"),
+    ],
+)
+def test_unusable_proxy_is_a_settings_error(
+    proxy: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, url: str, told: str
+) -> None:
+    proxy(url)
+    for base_url in (None, "https://model.test/v1"):
+        with pytest.raises(SettingsError, match=told):
+            found_url(base_url)
+    assert found_url("http://localhost:1234/v1")
+    monkeypatch.setenv("no_proxy", "*")
+    assert found_url("https://model.test/v1")

@@ -37,6 +37,10 @@ WAIT = call("wait")
         error(503, "unavailable_error", "Loading model"),  # llama.cpp while it loads
         Reply({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
         Reply({"error": "The model has crashed."}),  # LM Studio
+        Reply({"choices": [{"finish_reason": "error", "error": {"code": 429, "message": "Limit."}, "message": {}}]}),
+        said("I will", finish_reason="error"),  # OpenRouter
+        said("", finish_reason="abort"),  # vLLM
+        said("", finish_reason="a_reason_of_next_year"),
         Reply(b"<html>502</html>", 502),
         Reply(b'{"choices": [{"mess'),
         Reply(b""),
@@ -65,6 +69,8 @@ def test_what_may_pass_is_asked_again(failure: Reply) -> None:
         (error(429, "insufficient_quota", "Pay."), QuotaExhausted, "429 insufficient_quota: Pay"),
         (said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
         (said("", finish_reason="content_filter"), AnswerRefused, "the model's service refused: content_filter"),
+        (said("", finish_reason="SAFETY"), AnswerRefused, "the model's service refused: SAFETY"),
+        (Reply({"error": "Unexpected endpoint or method."}), PlannerError, "200: Unexpected .*asked at http://"),
     ],
 )
 def test_what_will_not_pass_is_not_asked_again(failure: Reply, kind: type[PlannerError], message: str) -> None:
@@ -79,6 +85,18 @@ def test_five_attempts_and_no_more() -> None:
         with pytest.raises(ModelUnavailable, match="the model's service failed: 503: Busy"):
             talk.decide()
         assert len(talk.server.requests) == 5
+
+
+def test_outage_within_an_answer_reports_its_words() -> None:
+    for script, told in (
+        (said("I will", finish_reason="error"), "ended its answer with finish_reason 'error', after 'I will'"),
+        (said("", finish_reason="odd"), "ended its answer with finish_reason 'odd', after ''"),
+        (Reply({"code": 1305, "msg": "Too many."}), "no choice with a message: .*Too many"),
+    ):
+        with chat(lambda request, reply=script: reply, history=STARTED) as talk:
+            with pytest.raises(ModelUnavailable, match=told):
+                talk.decide()
+            assert len(talk.server.requests) == 5
 
 
 @pytest.mark.parametrize("late", [Reply({}, hang_s=60.0), Reply(b" " * 9000, drip_s=0.05)])

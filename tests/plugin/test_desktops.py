@@ -309,3 +309,34 @@ def test_the_lease_of_a_worker_that_died_leaves_no_lock(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*crashed while running*test_it*"])
     assert not [*pytester.path.glob("temporary/pytest-vnc-use-*")]
+
+
+def test_run_frozen_clock_ends_as_ever(pytester: pytest.Pytester) -> None:
+    """freezegun replaces the clocks of all modules: before the first connection, or in the middle of one."""
+    pytester.makeconftest(scripted_conftest("TypeText('hello', press_enter=True)"))
+    pytester.makepyfile(
+        """
+        from freezegun import freeze_time
+
+        @freeze_time("2030-01-02 09:00")
+        def test_decorated(vnc_agent, vnc_desktop):
+            vnc_agent.run("Type hello", expect=None)
+            assert vnc_desktop.read_file("typed") == "hello\\n"
+
+        def test_block(vnc_agent, vnc_desktop):
+            vnc_agent.screenshot()
+            with freeze_time("2030-01-02 09:00"):
+                vnc_agent.run("Type hello", expect=None)
+            assert vnc_desktop.read_file("typed") == "hello\\n"
+        """
+    )
+    options = ["--vnc-app=xterm -e sh -c 'cat >typed'", "--vnc-record=off"]
+    pytester.runpytest_subprocess(*DESKTOP, *options, timeout=90).assert_outcomes(passed=2)
+
+
+def test_sockets_blocked_names_what_to_allow(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_it(vnc_desktop): ...")
+    result = pytester.runpytest_subprocess(*DESKTOP, "--disable-socket", "-Werror")
+    result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-socket*--allow-unix-socket*--allow-hosts=HOST*"])
+    result = pytester.runpytest_subprocess(*DESKTOP, "--block-network")
+    result.stdout.fnmatch_lines(["infra: DesktopRefused: *pytest-recording*--allowed-hosts=127.0.0.1,/*"])

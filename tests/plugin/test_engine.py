@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.plugin import engine
-from support.paths import PAD_LINE
 
 CONFTEST = """
 import sys
@@ -41,43 +39,7 @@ def test_agent(vnc_agent):
 def test_another(vnc_agent):
     pass
 """
-REPLAYED = """
-import sys
-
-import pytest
-
-
-@pytest.mark.vnc_task("Click", expect=None)
-def test_click(vnc_desktop):
-    assert vnc_desktop.read_file("events.txt")
-
-
-def test_langgraph(vnc_settings):
-    assert ("langgraph" in sys.modules) is (vnc_settings.record != "replay")
-"""
-PLANNER = """
-from pytest_vnc_use.types import Click
-
-
-def plan(observation):
-    return None if observation.turns else Click(100, 100)
-"""
 COMMAND = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:langsmith_plugin", "-pno:pytest-vnc"]
-
-
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_a_session_of_replays_does_not_import_langgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In processes of their own, as this one has imported it."""
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    (tmp_path / "planned.py").write_text(PLANNER)
-    (tmp_path / "test_it.py").write_text(REPLAYED)
-    desktop = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-W", "error"]
-    for options in (["--vnc-record=auto", "--vnc-planner=planned:plan"], ["--vnc-record=replay"]):
-        ended = subprocess.run(
-            [*COMMAND, *desktop, *options], cwd=tmp_path, capture_output=True, text=True, timeout=400
-        )
-        assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 @pytest.mark.slow
@@ -96,22 +58,8 @@ def test_an_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.Monke
     monkeypatch.setattr(engine, "ENGINE", "broken_engine")
     with engine.imported_meanwhile():
         pass
-    assert gc.isenabled()
     with pytest.raises(ValueError, match="broken"):
         __import__("broken_engine")
-
-
-def test_garbage_stays_uncollected_where_the_user_wants_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "small_engine.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(engine, "ENGINE", "small_engine")
-    gc.disable()
-    try:
-        with engine.imported_meanwhile():
-            pass
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
 
 
 def test_the_import_ends_also_where_the_desktop_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

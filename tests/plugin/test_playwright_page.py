@@ -55,9 +55,12 @@ PAGE = (
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_one_chromium_for_both(pytester: pytest.Pytester) -> None:
+def test_one_chromium_for_both(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     require("Xtigervnc")
     require("chromium")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # a proxy that is not there, for Playwright's driver too
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
     chromium = ["chromium", *QUIET, "--user-data-dir=profile", "--remote-debugging-port=0", PAGE]
     pytester.makeini(
         "[pytest]\naddopts = -p no:pytest-vnc -p no:cacheprovider\nvnc_playwright = true\nvnc_scope = session\n"

@@ -866,7 +866,6 @@ def test_where_no_test_has_a_desktop_only_hooks_and_options_are_loaded(
     )
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     pytester.makeconftest(
         """
         import sys

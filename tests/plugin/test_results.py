@@ -360,7 +360,6 @@ def test_without_any_setting_a_test_on_a_desktop_of_its_own_is_told(
     """Without any setting, the collected test shows that there is something to report."""
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     monkeypatch.setenv("COLUMNS", "200")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(test_it="def test_it(vnc_desktop): assert 0\n\ndef test_other(vnc_desktop): ...")
@@ -380,7 +379,6 @@ def test_without_a_test_on_a_desktop_nothing_is_told(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
         "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef test_later(vnc_desktop): ..."

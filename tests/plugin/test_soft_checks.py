@@ -43,7 +43,6 @@ TOLD = "1 of 1 checks not met"
 def test_where_the_agent_is_fetched_by_the_test(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     pytester.makepyfile(
         """
         def test_it(request):

@@ -182,7 +182,6 @@ def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_li
 def test_it_is_collected_where_nothing_is_set(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_FORK_WORKERS")
     pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = "Click it"\n')
     result = pytester.runpytest_subprocess("--collect-only", "-q")
     result.stdout.fnmatch_lines(["test_pad.vnc.toml::pad", "1 test collected*"])

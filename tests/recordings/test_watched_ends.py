@@ -67,7 +67,7 @@ def test_the_end_is_watched_anew_where_it_was_other_and_not_where_a_caret_blinke
     changes: dict[float, int], watched_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)
-    monkeypatch.setattr(patient_eyes, "time", watched)
+    monkeypatch.setattr(patient_eyes, "clock", watched)
     eyes = PatientEyes(cast(Any, watched), cast(Any, watched), limit_s=10)
     assert eyes.watch_end() is None
     assert watched.now_s == pytest.approx(watched_s)

@@ -204,10 +204,12 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
 
 
 def _own_reactor() -> None:
-    """Build Twisted's reactor anew: forked processes would share its `epoll` and its pipe, and wake up each other."""
-    reactor: Any = sys.modules["twisted.internet.reactor"]
-    reactor.waker = None
-    reactor.__init__()
+    """Build the reactors anew: forked processes would share `epoll` and pipe of each, and wake up each other."""
+    ours: Any = sys.modules["pytest_vnc_use.backends.rfb.reactor"]
+    reactors: list[Any] = [sys.modules["twisted.internet.reactor"], ours.reactor]
+    for reactor in reactors:
+        reactor.waker = None
+        reactor.__init__()
 
 
 def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel) -> None:

@@ -10,11 +10,11 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -23,6 +23,8 @@ from pytest_vnc_use.types import JsonObject
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
+
+T = TypeVar("T")
 
 _HOST = {"Host": "localhost"}
 """The host name of requests: Chrome answers only to this name or to a number, against DNS rebinding."""
@@ -68,9 +70,25 @@ def endpoint_of(address: str) -> DevToolsAddress:
 
 def find_pages(endpoint: DevToolsAddress, deadline: Deadline) -> list[PageTarget]:
     """Return the browser's pages, the one last used first. Raises DesktopError."""
+    return _ask(
+        endpoint,
+        "/json/list",
+        lambda listed: [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"],
+        deadline,
+    )
+
+
+def find_websocket(endpoint: DevToolsAddress, deadline: Deadline) -> str:
+    """Return the URL of the browser's WebSocket. Raises DesktopError."""
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    path = _ask(endpoint, "/json/version", lambda version: urlsplit(version["webSocketDebuggerUrl"]).path, deadline)
+    return f"ws://{host}:{endpoint.port}{path}"
+
+
+def _ask(endpoint: DevToolsAddress, path: str, read: Callable[[Any], T], deadline: Deadline) -> T:
+    """Return what `read` makes of the JSON at this path. No proxy is asked. Raises DesktopError."""
     try:
-        listed = json.loads(deadline.call(lambda: _get(endpoint, "/json/list", deadline.remaining_s)))
-        return [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"]
+        return read(json.loads(deadline.call(lambda: _get(endpoint, path, deadline.remaining_s))))
     except DeadlineExceeded:
         raise DesktopError(f"no browser answered at {endpoint.address!r} in time") from None
     except OSError as exc:

@@ -17,6 +17,7 @@ from pytest_vnc_use.backends.browser.cdp import (
     PageTarget,
     endpoint_of,
     find_pages,
+    find_websocket,
     open_page,
 )
 from pytest_vnc_use.backends.browser.elements import Window, elements_of, window_of
@@ -243,18 +244,16 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
 
 
 def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Callable[[], bool]) -> str:
-    """Return where the DevTools of `browser()` listen, as `http://host:port`, once they do. Raises DesktopError.
+    """Return the WebSocket of `browser()`'s DevTools, once they listen. Raises DesktopError.
 
+    Playwright asks an `http://` address through the proxy of the environment, but not a `ws://` one.
     A desktop whose browser has not started yet has no `browser()`: it raises DesktopError. `is_over` says that waiting
     is in vain.
     """
     deadline = Deadline(limit_s)
     while True:
         try:
-            endpoint = endpoint_of(browser().address)
-            find_pages(endpoint, deadline)
-            host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-            return f"http://{host}:{endpoint.port}"
+            return find_websocket(endpoint_of(browser().address), deadline)
         except DesktopError:
             if is_over() or not deadline.remaining_s:
                 raise

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from PIL import Image
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.covers.carets import Caret, CaretWatch
 from pytest_vnc_use.backends.covers.changes import differing
 from pytest_vnc_use.backends.covers.covers import Covers, Typing
@@ -139,7 +139,7 @@ class CoveringController(ForwardingController):
         if not isinstance(action, (Wait, TakeScreenshot)):
             self._open, self._watches = None, _MOST_WATCHES
         if any(part.mark for part in parts):
-            self._typed_at = time.monotonic(), math.inf
+            self._typed_at = clock.monotonic(), math.inf
         if not any(part.mark for part in parts):
             self._perform_other(action)
         elif isinstance(action, OpenAddress):
@@ -173,7 +173,7 @@ class CoveringController(ForwardingController):
         self.desktop.perform(letter)
         if secret := self._letters.secret(self._hide):
             letters, self._letters = self._letters, None
-            self._typed_at = time.monotonic(), math.inf
+            self._typed_at = clock.monotonic(), math.inf
             before, last = (letters.screen_before(count) for count in (len(secret.text), 1))
             self._await_letter(letters)
             typing = Typing(secret, before, [last], letters.unrest)
@@ -219,7 +219,7 @@ class CoveringController(ForwardingController):
     def _learn(self, typing: Typing) -> None:
         self._open = typing
         self._is_learnt = self._covers.learn(typing, self._watch_fields)
-        self._typed_at = self._typed_at[0], time.monotonic()
+        self._typed_at = self._typed_at[0], clock.monotonic()
 
     def _answer(self, typing: Typing) -> Pixels:
         """Return the screen once it shows the typed text; wait longer for the first answer than for the second."""
@@ -239,7 +239,7 @@ class CoveringController(ForwardingController):
         """Wait until the screen shows anything new; return whether it does. A prompt for a password shows nothing."""
         deadline = Deadline(_SHOWS_S)
         while not (is_new := unrest.is_new(before, self._look())) and deadline.remaining_s:
-            self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+            self.desktop.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
         return is_new
 
     def _look(self) -> Pixels:
@@ -249,11 +249,11 @@ class CoveringController(ForwardingController):
     def _unrest(self) -> Unrest:
         """Watch parts that move by themselves; watch longer if one moved."""
         unrest = Unrest(self._look(), _RESTLESS_S)
-        is_quiet = not self._moving and not self.desktop.changed_since(time.monotonic() - _RESTLESS_S)
+        is_quiet = not self._moving and not self.desktop.changed_since(clock.monotonic() - _RESTLESS_S)
         deadline = Deadline(0.0 if is_quiet else _MOST_RESTLESS_S)
         while deadline.remaining_s and not (unrest.is_known and deadline.spent_s > _RESTLESS_S):
-            self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
-            unrest.look(self._look(), time.monotonic())
+            self.desktop.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
+            unrest.look(self._look(), clock.monotonic())
         return unrest
 
     def _watch_fields(self, fields: Sequence[Region]) -> tuple[Caret | None, Pixels]:
@@ -261,7 +261,7 @@ class CoveringController(ForwardingController):
         watch, deadline, screen = CaretWatch(fields), Deadline(_BLINKS_S), self._look()
         while deadline.remaining_s and not (watch.caret and deadline.spent_s > _GROWS_S):
             watch.look(screen)
-            self.desktop.wait_changed(time.monotonic(), _LOOK_AGAIN_S)
+            self.desktop.wait_changed(clock.monotonic(), _LOOK_AGAIN_S)
             now = self._look()
             if now.shape != screen.shape:
                 return None, now

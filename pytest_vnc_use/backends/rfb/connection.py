@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ from typing import Any, NoReturn
 
 from twisted.internet.defer import Deferred, maybeDeferred
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.keepalive import Pulse
 from pytest_vnc_use.backends.rfb.outgoing import Outgoing
 from pytest_vnc_use.backends.rfb.place import Place
@@ -125,7 +125,7 @@ class RfbConnection:
 
     def _carry_out(self, pulse: Pulse, method: Callable[..., object], arguments: tuple[object, ...]) -> None:
         method(*arguments)
-        self._sent_s = time.monotonic()
+        self._sent_s = clock.monotonic()
         pulse.go_on()
 
     def flush(self) -> None:
@@ -155,7 +155,7 @@ class RfbConnection:
         """
         pulse = self.protocol.pulse
         self._wait_for(lambda done: done())
-        now_s = time.monotonic()
+        now_s = clock.monotonic()
         fresh_s = min(_FRESH_S + 2 * pulse.round_trip_s, _FRESH_AT_MOST_S)
         due_s = min(now_s, max(self._sent_s, now_s - fresh_s))
         self._sent_s = math.inf
@@ -216,10 +216,10 @@ class RfbConnection:
             self._factory.lowest.abortConnection()
 
     def _wait_first_frame(self, timeout_s: float) -> None:
-        started_s = time.monotonic()
+        started_s = clock.monotonic()
         if not self.framebuffer.wait_complete(timeout_s):
             seen = "accepted the connection and" if self._factory.opened else "answered nothing and"
-            waited_s = time.monotonic() - started_s
+            waited_s = clock.monotonic() - started_s
             raise DesktopRefused(
                 f"{self.server!r}: {seen} showed no screen within {waited_s:.1f} s; is it a VNC server?"
             )

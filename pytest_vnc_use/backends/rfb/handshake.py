@@ -18,7 +18,15 @@ from pytest_vnc_use.backends.rfb.reactor import implementer
 from pytest_vnc_use.backends.rfb.tls import MISSING, ClientTls, is_installed
 from pytest_vnc_use.backends.rfb.tunnel import Tunnel
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
+from pytest_vnc_use.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    DesktopError,
+    DesktopRefused,
+    SettingsError,
+    VncUseError,
+)
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.wire import Wire
 
@@ -39,8 +47,8 @@ class ConnectionFactory(VNCDoToolFactory):
         self.server = server
         self.password = password
         self.wire = Wire()
-        self.host = ""
-        """The name that the certificate must have."""
+        self.host, self.port = "", 0
+        """The name that the certificate must have, and the port that is dialled; 0 for a unix socket."""
         self.tunnel: Tunnel | None = None
         self.is_websocket = False
         self.tls: ClientTls | None = None
@@ -52,16 +60,18 @@ class ConnectionFactory(VNCDoToolFactory):
         self.is_over = False
 
     def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
-        """Report that there is no connection, as DesktopRefused."""
-        problem = message_of(reason)
+        """Report that there is no connection, as DesktopRefused; as SettingsError if the host cannot be one."""
         if isinstance(
             reason.value, ValueError
         ):  # Twisted's error for a host that is neither a DNS name nor an IP address
-            problem = (
-                f"the host {self.host!r} must be an IP address or a host name. Each part of a name has 1 to 63 "
-                "letters, digits and '-', and does not begin or end with '-'"
+            self.fail(
+                SettingsError(
+                    f"no VNC connection to {self.server!r}: the host {self.host!r} must be an IP address or a host "
+                    "name. Each part of a name has 1 to 63 letters, digits and '-', and does not begin or end with '-'"
+                )
             )
-        self.fail(DesktopRefused(f"no VNC connection to {self.server!r}: {problem}"))
+        dialled = f", host {self.host!r}, port {self.port}" if self.port else ""
+        self.fail(DesktopRefused(f"no VNC connection to {self.server!r}{dialled}: {message_of(reason)}"))
 
     def clientConnectionLost(self, connector: object, reason: Failure) -> None:
         """Report how the connection ended: DesktopRefused before the handshake, else ConnectionLost."""
@@ -82,7 +92,7 @@ class ConnectionFactory(VNCDoToolFactory):
             return f"{self.server!r} and this client found no common kind of TLS: {message_of(reason)}"
         return f"{self.server!r} closed the connection before it showed a screen"
 
-    def fail(self, error: DesktopError) -> None:
+    def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the error; the first error stays."""
         self.is_over = True
         self.framebuffer.fail(error)
@@ -108,6 +118,15 @@ class SecuredClient(VNCDoToolClient):
         self.factory.opened = self
         self.factory.lowest = self.factory.lowest or self.transport
 
+    def _handleInitial(self) -> None:
+        """Check the server's first words, then go on as vncdotool does."""
+        greeting = bytes(self._packet[:12])
+        is_old = len(greeting) == 12 and greeting[4:11] < b"003.003"
+        if is_old or not self._HEADER.startswith(greeting.translate(self._HEADER_TRANSLATE)):
+            self._break_off(f"it began with {plain(greeting.decode('latin-1'))!r}, not with 'RFB 003.003' or newer")
+        else:
+            super()._handleInitial()
+
     # --- the security type ---
 
     @property
@@ -131,13 +150,13 @@ class SecuredClient(VNCDoToolClient):
 
     def _choice(self, offered: bytes) -> int:
         """Return the type to use. Without the library for TLS, TLS is used only if it is required. Raises Unfit."""
-        situation, wire = self._situation, self.factory.wire
-        types = security.choose(offered, wire, situation)
+        situation, wire, has_password = self._situation, self.factory.wire, self.factory.password is not None
+        types = security.choose(offered, wire, situation, has_password=has_password)
         if types == security.VENCRYPT and not is_installed():
             without = offered.replace(bytes([security.VENCRYPT]), b"")
             if wire.requires_tls or not {security.NONE, security.VNC_AUTH} & set(without):
                 raise security.Unfit(f"offers {security.names(offered)}; {MISSING}")
-            return security.choose(without, wire, situation)
+            return security.choose(without, wire, situation, has_password=has_password)
         return types
 
     def _handleSecurityTypes(self, block: bytes) -> None:
@@ -219,7 +238,7 @@ class SecuredClient(VNCDoToolClient):
             raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
         anonymous = security.is_anonymous(self._subtype)
         self.factory.tls = ClientTls(self.factory.host, self.factory.wire, anonymous=anonymous)
-        self.transport.startTLS(self.factory.tls.creator(), normal=not self.factory.tunnel)
+        self.factory.tls.start(self)
 
     def handshakeCompleted(self) -> None:
         """Check the certificate, then continue within TLS; an error ends the connection."""
@@ -234,7 +253,8 @@ class SecuredClient(VNCDoToolClient):
             self.expect(self._handleVNCAuth, 16)
             return
         if name.endswith("Plain"):
-            user, password = self.factory.wire.user.encode(), (self.factory.password or "").encode()
+            given = self.factory.wire.user, self.factory.password or ""
+            user, password = (text.encode("utf-8", "surrogateescape") for text in given)
             self.transport.write(struct.pack("!II", len(user), len(password)) + user + password)
         self.expect(self._handleVNCAuthResult, 4)
 
@@ -262,6 +282,10 @@ class SecuredClient(VNCDoToolClient):
     def _handleConnFailed(self, block: bytes) -> None:
         check_text(block)
         super()._handleConnFailed(block)
+
+    def _handleConnMessage(self, block: bytes) -> None:
+        reason = cut(plain(block.decode("utf-8", "replace")), _MOST_REASON) or "it gave no reason"
+        self._end(DesktopRefused(f"{self.factory.server!r} refused the connection: {reason}"))
 
     def _handleAuthFailed(self, block: bytes) -> None:
         check_text(block)
@@ -296,7 +320,8 @@ def check_text(length: bytes) -> None:
 
 def message_of(reason: Failure) -> str:
     """Return the text of a failure."""
-    return str(reason.value) or type(reason.value).__name__
+    text = str(reason.value)
+    return blocked(text) or text or type(reason.value).__name__
 
 
 def _stays_here(transport: Any) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.reactor import reactor
 
 _PAUSE_S = 0.03
@@ -39,7 +39,7 @@ class Pulse:
 
     def go_on(self) -> None:
         """Beat from here on for a while, because an action was sent."""
-        self._until_s = time.monotonic() + _GOES_ON_S
+        self._until_s = clock.monotonic() + _GOES_ON_S
         self._wait()
 
     def rest(self) -> None:
@@ -56,7 +56,7 @@ class Pulse:
         """Note that the server has answered the question."""
         if self._asked_s is None:
             return
-        now_s = time.monotonic()
+        now_s = clock.monotonic()
         self.round_trip_s = now_s - self._asked_s
         self.answered_s, self._asked_s = self._asked_s, None
         if self.answered_s < self._due_s:
@@ -70,9 +70,9 @@ class Pulse:
 
     def _wake(self) -> None:
         self._timer = None
-        if self._asked_s is None and time.monotonic() < self._until_s:
+        if self._asked_s is None and clock.monotonic() < self._until_s:
             self._beat()
 
     def _beat(self) -> None:
-        self._asked_s = time.monotonic()
+        self._asked_s = clock.monotonic()
         self._ask()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from dataclasses import dataclass
 from typing import Any
 
 from twisted.internet.defer import succeed
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
-from vncdotool.command import parse_server
 
 from pytest_vnc_use.backends.rfb.handshake import ConnectionFactory
 from pytest_vnc_use.backends.rfb.reactor import reactor
@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.rfb.tls import ClientTls, check_rules
 from pytest_vnc_use.backends.rfb.tunnel import Tunnel
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.types.wire import Wire
+from pytest_vnc_use.types.wire import Wire, host_and_port
 
 _WEBSOCKETS = ("ws://", "wss://")
 _TUNNELLED = re.compile(r"[A-Za-z0-9_][\w.-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", re.ASCII)
@@ -35,7 +35,7 @@ class Place:
 
     @staticmethod
     def of(server: str, wire: Wire) -> Place:
-        """Return the place at `host::port`, `host:display`, `[IPv6]::port`, `ws://…`, `wss://…` or a socket's path.
+        """Return the place at an address as `vnc.connect` takes it.
 
         Raises SettingsError if the address is invalid or contradicts the rules; DesktopRefused if there is no socket.
         """
@@ -54,16 +54,8 @@ class Place:
             check_rules(wire)
         if scheme in _WEBSOCKETS:
             return _websocket(server, wire)
-        if "/" in server:
-            return _socket(server, wire)
-        try:
-            _, host, port = parse_server(server)
-        except ValueError as exc:
-            raise SettingsError(
-                "a VNC server must be 'host::port', 'host:display', 'ws://…', 'wss://…' or a socket's path, "
-                f"got {without_query(server)!r}"
-            ) from exc
-        return Place(host=host, port=port)
+        found = host_and_port(server)
+        return Place(host=found[0] or "127.0.0.1", port=found[1]) if found else _socket(server, wire)
 
     @property
     def is_socket(self) -> bool:
@@ -73,7 +65,7 @@ class Place:
     def dial(self, factory: ConnectionFactory, timeout_s: float) -> Any:
         """Begin to connect the factory's protocol; return a Deferred. Raises DesktopRefused, SettingsError."""
         wire = factory.wire
-        factory.host = self.host
+        factory.host, factory.port = self.host, self.port
         inner: Any = factory
         if self.url is not None:
             from pytest_vnc_use.backends.rfb.websocket import WebSocketFactory
@@ -86,6 +78,7 @@ class Place:
             return succeed(None)
         if self.is_socket:
             return UNIXClientEndpoint(reactor, self.path, timeout=timeout_s).connect(inner)  # type: ignore[no-untyped-call]
+        socket.socket().close()  # raises what pytest-socket would raise where names are resolved, which nothing reports
         return HostnameEndpoint(reactor, self.host, self.port, timeout=timeout_s).connect(inner)
 
 

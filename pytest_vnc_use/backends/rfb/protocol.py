@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection
+from dataclasses import replace
 
 from twisted.internet.base import DelayedCall
 from twisted.internet.interfaces import ITCPTransport
@@ -13,7 +14,7 @@ from vncdotool.const import Encoding
 
 from pytest_vnc_use.backends.rfb.clipboard import Flag, caps_message, flags_of, notify_message, provide_message
 from pytest_vnc_use.backends.rfb.encodings.choice import Trial, first_choice, offered
-from pytest_vnc_use.backends.rfb.encodings.reading import Decode, Reading, raw
+from pytest_vnc_use.backends.rfb.encodings.reading import Decode, Reading, raw, swapped, turned
 from pytest_vnc_use.backends.rfb.encodings.tight import Tight
 from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle
 from pytest_vnc_use.backends.rfb.handshake import ConnectionFactory, SecuredClient
@@ -26,6 +27,7 @@ from pytest_vnc_use.backends.screen.rectangles import Area, CopiedArea, Rectangl
 from pytest_vnc_use.types import EncodingChoice
 
 BGRX = rfb.PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
+_RGBX = replace(BGRX, redshift=0, blueshift=16)
 _RECEIVE_BYTES = 1 << 20
 _MOST_SCREEN_PIXELS = 1 << 24
 """Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
@@ -127,8 +129,17 @@ class DesktopProtocol(SecuredClient):
         self._already_expecting = False
 
     def vncConnectionMade(self) -> None:
-        """Choose pixel format and encodings, and ask for the first update."""
-        self.setPixelFormat(BGRX)  # most servers' own; Qt's server sends it in any case
+        """Choose pixel format and encodings, and ask for the first update.
+
+        VMware's servers send their own format whatever is asked for, so one that can be read is kept. Its depth does
+        not count: Qt's server announces 32.
+        """
+        if replace(self.pixel_format, depth=BGRX.depth) == _RGBX:
+            self.setPixelFormat(_RGBX)
+            for number in (Encoding.RAW, Encoding.ZRLE):  # Tight's pixels are red first in any format
+                self._decoders[number] = turned(self._decoders[number])
+        else:
+            self.setPixelFormat(BGRX)
         self._resize(self.width, self.height)
         screen_bytes = self.width * self.height * self.bypp
         encoding = first_choice(self.factory.encoding, screen_bytes, is_near=self.factory.is_near)
@@ -230,7 +241,10 @@ class DesktopProtocol(SecuredClient):
 
     def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
         """Note the shape of the pointer, which is no part of the screen."""
-        self.factory.framebuffer.shape_pointer(PointerShape.of(x, y, width, height, image, mask))
+        shape = PointerShape.of(x, y, width, height, image, mask)
+        if self.pixel_format == _RGBX:
+            shape = replace(shape, pixels=swapped(shape.pixels))
+        self.factory.framebuffer.shape_pointer(shape)
 
     def pointerEvent(self, x: int, y: int, buttonmask: int = 0) -> None:
         """Send the pointer to a pixel, and note where it is."""

@@ -1,4 +1,7 @@
-"""Twisted's reactor in its own thread: started once per process, never stopped, silent, and no obstacle to exit."""
+"""A reactor of Twisted in its own thread: started once per process, never stopped, silent, and no obstacle to exit.
+
+It is not `twisted.internet.reactor`: that one may belong to pytest-twisted, or to the program under test.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,24 @@ import os
 import threading
 from typing import Any
 
-from twisted.internet import reactor as _reactor
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner
 from zope import interface
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import InfraError
 
-reactor: Any = _reactor  # mypy does not know zope's interfaces
+try:
+    from twisted.internet.epollreactor import EPollReactor as _Reactor
+except ImportError:  # only Linux has epoll
+    from twisted.internet.selectreactor import SelectReactor as _Reactor
+
+
+class _OwnReactor(_Reactor):
+    _registerAsIOThread = False  # `isInIOThread` is about the thread of the other reactor
+    seconds = staticmethod(clock.monotonic)
+
+
+reactor: Any = _OwnReactor()  # type: ignore[no-untyped-call]  # mypy does not know zope's interfaces
 implementer: Any = interface.implementer  # type: ignore[attr-defined]
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()

@@ -66,13 +66,14 @@ def names(types: Iterable[int]) -> str:
     return ", ".join(NAMES.get(number, f"type {number}") for number in types) or "nothing"
 
 
-def choose(offered: bytes, wire: Wire, situation: Situation) -> int:
+def choose(offered: bytes, wire: Wire, situation: Situation, *, has_password: bool) -> int:
     """Return the security type to use. Raises Unfit."""
-    order: Sequence[int] = (VNC_AUTH, NONE)
+    plain = (VNC_AUTH, NONE) if has_password else (NONE, VNC_AUTH)
+    order: Sequence[int] = plain
     if wire.requires_tls and not situation.has_tls:
         order = (VENCRYPT,)
     elif wire.tls != "off" and situation.can_start_tls:
-        order = (VNC_AUTH, NONE, VENCRYPT) if situation.is_private else (VENCRYPT, VNC_AUTH, NONE)
+        order = (*plain, VENCRYPT) if situation.is_private else (VENCRYPT, *plain)
     found = next((number for number in order if number in offered), None)
     if found is not None:
         return found

@@ -10,8 +10,8 @@ import hmac
 import ipaddress
 import os
 import struct
-import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Union
 
 import numpy as np
@@ -19,10 +19,10 @@ from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import blockingCallFromThread
-from vncdotool.command import parse_server
 from vncdotool.const import AuthTypes, Encoding, MsgC2S
 from vncdotool.rfb import PixelFormat
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.authentication import answer_challenge
 from pytest_vnc_use.backends.rfb.protocol import BGRX
 from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
@@ -32,6 +32,7 @@ from pytest_vnc_use.backends.screen.rectangles import Pixels
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
+from pytest_vnc_use.types.wire import host_and_port
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
 """One event of a pointer or a keyboard."""
@@ -100,14 +101,16 @@ class ViewerServer:
         """Forget a viewer that is gone. If it was the one that sees the desktop, call the listener."""
         self._connected.discard(viewer)
         if viewer is self.viewer:
-            self.on_motion(None, time.monotonic())
+            self.on_motion(None, clock.monotonic())
 
 
 def _address(listen: str, password: str | None) -> tuple[str, int]:
-    try:
-        _, host, port = parse_server(listen)
-    except ValueError as exc:
-        raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}") from exc
+    found = None
+    with suppress(SettingsError):
+        found = host_and_port(listen)
+    if not found:
+        raise SettingsError(f"--listen must be host::port or host:display, got {listen!r}")
+    host, port = found[0] or "127.0.0.1", found[1]
     if password is None and not _is_here(host):
         raise SettingsError(
             f"--listen={listen!r} would let anybody in without a password. Give a password (--password-env), or "
@@ -292,7 +295,7 @@ class _Viewer(Protocol):
                 self._tell(Scroll(*at, direction, 1))
 
     def _tell(self, motion: Motion) -> None:
-        self._server.on_motion(motion, time.monotonic())
+        self._server.on_motion(motion, clock.monotonic())
 
 
 def _reason(text: str) -> bytes:

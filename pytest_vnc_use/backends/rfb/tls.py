@@ -7,7 +7,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from pytest_vnc_use.backends.rfb.reactor import implementer
+from pytest_vnc_use.backends.rfb.reactor import implementer, reactor
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.types.wire import Wire
@@ -44,7 +44,7 @@ def check_rules(wire: Wire) -> None:
 
 
 class ClientTls:
-    """The TLS of one connection to `host`, for Twisted's `startTLS`.
+    """The TLS of one connection to `host`.
 
     With `anonymous` there is no certificate. Else the chain is checked during the handshake; after a failed one
     `problem` says why. After the handshake `check` must be called before anything is sent. Raises SettingsError if the
@@ -58,7 +58,22 @@ class ClientTls:
         self.problem = ""
         self._context = _anonymous_context() if anonymous else self._checking_context()
 
-    def creator(self) -> Any:
+    def start(self, protocol: Any) -> None:
+        """Put TLS between a connected protocol and its transport, as `startTLS`, which writes by the global reactor."""
+        from twisted.protocols.tls import TLSMemoryBIOFactory
+
+        factory = TLSMemoryBIOFactory(self._creator(), True, None, clock=reactor)  # type: ignore[arg-type]  # as startTLS
+        tls: Any = factory.protocol(factory, protocol, False)
+        below, protocol.transport = protocol.transport, tls
+        producer, streaming = below.producer, below.streamingProducer
+        if producer:
+            below.unregisterProducer()
+        below.protocol = tls
+        tls.makeConnection(below)
+        if producer:
+            tls.registerProducer(producer, streaming)
+
+    def _creator(self) -> Any:
         """Return the object that Twisted asks for a connection of OpenSSL."""
         from OpenSSL import SSL
         from twisted.internet.interfaces import IOpenSSLClientConnectionCreator

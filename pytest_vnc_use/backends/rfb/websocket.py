@@ -72,7 +72,7 @@ class WebSocket(Protocol):
         self._factory.lowest = self.transport
         if self._tls:
             self._factory.tls = self._tls
-            self.transport.startTLS(self._tls.creator(), normal=not self._factory.tunnel)
+            self._tls.start(self)
         else:
             self._ask()
 

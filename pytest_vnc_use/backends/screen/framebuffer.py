@@ -6,18 +6,18 @@ The reactor's thread writes; the caller's thread reads and waits. One condition 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.screen.activity import REST_S, TILE_PX, Activity, Tiles
 from pytest_vnc_use.backends.screen.capture import Capture, regions
 from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
 from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
 from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
 from pytest_vnc_use.backends.screen.transients import TransientFrames
-from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.types import Glance, Region, Settled
 
 
@@ -32,7 +32,7 @@ class Framebuffer:
         self._activity = Activity(0, 0)
         self._mark = ActionWindow(0.0, 0.0)
         self._acting = False
-        self._error: DesktopError | None = None
+        self._error: VncUseError | None = None
         self._transients = TransientFrames()
         self._looked_s = -np.inf
         self._pointer_shape: PointerShape | None = None
@@ -70,7 +70,7 @@ class Framebuffer:
         with self._condition:
             self._pointer_at = (x, y)
 
-    def fail(self, error: DesktopError) -> None:
+    def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first reason stays."""
         with self._condition:
             self._error = self._error or error
@@ -83,7 +83,7 @@ class Framebuffer:
 
     def _keep_what_passes(self, drawn: Tiles) -> None:
         if self._complete:
-            self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), time.monotonic())
+            self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), clock.monotonic())
 
     def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
         covered = np.zeros_like(self._activity.last_s, np.bool_)
@@ -94,7 +94,7 @@ class Framebuffer:
 
     def _moving(self) -> Tiles:
         """Return the tiles that keep changing by themselves."""
-        return self._activity.moving(time.monotonic())
+        return self._activity.moving(clock.monotonic())
 
     def _draw(self, rectangle: Rectangle) -> None:
         area = rectangle.area
@@ -102,7 +102,7 @@ class Framebuffer:
         new = rectangle.on(self._pixels)
         changed = ((target ^ new) & COLOUR_BITS) != 0
         target[:] = new
-        self._activity.add(area.x, area.y, changed, time.monotonic())
+        self._activity.add(area.x, area.y, changed, clock.monotonic())
         if not self._complete:
             self._missing[area.slices] = False
 
@@ -135,7 +135,7 @@ class Framebuffer:
         """Return a copy of the pixels as they were last seen, even if the connection ended."""
         with self._condition:
             changed = self._activity.last_s >= self._looked_s
-            seen = Capture(self._pixels.copy(), time.monotonic(), changed, self._moving(), self._pointer())
+            seen = Capture(self._pixels.copy(), clock.monotonic(), changed, self._moving(), self._pointer())
             self._looked_s = seen.taken_at
             self._transients.look(seen)
             return seen
@@ -150,7 +150,7 @@ class Framebuffer:
         """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
         with self._condition:
             parts = regions(self._activity.last_s >= moment, *self.size)
-            return time.monotonic(), [(part, self.part(part)) for part in parts]
+            return clock.monotonic(), [(part, self.part(part)) for part in parts]
 
     def part(self, part: Region) -> Pixels:
         """Return a copy of a part of the screen."""
@@ -194,10 +194,16 @@ class Framebuffer:
 
         Raises the DesktopError that ended the connection.
         """
+        ends_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
         with self._condition:
-            self._condition.wait_for(lambda: self._error is not None or predicate(), timeout_s)
             self.raise_if_lost()
-            return predicate()
+            while not predicate():
+                remaining_s = ends_s - clock.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(remaining_s)
+                self.raise_if_lost()
+            return True
 
     def wait_complete(self, timeout_s: float) -> bool:
         """Wait at most `timeout_s` until every pixel has been sent once; return whether it was. Raises DesktopError."""
@@ -212,13 +218,13 @@ class Framebuffer:
     def mark_connected(self) -> None:
         """Note that no action was done yet: a program that has just started may still draw its first screen."""
         with self._condition:
-            now_s = time.monotonic()
+            now_s = clock.monotonic()
             self._mark = ActionWindow(now_s, now_s)
 
     def mark_began(self) -> None:
         """Note that an action, or a part of one, begins now: later changes may be its answer."""
         with self._condition:
-            now_s = time.monotonic()
+            now_s = clock.monotonic()
             if not self._acting:
                 self._activity.learn(now_s)
             self._mark = ActionWindow(now_s, now_s)
@@ -227,14 +233,14 @@ class Framebuffer:
     def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
         """Note that the action is carried out, with the facts of an ActionWindow; look for animation from now on."""
         with self._condition:
-            self._mark = ActionWindow(self._mark.began_s, time.monotonic(), clicked, entered)
+            self._mark = ActionWindow(self._mark.began_s, clock.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 
     def mark_waited(self) -> None:
         """Note that the action was only a wait: tiles that moved meanwhile move by themselves."""
         with self._condition:
-            now_s = time.monotonic()
+            now_s = clock.monotonic()
             self._mark = ActionWindow(self._mark.began_s, now_s)
             self._activity.learn(now_s)
             self._acting = False
@@ -243,7 +249,7 @@ class Framebuffer:
         """Return whether a pixel changed after `moment`, outside moving tiles. Raises DesktopError."""
         with self._condition:
             self.raise_if_lost()
-            moving = self._activity.moving(time.monotonic())
+            moving = self._activity.moving(clock.monotonic())
             return self._activity.last_change_s(except_tiles=moving) > moment
 
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
@@ -251,10 +257,10 @@ class Framebuffer:
 
         Raises DesktopError as soon as the connection ends.
         """
-        ends_s = time.monotonic() + timeout_s
+        ends_s = clock.monotonic() + timeout_s
         with self._condition:
             while not self.changed_since(moment):
-                remaining_s = ends_s - time.monotonic()
+                remaining_s = ends_s - clock.monotonic()
                 if remaining_s <= 0:
                     return False
                 self._condition.wait(min(remaining_s, REST_S))  # there is no event when something comes to rest
@@ -262,11 +268,11 @@ class Framebuffer:
 
     def wait_settled(self, rules: SettleRules) -> Settled:
         """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""
-        started_s = time.monotonic()
+        started_s = clock.monotonic()
         with self._condition:
             while True:
                 self.raise_if_lost()
-                now_s = time.monotonic()
+                now_s = clock.monotonic()
                 decision = decide(self._activity, self._mark, rules, now_s)
                 if now_s >= decision.at_s:
                     return Settled(decision.reason, now_s - started_s)

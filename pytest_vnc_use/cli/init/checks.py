@@ -8,13 +8,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use import assembly, clock
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
 from pytest_vnc_use.cli.init.target import Target, beginning, starts_the_same
@@ -121,7 +120,7 @@ def program_starts(settings: Settings, folder: Path) -> Iterator[Finding]:
     """Start the program on a desktop of its own, as the first test will, and check that it shows something."""
     if settings.server not in ("xvnc", "qt") or not settings.app.strip():
         return
-    began = time.monotonic()
+    began = clock.monotonic()
     try:
         assembly.lease_desktop(replace(absolute_desktop(settings, folder), start_seconds=_STARTS_S)).stop()
     except DesktopRefused as exc:  # a slow program may still come
@@ -129,7 +128,7 @@ def program_starts(settings: Settings, folder: Path) -> Iterator[Finding]:
     except VncUseError as exc:
         yield Finding("FAIL", "start", line(str(exc)))
     else:
-        yield Finding("ok", "start", f"the program was started, shown and ended in {time.monotonic() - began:.1f} s")
+        yield Finding("ok", "start", f"the program was started, shown and ended in {clock.monotonic() - began:.1f} s")
 
 
 def _missing_module(interpreter: str, modules: Sequence[str], folder: Path) -> str:

@@ -18,7 +18,7 @@ Kind = Literal["xvnc", "qt", "container", "address", "page"]
 
 _WEB = ("http://", "https://", "file://")
 _HOST = r"(?:[\w.-]+|\[[0-9a-fA-F:.%]+\])"
-_ADDRESS = re.compile(rf"{_HOST}(?:::\d{{1,5}}|:\d{{1,2}})\Z")
+_ADDRESS = re.compile(rf"(?:{_HOST}(?:::\d{{1,5}}|:\d{{1,2}})|vnc://{_HOST}(?::\d{{1,5}})?)\Z")
 _UNCLEAR = re.compile(r"(?P<host>[\w.-]+):(?P<port>\d{3,5})(?P<path>/\S*)?\Z")
 _IMPORTS_QT = re.compile(r"^\s*(?:import|from)\s+(PySide6|PyQt6|PySide2|PyQt5)\b", re.MULTILINE)
 _MOST_SOURCE = 1_000_000

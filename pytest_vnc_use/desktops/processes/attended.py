@@ -7,11 +7,11 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.desktops.processes import cleanup, sitter
 
 _STARTS_WITHIN_S = 60.0
@@ -112,12 +112,12 @@ class AttendedProgram:
 
     def _line(self, *beginnings: bytes, timeout_s: float | None) -> str | None:
         """Return the sitter's line that starts so; "" if the sitter ended without it; None if none comes in time."""
-        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        until_s = None if timeout_s is None else clock.monotonic() + timeout_s
         while True:
             for line in self._status_text.split(b"\n")[:-1]:
                 if line.startswith(beginnings):
                     return line.decode()
-            left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
+            left_s = None if until_s is None else max(0.0, until_s - clock.monotonic())
             if not select.select([self._status], [], [], left_s)[0]:
                 return None
             if not (piece := os.read(self._status, 1024)):

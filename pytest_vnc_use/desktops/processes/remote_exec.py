@@ -17,15 +17,14 @@ from pathlib import PurePath
 
 from pytest_vnc_use.desktops.processes.bounded_output import bounded_run
 from pytest_vnc_use.desktops.processes.process import exit_code_elsewhere
-from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, too_large
+from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, encoded, too_large
 from pytest_vnc_use.errors import CommandMissing, DesktopError, FileUnreadable, SettingsError
 from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.types.wire import host_and_port
 
 _MARK = "VNC_USE_MARK"
 _FILE_S = 60.0
 _END_S = 20.0
-_FIRST_PORT = 5900
-"""VNC's port of display 0."""
 _HERE = b"here\n"
 """The first line of every script's output: the command ran there, and the rest is its own output."""
 _MISSING = b"missing\n"
@@ -118,8 +117,8 @@ class RemoteExec:
             raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working folder there, and make the folders on its way. Raises DesktopError."""
-        content = text.encode()
+        """Write a file in the working folder there, and make its folders. Raises DesktopError, ActionError."""
+        content = encoded(name, text)
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
         if done.returncode:
@@ -211,12 +210,9 @@ def _fill(word: str, address: dict[str, str], server: str) -> str:
 
 
 def _address(server: str) -> dict[str, str]:
-    """Return `host` and `port` of a VNC address; neither for a unix socket."""
-    host, _, number = server.rpartition(":")
-    if not number.isdecimal():
-        return {}
-    port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
-    return {"host": host.removesuffix(":").strip("[]") or "localhost", "port": str(port)}
+    """Return `host` and `port` of a VNC address; neither for a WebSocket or a unix socket."""
+    found = host_and_port(server)
+    return {"host": found[0] or "localhost", "port": str(found[1])} if found else {}
 
 
 def _check_regular(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,9 +38,18 @@ _NO_SCREEN = re.compile(
 
 
 def check_words(command: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is one text or empty: a text would count as words of one letter."""
+    """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
+
+    A text would count as words of one letter.
+    """
     if isinstance(command, str) or not command:
         raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {command!r:.200}')
+    for word in command:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError as exc:
+            half = f"{word[exc.start]!r} (U+{ord(word[exc.start]):04X})"
+            raise SettingsError(f"a command must be text, got half of a surrogate pair, {half}, in {word!r}") from None
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import stat
 from itertools import islice
 from pathlib import Path
 
-from pytest_vnc_use.errors import DesktopError, FileUnreadable
+from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable
 
 MOST_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
@@ -26,6 +26,18 @@ def too_large(size: int) -> str:
     """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
     return f"it must have at most {MOST_BYTES:,} bytes, it has {size:,}; {advice}"
+
+
+def encoded(name: str, text: str) -> bytes:
+    """Return the text of a file as UTF-8. Raises ActionError for half of a surrogate pair."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        half = text[exc.start]
+        raise ActionError(
+            f"cannot write {name!r}: half of a surrogate pair is no text, got {half!r} (U+{ord(half):04X}) as "
+            f"character {exc.start + 1}. Nothing was written"
+        ) from None
 
 
 class NotText(OSError):
@@ -55,12 +67,16 @@ class WorkingFolder:
             raise kind(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, and make the folders on its way. Raises DesktopError if that fails or is outside the folder."""
+        """Write a file, and make the folders on its way.
+
+        Raises DesktopError if that fails or is outside the folder, ActionError for half of a surrogate pair.
+        """
+        content = encoded(name, text)
         try:
             path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(opened_to_write(path), "w", encoding="utf-8") as file:
-                file.write(text)
+            with open(opened_to_write(path), "wb") as file:
+                file.write(content)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
 

@@ -20,18 +20,18 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
+from pytest_vnc_use.types.wire import host_and_port
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 """The wait before the second try, which doubles from try to try, and the longest wait."""
-_FIRST_PORT = 5900
-"""VNC's port of display 0."""
 _SSH_PORT = 22
-_LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]")
+_LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "remove the file or folder there, or set TMPDIR to a folder of your own"
 
 
@@ -97,13 +97,13 @@ def lease(
     folder = folder or folder_of_user()
     _make_own_folder(folder)
     _remove_leftovers_once(folder)
-    deadline_s, poll_s = time.monotonic() + timeout_s, _FIRST_POLL_S
+    deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         _make_own_folder(folder)  # again, because the release of the last lock removes it
         for server in servers:
             if lock := _try(_path(canonical(server, tunnel), folder), holder):
                 return Lease(server, lock)
-        if time.monotonic() >= deadline_s:
+        if clock.monotonic() >= deadline_s:
             held = "; ".join(
                 f"{without_query(server)!r} by {_holder(_path(canonical(server, tunnel), folder))}"
                 for server in servers
@@ -218,16 +218,14 @@ def canonical(server: str, tunnel: str = "") -> str:
     `localhost` behind a tunnel to `testbox` is `testbox`. Any other host counts as the same machine for every tunnel.
     If that is wrong, tests only wait longer; the opposite mistake would share a desktop.
     """
+    if found := host_and_port(server):
+        return f"{_machine(found[0], tunnel)}::{found[1]}"
     if "://" in server:
         scheme, rest = server.split("://", 1)
         authority, slash, path = rest.partition("/")
         host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
         return f"{scheme.lower()}://{_machine(host, tunnel)}{colon}{number}{slash}{path}"
-    host, _, number = server.rpartition(":")
-    if not number.isdecimal():
-        return os.path.abspath(server) if "/" in server else server  # noqa: PTH100  # a link keeps its own name; ".." goes
-    port = int(number) if host.endswith(":") else _FIRST_PORT + int(number)
-    return f"{_machine(host.removesuffix(':'), tunnel)}::{port}"
+    return os.path.abspath(server)  # noqa: PTH100  # a link keeps its own name; ".." goes
 
 
 def _machine(host: str, tunnel: str = "") -> str:

@@ -1,18 +1,20 @@
 """The content of a chat completion, read from its JSON: words without thoughts, and tool calls in any place.
 
 Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. If a server does not parse its
-model's tool calls, they are in the content: in `<tool_call>` tags, in a fenced block, or as the whole of it.
+model's tool calls, they are in the content, in a form of the model's own.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from pytest_vnc_use.errors import AnswerRefused
+from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable
 from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
 from pytest_vnc_use.planners.common.retry import Failure, count_of
@@ -20,7 +22,44 @@ from pytest_vnc_use.types import JsonObject, Usage
 
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool_call>|(?=<tool_call>)|\Z)")
-_FENCED = re.compile(r"```(?:json|tool_call)?[ \t]*\n((?:[^`]|`(?!``))*)```")
+_FENCED = re.compile(r"```(?:json|tool_call)?((?:[^`]|`(?!``))*)```")
+_NAMED = re.compile(
+    r"(?:<function(?:=|\s+name=)"  # Qwen3-Coder, Llama 3.1
+    r"|<[^\s<>]{0,12}\binvoke\s+name="  # MiniMax, DeepSeek 3.2
+    r"|<tool_call>\s*(?=[\w.-]+\s*(?:<|\Z))"  # GLM
+    r"|\[TOOL_CALLS\]\s*(?=[\w.-]+\s*[\[{])"  # Mistral
+    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"  # DeepSeek 3
+    r"|<\|tool_call_begin\|>|\bto=(?=functions\.))"  # Kimi K2; gpt-oss
+    r"[\"']?(?:functions\.)?([\w.-]+)"
+)
+"""The beginning of a call with its name. JSON or `_PAIR`s follow."""
+_PARAMETER = r"[^\s<>]{0,12}\bparameter\b"
+_PAIR = re.compile(
+    rf"<(?:{_PARAMETER}(?:=|\s+name=)[\"']?([\w.-]+)[^<>]*>|arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)"
+    rf"([^<]*(?:<(?!/?{_PARAMETER}|/?arg_)[^<]*)*)(</)?"
+)
+"""An argument and its value: `<parameter=NAME>…</`, `<parameter name="NAME">…</`, `<arg_key>NAME</arg_key>…</`."""
+_JSON_BEGIN = re.compile(r'[\[{]\s*[{"]')
+_MOST_TRIES = 20
+_SPECIAL = r"<\|/?\w+\|>|<｜[\w▁]+｜>|</?(?:\w{1,12}:)?tool_calls?>|\[/?TOOL_CALLS\]"
+_BETWEEN = re.compile(rf"(?:[\s;,]|{_SPECIAL})*")
+_JSON_AFTER = re.compile(r"(?:[^{<]|<(?!/))*(?=\{)")
+_LOOKS = re.compile(
+    r"<[^\s<>]{0,12}(?:tool[_▁]|function|invoke\b|python_tag|action_start)|\[TOOL_CALLS\]|```tool_"
+    r"|[\"'](?:arguments|parameters)[\"']\s*:|\A\s*\[?\w{1,50}\([^()]*\)\]?\s*\Z"
+)
+"""Text that is meant as a call, in whatever form."""
+UNREAD = (
+    'a call in the text of an answer must be <tool_call>{{"name": …, "arguments": {{…}}}}</tool_call>, got {!r:.200} '
+    "(this server leaves calls in the text: vLLM parses them with --enable-auto-tool-choice --tool-call-parser=…, "
+    "llama.cpp with --jinja)"
+)
+
+WHOLE = frozenset({"", "stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call"})
+CUT_OFF = ("length", "max_tokens")
+WITHHELD = ("content_filter", "safety", "sensitive")
+BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
+"""Finish reasons of an outage: OpenRouter's, vLLM's, GLM's, DeepSeek's. Any other is one if nothing came with it."""
 
 NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
@@ -60,13 +99,16 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, Mapping) else None
     if not isinstance(choice, Mapping) or not isinstance(message, Mapping):
-        return malformed("no choice with a message")
-    reason = choice.get("finish_reason")
-    if reason == "content_filter" or message.get("refusal"):
+        return malformed(f"no choice with a message: {body}")
+    reason = str(choice.get("finish_reason") or "")
+    if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
     words, calls = _split(message)
+    if reason.lower() in BROKEN or not (words or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
+        broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
+        return Failure(ModelUnavailable(broken), again=True)
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason == "length", usage, model, _thoughts_of(message))
+    return ChatAnswer(words, calls, reason.lower() in CUT_OFF, usage, model, _thoughts_of(message))
 
 
 def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
@@ -153,32 +195,80 @@ def read_value(text: str) -> Any:
 
 
 def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the words of the content without its calls, and the calls."""
-    for pattern in (_TOOL_CALL, _FENCED):
-        calls = [call for found in pattern.findall(words) for call in _marked_calls(found)]
-        if calls:
-            return pattern.sub("", words).strip(), tuple(calls)
+    """Return the words of the content without its calls, and the calls. One that is not read has a `problem`."""
+    found = _marked_calls(_TOOL_CALL, words) or _named_calls(words) or _marked_calls(_FENCED, words)
+    return found or _last_calls(words) or (words, (_unread(words),) if _LOOKS.search(words) else ())
+
+
+def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+    """Return the calls in texts that are marked as calls and begin as JSON."""
+    calls: list[ToolCall] = []
+    for text in pattern.findall(words):
+        try:
+            calls += map(ToolCall, _written_calls(text) if text.lstrip().startswith(("{", "[")) else ())
+        except NotJson:
+            calls.append(_unread(text))
+    return (_without_marks(pattern.sub("", words)), tuple(calls)) if calls else None
+
+
+def _named_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+    """Return the calls whose names stand in their marks. The text after a name has the arguments."""
+    first, *named = _NAMED.split(words)
+    calls = [_named_call(name, rest) for name, rest in zip(named[::2], named[1::2], strict=True)]
+    return (_without_marks(first), tuple(calls)) if calls else None
+
+
+def _named_call(name: str, rest: str) -> ToolCall:
+    pairs = _PAIR.findall(rest)
+    args: JsonObject = {one or other: value.removeprefix("\n").removesuffix("\n") for one, other, value, _ in pairs}
+    json_begin = None if pairs else _JSON_AFTER.match(rest)
     try:
-        calls = list(_written_calls(words))
+        args = read_arguments(_decode(rest, json_begin.end())[0]) if json_begin else args
     except NotJson:
-        calls = []
-    return ("", tuple(calls)) if calls else (words, ())
+        return _unread(name + rest)
+    return ToolCall(FunctionCall(name, args)) if all(closed for *_, closed in pairs) else _unread(name + rest)
 
 
-def _marked_calls(text: str) -> list[ToolCall]:
-    """Return the calls in a text marked as a call. If it holds none, return one whose `problem` tells the model so."""
+def _last_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
+    """Return the calls written as JSON at the end of the words, or as the whole of them."""
+    for begin in islice(_JSON_BEGIN.finditer(words), _MOST_TRIES):
+        with suppress(NotJson):
+            calls, before = _written_calls(words[begin.start() :]), _without_marks(words[: begin.start()])
+            return (before, tuple(map(ToolCall, calls))) if calls and not _LOOKS.search(before) else None
+    return None
+
+
+def _written_calls(text: str) -> list[FunctionCall]:
+    """Return the calls of JSON values or lists that follow each other. Raises NotJson if there is other text."""
+    calls: list[FunctionCall | None] = []
+    at = _end_of_marks(text, 0)
+    while at < len(text):
+        value, at = _decode(text, at)
+        calls += map(call_of, value if isinstance(value, list) else [value])
+        at = _end_of_marks(text, at)
+    return [call for call in calls if call is not None]
+
+
+def _decode(text: str, at: int) -> tuple[Any, int]:
+    """Return the JSON value that begins there, and its end. Raises NotJson."""
     try:
-        return list(_written_calls(text))
-    except NotJson:
-        return [ToolCall(FunctionCall("", {}), f"a call must be JSON with a name and arguments, got {text!r:.200}")]
+        _, end = json.JSONDecoder().raw_decode(text, at)
+    except (ValueError, RecursionError) as exc:
+        raise NotJson(f"this is not JSON: {exc}") from exc
+    return read_value(text[at:end]), end
 
 
-def _written_calls(text: str) -> Iterator[ToolCall]:
-    """Yield the calls written as JSON, one or a list; none if the text is something else. Raises NotJson."""
-    if text.strip().startswith(("{", "[")):
-        value = read_value(text)
-        calls = map(call_of, value if isinstance(value, list) else [value])
-        yield from (ToolCall(call) for call in calls if call is not None)
+def _end_of_marks(text: str, at: int) -> int:
+    marks = _BETWEEN.match(text, at)
+    return marks.end() if marks else at
+
+
+def _without_marks(words: str) -> str:
+    return re.sub(_SPECIAL, "", words).strip()
+
+
+def _unread(text: str) -> ToolCall:
+    return ToolCall(FunctionCall("", {}), UNREAD.format(text.strip()))
 
 
 def call_of(item: Any) -> FunctionCall | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pytest_vnc_use.planners.chat.answers import NotJson, call_of, read_value
+from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import TrackedArguments, Unreadable, seconds_to_wait, split_keys
 from pytest_vnc_use.planners.common.calls import GIVE_UP, FunctionCall
@@ -258,7 +258,8 @@ class Commands:
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
         args = TrackedArguments(call.args)
-        actions = _listed(args.get("actions"))
+        given = args.get("actions")
+        actions = given if isinstance(given, list) else []
         try:
             args.check(call.name, self._names)
         except Unreadable as unknown:
@@ -278,13 +279,3 @@ class Commands:
         if call.name in (self._batch_name, COMPLETE.name, GIVE_UP.name):
             return refused(call, f"{call.name!r} cannot stand in a {self._batch_name}; call it by itself")
         return self._read_single(call, spell)
-
-
-def _listed(actions: Any) -> list[Any]:
-    """Return the actions of a batch, even if the model gave the list as text; [] if it is no list."""
-    if isinstance(actions, str):
-        try:
-            actions = read_value(actions)
-        except NotJson:
-            return []
-    return actions if isinstance(actions, list) else []

@@ -7,6 +7,7 @@ their own; the policy's rules hold for them as for any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
@@ -14,7 +15,7 @@ from typing import get_args
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import PlannerError, SettingsError
-from pytest_vnc_use.planners.chat.answers import ChatAnswer, ToolCall, read_answer
+from pytest_vnc_use.planners.chat.answers import ChatAnswer, NotJson, ToolCall, read_answer, read_value
 from pytest_vnc_use.planners.chat.commands import Commands
 from pytest_vnc_use.planners.chat.messages import Message, details_of, rebuild_messages, refusal_messages
 from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
@@ -22,6 +23,7 @@ from pytest_vnc_use.planners.chat.service import chat_service
 from pytest_vnc_use.planners.chat.vnc_command import VncCommand
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
+from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration, Offered
 from pytest_vnc_use.planners.common.http_json import post_json
 from pytest_vnc_use.planners.common.pixels import png_size
@@ -210,8 +212,11 @@ class OpenAICompatible:
             sent=png_size(observation.load_png(observation.frame)),
             listed=listed_in(observation.turns),
         )
-        read = self._vocabulary.read
-        return [(refused(call.call, call.problem),) if call.problem else read(call.call, spell) for call in calls]
+        read, known = self._vocabulary.read, self._vocabulary.declarations
+        return [
+            (refused(call.call, call.problem),) if call.problem else read(_typed(call.call, known), spell)
+            for call in calls
+        ]
 
 
 def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int) -> list[Reading]:
@@ -251,6 +256,18 @@ def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> 
         stop_at_error=True,
         provider_details=details_of(answer, [len(group) for group in groups], number),
     )
+
+
+def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
+    """Return the call with values of the types that its tool declares: in some forms each value is text."""
+    schemas = [each.parameters for each in known if each.name == call.name]
+    properties: JsonObject = schemas[0].get("properties", {}) if schemas else {}
+    args = dict(call.args)
+    for name, value in args.items():
+        if isinstance(value, str) and properties.get(name, {}).get("type", "string") != "string":
+            with suppress(NotJson):
+                args[name] = read_value(value)
+    return replace(call, args=args)
 
 
 def _tool(declaration: Declaration) -> JsonObject:

@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import KeyMissing, KeyRejected, SettingsError
 from pytest_vnc_use.planners.common.json_answers import MOST_BYTES, MOST_VALUES, NotJson
+from pytest_vnc_use.planners.common.proxies import check_proxies
 from pytest_vnc_use.planners.common.retry import Backoff
 from pytest_vnc_use.runs.json_lines import values_in
 from pytest_vnc_use.settings.variables import VARIABLES
 
 KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-UNSENT = ("ConnectError", "ConnectTimeout", "UnsupportedProtocol", "InvalidURL")
+UNSENT = ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL")
 """Errors of the HTTP library after which no request was sent."""
 URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 
@@ -46,10 +47,14 @@ def found_key(api_key: str | None, variables: Sequence[str] = KEY_VARIABLES) -> 
 
 
 def found_url(base_url: str | None, variable: str = URL_VARIABLE) -> str | None:
-    """Return the given address, or the one in the environment, if any. Raises SettingsError if it is not http(s)."""
+    """Return the given address, or the one in the environment, if any.
+
+    Raises SettingsError if it is not http(s), or if the proxy to it cannot be used.
+    """
     url = base_url or VARIABLES.get(variable) or None
     if url is not None and not _is_http(url):
         raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
+    check_proxies(url or "")
     return url
 
 

@@ -11,18 +11,20 @@ import hashlib
 import json
 import re
 import ssl
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timezone
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
+from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.json_answers import (
     MOST_BYTES,
@@ -32,6 +34,7 @@ from pytest_vnc_use.planners.common.json_answers import (
     redact_key,
     shortened,
 )
+from pytest_vnc_use.planners.common.proxies import Route, is_loopback
 from pytest_vnc_use.planners.common.retry import Attempt, Failure
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Usage
@@ -49,7 +52,28 @@ USED_UP = frozenset(
 )
 """Error types and codes after which waiting does not help."""
 
-UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.InvalidURL)
+KINDS = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
+"""Error types and codes within a response of status 200, and the statuses with which they come elsewhere."""
+
+WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
+
+UNSENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
+)
 """Errors after which no request was sent."""
 
 DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
@@ -85,16 +109,20 @@ def post_json(
 
     The call takes no longer than `timeout_s`, even if an answer comes a byte at a time. It raises nothing.
     """
-    response, failure = _ask(service, body, timeout_s)
+    response, failure = _ask(service, body, timeout_s, route := Route())
+    result = route.explain(failure, response) if failure else read(response)
+    if isinstance(result, Failure):
+        error = type(result.error)(redact_key(str(result.error), key=service.key))
+        result = replace(result, error=error)
     clean = loggable(response, key=service.key) if response else None
-    return Attempt(loggable(body, key=service.key), clean, failure or read(response), service.usage_of(response))
+    return Attempt(loggable(body, key=service.key), clean, result, service.usage_of(response))
 
 
-def _ask(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObject, Failure | None]:
+def _ask(service: Service, body: JsonObject, timeout_s: float, route: Route) -> tuple[JsonObject, Failure | None]:
     """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
     unsent = False
     try:
-        response = Deadline(timeout_s).call(partial(_post, service, body, timeout_s))
+        response = Deadline(timeout_s).call(partial(_post, service, body, timeout_s, route))
         return _read(service, response)
     except NotJson as exc:
         unavailable = str(exc)
@@ -107,23 +135,29 @@ def _ask(service: Service, body: JsonObject, timeout_s: float) -> tuple[JsonObje
             return {}, failure
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
-        problem = f"the model's service could not be asked: {exc!r}"
-        return {}, Failure(PlannerError(redact_key(problem, key=service.key)), unbilled=True)
-    return {}, Failure(ModelUnavailable(redact_key(unavailable, key=service.key)), again=True, unbilled=unsent)
+        problem = f"the model's service could not be asked: {blocked(str(exc)) or repr(exc)}"
+        return {}, Failure(PlannerError(problem), unbilled=True)
+    return {}, Failure(ModelUnavailable(unavailable), again=True, unbilled=unsent)
 
 
-def _post(service: Service, body: JsonObject, timeout_s: float) -> _Response:
+def _post(service: Service, body: JsonObject, timeout_s: float, route: Route) -> _Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
-    ends_at = time.monotonic() + timeout_s
+    ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
-    request = partial(httpx2.stream, "POST", service.url, content=json.dumps(body), headers=headers)
-    with request(timeout=timeout_s + CLEAN_UP_S, verify=load_certificates()) as response:
+    asking = httpx2.Client(
+        timeout=timeout_s + CLEAN_UP_S,
+        verify=load_certificates(),
+        trust_env=not is_loopback(service.url),
+        event_hooks={"request": [route.follow]},
+    )
+    request = partial(asking.stream, "POST", service.url, content=json.dumps(body), headers=headers)
+    with asking, request() as response:
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
             if len(content) > MOST_BYTES:
                 raise _TooLarge
-            if time.monotonic() > ends_at:
+            if clock.monotonic() > ends_at:
                 raise DeadlineExceeded
     return _Response(response.status_code, response.headers, content.decode(errors="replace"))
 
@@ -137,14 +171,14 @@ def load_certificates() -> ssl.SSLContext:
 def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
     """Return the body, and a failure if the status or the body reports an error. Raises NotJson."""
     body = read_json(response.text) if response.status == 200 else _error_body(response.text)
-    if response.status == 200 and not body.get("error"):
-        return body, None
     clean = loggable(body, key=service.key)
-    status = response.status
-    if status == 200:  # the error may name its own
-        code = clean["error"].get("code") if isinstance(clean["error"], dict) else None
-        status = code if isinstance(code, int) and 400 <= code <= 599 else 500
-    return clean, failure_of_error(status, clean, model=service.model, after_s=retry_after_s(response.headers))
+    choices = clean.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    error = clean.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
+    if response.status == 200 and not error:
+        return body, None
+    after_s = retry_after_s(response.headers)
+    return clean, failure_of_error(response.status, error or clean, service=service, after_s=after_s)
 
 
 def _error_body(text: str) -> JsonObject:
@@ -160,22 +194,40 @@ def _error_body(text: str) -> JsonObject:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
-def failure_of_error(status: int, body: JsonObject, *, model: str, after_s: float | None = None) -> Failure:
+def failure_of_error(status: int, error: Any, *, service: Service, after_s: float | None = None) -> Failure:
     """Return the failure for an error response, with whether and when to ask again.
 
-    `body` is `{"error": {"type", "code", "message"}}` (OpenAI, Anthropic), `{"error": "…"}` (LM Studio), the inner
-    object itself (vLLM before 0.10), or `{"detail": …}` (FastAPI).
+    `error` is `{"type", "code", "message"}` (OpenAI, Anthropic, vLLM), text (LM Studio), or `{"detail": …}` (FastAPI).
+    In a response of status 200 it counts as an error of the status that it means; only what was sent is told.
     """
-    error = body.get("error") or body
     fields = error if isinstance(error, dict) else {"message": error}
     kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
-    text = shortened(fields.get("message") or fields.get("detail") or "no message")
-    message = f"{status} {kinds[0] if kinds else ''}".rstrip() + f": {text}"
+    metadata = fields.get("metadata")  # OpenRouter's, with the words of the service behind it
+    raw = metadata.get("raw") if isinstance(metadata, dict) else ""
+    text = shortened(" ".join(str(part) for part in (fields.get("message") or fields.get("detail"), raw) if part))
+    meant = status if status != 200 else _status_meant(kinds, text)
+    sent = meant if str(meant) in kinds else status
+    kind = next((kind for kind in kinds if kind != str(sent)), "")
+    message = f"{sent} {kind}".rstrip() + f": {text or 'no message'}"
     if after_s is not None:
         message += f" (it asks to wait {after_s:g} s)"
-    used_up = status == 402 or not USED_UP.isdisjoint(kinds)
-    error = _error_of(status, message, model=model, used_up=used_up)
-    return Failure(error, again=status in PASSING and not used_up, after_s=after_s, unbilled=True)
+    if meant in (404, 405):
+        parts = urlsplit(service.url)
+        message += f"; asked at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}: "
+        message += "is that the right path?" if "/v1" in parts.path else "is /v1 missing in the base URL?"
+    used_up = meant == 402 or not USED_UP.isdisjoint(kinds)
+    found = _error_of(meant, message, model=service.model, used_up=used_up)
+    return Failure(found, again=meant in PASSING and not used_up, after_s=after_s, unbilled=True)
+
+
+def _status_meant(kinds: Sequence[str], text: str) -> int:
+    """Return the status of an error within a response of status 200. One that says nothing is an outage."""
+    for kind in kinds:
+        if re.fullmatch("[45][0-9][0-9]", kind):
+            return int(kind)
+        if kind.lower() in KINDS:
+            return KINDS[kind.lower()]
+    return 404 if not kinds and WRONG_PATH.search(text) else 500
 
 
 def _error_of(status: int, message: str, *, model: str, used_up: bool) -> PlannerError:
@@ -204,7 +256,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         date = parsedate_to_datetime(headers["retry-after"])
     except (KeyError, ValueError, TypeError):
         return None
-    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - datetime.now(timezone.utc)).total_seconds())
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - clock.utc_now()).total_seconds())
 
 
 # --- for the run folder ----------------------------------------------------------------------------------------------

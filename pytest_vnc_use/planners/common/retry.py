@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import PlannerError
 from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, Usage
 
@@ -86,14 +87,14 @@ def ask(
     request is not sent. Raises the last attempt's error if no attempt or time is left, or if another attempt cannot
     help.
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = clock.monotonic() + timeout_s
     number = 0
     while True:
         number += 1
         report(asked)
-        started = time.monotonic()
+        started = clock.monotonic()
         attempt = send(min(backoff.each_s, deadline - started))
-        now = time.monotonic()
+        now = clock.monotonic()
         wait_s = _wait_s(attempt.result, number, deadline - now, backoff)
         report(_exchange(attempt, asked, number, now - started, wait_s))
         if not isinstance(attempt.result, Failure):

@@ -19,6 +19,7 @@ from pytest_vnc_use.planners.common.certificates import certificate_failure
 from pytest_vnc_use.planners.common.endpoint import UNSENT, Endpoint, http_errors, limit_stream
 from pytest_vnc_use.planners.common.http_json import load_certificates
 from pytest_vnc_use.planners.common.json_answers import NotJson, malformed, read_json, redact_key
+from pytest_vnc_use.planners.common.proxies import Route, is_loopback
 from pytest_vnc_use.planners.common.retry import Attempt, Failure, ask, request_size
 from pytest_vnc_use.planners.gemini.answers import (
     GeminiAnswer,
@@ -59,9 +60,9 @@ def generate(
         return (response.sdk_http_response and response.sdk_http_response.body) or ""
 
     def send(attempt_s: float) -> Attempt[GeminiAnswer]:
-        sent: list[bytes] = []
-        body, failure = _ask(endpoint, model, respond, attempt_s, sent)
-        request = loggable(json.loads(sent[-1]), key=endpoint.api_key) if sent else {"model": model}
+        body, failure = _ask(endpoint, model, respond, attempt_s, route := Route())
+        failure = failure and route.explain(failure, body)
+        request = loggable(json.loads(route.sent), key=endpoint.api_key) if route.sent else {"model": model}
         response = loggable(body, key=endpoint.api_key) if body else None
         result = failure or _read(body, detects_injection=_detects_injection(config))
         return Attempt(request, response, result, usage_of(body))
@@ -79,20 +80,26 @@ def describe_model(endpoint: Endpoint, model: str, *, timeout_s: float) -> JsonO
     def respond(client: genai.Client) -> str:
         return client.models.get(model=model).model_dump_json()
 
-    body, failure = _ask(endpoint, model, respond, timeout_s, [])
+    body, failure = _ask(endpoint, model, respond, timeout_s, route := Route())
     if failure is not None:
-        raise failure.error from None
+        raise route.explain(failure, body).error from None
     return body
 
 
 def _ask(
-    endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, sent: list[bytes]
+    endpoint: Endpoint, model: str, respond: Callable[[genai.Client], str], timeout_s: float, route: Route
 ) -> tuple[JsonObject, Failure | None]:
     """Return the response of one request. Errors of the SDK and its HTTP library become a failure, in our words."""
     unsent = False
     try:
-        with closing(_client(endpoint, timeout_s, sent)) as client:
-            return read_json(Deadline(timeout_s).call(partial(respond, client))), None
+        with closing(_client(endpoint, timeout_s, route)) as client:
+            body = read_json(Deadline(timeout_s).call(partial(respond, client)))
+        if not body.get("error"):
+            return body, None
+        details = loggable(body, key=endpoint.api_key)  # an error in a response of status 200
+        error = details["error"] if isinstance(details["error"], dict) else {"message": details["error"]}
+        code = error.get("code")
+        return details, failure_of_error(code if isinstance(code, int) else 200, {"error": error}, model=model)
     except errors.APIError as exc:
         fields = exc.details if isinstance(exc.details, dict) else {"message": exc.details}
         details = loggable(fields, key=endpoint.api_key)
@@ -129,15 +136,13 @@ def _detects_injection(config: types.GenerateContentConfig) -> bool:
     return any(computer is not None and computer.enable_prompt_injection_detection for computer in computers)
 
 
-def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Client:
-    """Return a client for one request, whose bytes it adds to `sent`. A client that is kept leaves its sockets open."""
-
-    def note(request: Any) -> None:
-        sent.append(request.content)
+def _client(endpoint: Endpoint, timeout_s: float, route: Route) -> genai.Client:
+    """Return a client for one request, which `route` follows. A client that is kept leaves its sockets open."""
 
     def bound(response: Any) -> None:
         response.stream = limit_stream(response)
 
+    trust_env = not is_loopback(endpoint.base_url or "")
     options = types.HttpOptions(
         base_url=endpoint.base_url,
         api_version=API_VERSION,
@@ -146,11 +151,13 @@ def _client(endpoint: Endpoint, timeout_s: float, sent: list[bytes]) -> genai.Cl
         headers={"Connection": "close", "Accept-Encoding": "identity"},
         # the SDK would follow a redirect with the key, wherever it leads
         client_args={
-            "event_hooks": {"request": [note], "response": [bound]},
+            "event_hooks": {"request": [route.follow], "response": [bound]},
             "follow_redirects": False,
             "verify": load_certificates(),
+            "trust_env": trust_env,
         },
-        async_client_args={"ssl": load_certificates()},  # unused, but else the SDK reads them again for each client
+        # unused, but else the SDK reads the certificates again for each client
+        async_client_args={"ssl": load_certificates(), "trust_env": trust_env},
     )
     return genai.Client(vertexai=False, api_key=endpoint.api_key, http_options=options)
 

@@ -21,6 +21,7 @@ from pytest_vnc_use.errors import SettingsError
         ("container:registry:5000/shop", "", "container", "container:registry:5000/shop", ""),
         ("xterm", "container:shop", "container", "container:shop", "xterm"),
         ("winbox::5900", "", "address", "winbox::5900", ""),
+        ("vnc://winbox:5900", "", "address", "vnc://winbox:5900", ""),
         ("winbox:1", "", "address", "winbox:1", ""),
         ("[fe80::1]::5901", "", "address", "[fe80::1]::5901", ""),
         ("a::5901,b::5901", "", "address", "a::5901,b::5901", ""),

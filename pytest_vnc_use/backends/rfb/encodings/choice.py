@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from vncdotool.const import Encoding
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.types import EncodingChoice
 
 _PIXELS: dict[EncodingChoice, Sequence[Encoding]] = {
@@ -32,7 +32,7 @@ TigerVNC 1.12 ends a connection for which more than 32 MiB wait: its client was 
 
 
 def first_choice(choice: EncodingChoice, screen_bytes: int, *, is_near: bool) -> EncodingChoice:
-    """Return the encoding to begin with; `auto` if the link is to be measured."""
+    """Return the encoding to begin with; `auto` if the link is to be measured; a near one is not."""
     if choice != "auto":
         return choice
     if screen_bytes > LARGEST_RAW_BYTES:
@@ -57,7 +57,7 @@ class Trial:
 
     def received(self, count: int) -> None:
         """Note that `count` bytes arrived just now."""
-        self._ended_s = time.monotonic()
+        self._ended_s = clock.monotonic()
         if self._began_s:
             self._bytes += count
         else:

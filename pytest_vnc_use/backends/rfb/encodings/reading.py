@@ -27,6 +27,21 @@ def raw(width: int, height: int) -> Reading:
     return np.frombuffer(block, "<u4").reshape(height, width)
 
 
+def turned(decode: Decode) -> Decode:
+    """Return the reader of the same encoding for pixels that are sent red first."""
+
+    def read(width: int, height: int) -> Reading:
+        return swapped((yield from decode(width, height)))
+
+    return read
+
+
+def swapped(pixels: Pixels) -> Pixels:
+    """Return the pixels with red and blue exchanged."""
+    exchanged: Pixels = pixels.byteswap() >> np.uint32(8)
+    return exchanged
+
+
 class Inflater:
     """One zlib stream over all rectangles of a connection; it never returns more bytes than were asked for."""
 
