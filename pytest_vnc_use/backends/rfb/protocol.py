@@ -102,7 +102,10 @@ class DesktopProtocol(SecuredClient):
         such as the release of a key.
         """
         self.transport.unregisterProducer()
-        if IHalfCloseableDescriptor.providedBy(self.transport) and not ISSLTransport.providedBy(self.transport):
+        can_end_half = IHalfCloseableDescriptor.providedBy(self.transport) and not ISSLTransport.providedBy(
+            self.transport
+        )
+        if can_end_half and self.transport.connected:
             self.transport.resumeProducing()
             self.transport.loseWriteConnection()
         else:
