@@ -20,7 +20,7 @@ from pytest_vnc_use.plugin import markers as markers, on_demand as on_demand  # 
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
-from support.paths import PAD, PAD_LINE
+from support.paths import PAD, PAD_LINE, TESTS
 from support.vnc_servers import VncServer
 
 DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
@@ -67,14 +67,24 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give skips with the same reason the same place, for which the summary has one line."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(TESTS), None, report.longrepr[2])
+    return report
+
+
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throw no answer of a stand-in away, as they come in order; make a recording once.
+    """Throw no answer of a stand-in away, as they come in order; make a recording once; no width but a terminal's own.
 
     A test of one of these things switches it on.
     """
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def _pad() -> Iterator[QtDesktop]:

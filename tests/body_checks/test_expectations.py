@@ -6,8 +6,9 @@ import pytest
 
 from pytest_vnc_use.body_checks.sources import Sources
 from pytest_vnc_use.body_checks.whole_functions import function_asserts
+from support.vnc_servers import require_package
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+sync_api = require_package("playwright.sync_api")
 expect = sync_api.expect
 
 

@@ -417,7 +417,7 @@ def test_on_a_terminal_a_line_below_the_steps_says_where_the_run_is(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
-    may_end, terminal = Event(), Terminal(110, 24)
+    may_end, terminal = Event(), Terminal(400, 24)  # the run's path has one row
 
     def answer(request: Request) -> Reply:
         if len(request.contents) > 1:

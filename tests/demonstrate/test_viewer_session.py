@@ -431,6 +431,7 @@ def test_nobody_does_a_task_whose_recording_cannot_be_written(
 
 @pytest.mark.parametrize("app", [True, False], ids=["a program", "none"])
 def test_a_person_is_told_that_no_program_is_started(demonstrate: Callable[..., Session], app: bool) -> None:
+    vnc_servers.require("Xtigervnc")
     session = demonstrate(PAID, "--vnc-server=xvnc", *([] if app else ["--vnc-app="]))
     with session.person():
         session.process.send_signal(signal.SIGINT)

@@ -21,14 +21,19 @@ from support.till_project import PLANS, TEST, Project, project_in
 pytestmark = pytest.mark.desktop
 
 KEPT = """
-import gc, pathlib, pytest
+import gc, pathlib, pytest, time
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.recordings.session import RecordedTest
 
+def kept_now():
+    gc.collect()
+    return [type(each).__name__ for each in gc.get_objects() if isinstance(each, (Framebuffer, RecordedTest))]
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_logfinish():
-    gc.collect()
-    kept = [type(each).__name__ for each in gc.get_objects() if isinstance(each, (Framebuffer, RecordedTest))]
+    until_s = time.monotonic() + 10  # the reactor's thread ends the connection
+    while (kept := kept_now()) and time.monotonic() < until_s:
+        time.sleep(0.02)
     with pathlib.Path("kept.txt").open("a") as file:
         print(kept, file=file)
 """
