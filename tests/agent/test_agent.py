@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 from support.gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
+from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
 

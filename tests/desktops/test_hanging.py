@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_vnc_use.desktops.kinds.local import StartedDesktop
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from support import vnc_servers
 from support.paths import PROGRAMS
+from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
 

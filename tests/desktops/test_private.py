@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.desktops.processes.cleanup import MARK
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import require
 
 pytestmark = [pytest.mark.desktop, pytest.mark.container]

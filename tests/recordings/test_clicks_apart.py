@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.patient_eyes import PatientEyes
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Wait
 from pytest_vnc_use.types.protocols import Controller
 from support import vnc_servers
 from support.paths import PAD
+from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
 
