@@ -64,9 +64,10 @@ def ended(pid: int, timeout_s: float = 30.0) -> bool:
 
 def screen_size(server: str) -> tuple[int, int]:
     """Width and height as the server's ServerInit says (RFC 6143 7.1 to 7.3, version 3.3)."""
-    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
+    host, _, port = server.partition("::")  # or it is the path of a unix socket
+    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
         connection.settimeout(10)
-        connection.connect(server)
+        connection.connect((host, int(port)) if port else server)
         assert answers.read(12).startswith(b"RFB 003.")
         connection.sendall(b"RFB 003.003\n")
         assert struct.unpack(">I", answers.read(4)) == (1,)

@@ -381,6 +381,7 @@ def test_without_a_test_on_a_desktop_nothing_is_told(
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
     monkeypatch.delenv("VNC_USE_FORK_WORKERS")
+    monkeypatch.delenv("VNC_USE_QT_OPEN", raising=False)
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
         "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef test_later(vnc_desktop): ..."

@@ -41,6 +41,7 @@ PACKAGES = {
     "xwd": "x11-apps",
     "qemu-system-x86_64": "qemu-system-x86",
     "swaymsg": "sway",
+    "ssh": "openssh-client",
     "ss": "iproute2",
     "ip": "iproute2",
     "unshare": "util-linux",
