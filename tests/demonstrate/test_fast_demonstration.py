@@ -13,11 +13,11 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.types import Action, Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region
 from pytest_vnc_use.types.elements import Element, Elements
 from support import vnc_servers
+from support.qt_desktop import QtDesktop
 from support.tills import TILL
 
 pytestmark = pytest.mark.desktop

@@ -56,4 +56,4 @@ def test_reading_the_page_is_a_check(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-rA", timeout=400)
     result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(["FAILED *::test_browser_alone - inconclusive: *"])
+    result.stdout.fnmatch_lines(["FAILED *::test_browser_alone - inconclusive*"])

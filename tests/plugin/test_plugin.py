@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 from support.paths import PAD_LINE
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
 IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
