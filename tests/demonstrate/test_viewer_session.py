@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -27,12 +28,12 @@ from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import Action, Click, Region, TypeText
+from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.memory_desktop import PaintedController
 from support.tills import TILL
-from support.viewer_client import Person
+from support.viewer_client import CONTROL, RETURN, SHIFT, Person
 from support.vnc_servers import VncServer
 
 pytestmark = pytest.mark.desktop
@@ -187,6 +188,43 @@ def test_what_a_person_does_is_recorded_and_replays(
     done = replayed(start, PAID)
     assert done.code == 0, done.out
     assert "vnc-use: 1 run planned by recording" in done.out
+
+
+SAVED = f"""{HEAD}
+@pytest.mark.vnc_task("Save the letter as note.txt", expect=None)
+def test_till(request):
+    assert request.path.with_name("home").joinpath("note.txt").read_text().strip() == "Dear all"
+"""
+
+
+@pytest.mark.slow
+def test_enter_in_gtk_dialog_replays_thrice(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    """GTK's dialog takes a name, and ignores an Enter that comes at once."""
+    vnc_servers.require("mousepad")
+    home = tmp_path / "home"
+    home.mkdir()
+    app = f"export HOME={shlex.quote(str(home))}; cd; exec mousepad --disable-server"
+    options = "--vnc-server=xvnc", f"--vnc-app=sh -c {shlex.quote(app)}", "-ovnc_rehearse=0"
+    session = demonstrate(SAVED, *options)
+    with session.person() as person:
+        time.sleep(2)
+        person.type("Dear all")
+        time.sleep(1.2)
+        person.press(CONTROL, SHIFT, ord("S"))
+        time.sleep(3)
+        person.type("note.txt")
+        time.sleep(1.2)
+        person.press(RETURN)
+        time.sleep(2)
+    done = session.ended()
+    assert done.code == 0, done.out
+    assert actions(tmp_path)[-2:] == [TypeText("note.txt"), KeyCombo(("return",))]
+    for _ in range(3):
+        (home / "note.txt").unlink()
+        done = start(SAVED, "--vnc-record=replay", *options).ended()
+        assert done.code == 0, done.out
 
 
 @pytest.mark.slow
