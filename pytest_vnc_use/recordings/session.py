@@ -45,7 +45,7 @@ from pytest_vnc_use.types.protocols import Controller, Judge, Planner
 
 @dataclass
 class _Question:
-    """The newest question to a judge: the frame, the evidence for it, and how the screen differs from that now."""
+    """The newest question to a judge: the compared frame, the evidence for it, and how the frame differs from that."""
 
     frame: Frame
     evidence: Evidence | None
@@ -329,7 +329,8 @@ class RecordedTest:
         problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         healed = self.mode != "replay"
         if self._runs:
-            self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+            seen = self._runs[-1].folder.store(frame)
+            self._tell(self._runs[-1], problem, evidence.screen.pixels(), seen, mismatch.region, healed=healed)
         elif healed:  # no run folder for the pictures before the first run
             self.healed.append(problem)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
@@ -76,6 +79,26 @@ def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str
         played.run()
         with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
             played.agent.verify("it is ready")
+
+
+@pytest.mark.slow
+def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
+    """The change comes after the frame that the claim is about, while the evidence is watched because of the caret."""
+    judged = record(tmp_path, "--field", judge=Says(region=RESULT))
+    with judged.agent("replay", None, "--field") as played:
+        run = played.run().run_folder
+        played.recorded.conclude()
+        goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
+        goes.start()
+        verdict = played.agent.verify("it is ready")
+        goes.join()
+    assert (verdict.kind, "pixels from" in verdict.reason) == ("unsure", True)
+    (drift,) = read_trace(run).drifts
+    assert verdict.frame == drift.seen != drift.recorded
+    pair = show_run(run).view.deciding
+    assert pair
+    assert pair.left.address != pair.right.address
+    assert re.fullmatch(r"[\d,]+ pixels differ, in \w+ places?", pair.note)
 
 
 @pytest.mark.slow
