@@ -84,7 +84,7 @@ class RecordedJudge:
             if mismatch is None:
                 return each, "", compared
         where = mismatch.problem if mismatch else ""
-        return None, f"the screen differs from the recorded evidence ({where}), and no judge is configured", compared
+        return None, f"drift from the recorded evidence: {where}; no judge is configured", compared
 
     def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may."""

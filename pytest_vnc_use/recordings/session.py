@@ -303,7 +303,7 @@ class RecordedTest:
     def _check_end(self, run: RunState, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
         if mismatch is None or run.known is None or run.replay is None:
             return
-        problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
+        problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
         seen = run.folder.store(eyes.last_frame)
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
         raise RecordingDrifted("\n".join(filter(None, [problem, what_to_do(run.known), run.replay.mask_for(mismatch)])))

@@ -232,6 +232,7 @@ def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
     done = done_by(demonstrate(CLAIMED, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
     assert done.code == 0, done.out
     assert done.out.count("vncviewer") == 1
+    assert "\n  rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
     assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
     assert "vnc-use: 1 run planned by recording" in done.out
 
@@ -307,11 +308,11 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     ("source", "answers", "told"),
     [
         (PAID.replace("5.00", "7.50"), "", "product"),
-        (CLAIMED, "no, it is open\n", "whoever recorded it said: it is open"),
-        (CLAIMED, "no, it is open\n", "whoever did the task answered that the screen does not show it; as the test"),
+        (CLAIMED, "no, it is open\n", "\ninconclusive: recording refused by its user: nothing was recorded\n"),
+        (CALLED, "no, it is open\n", "\ninconclusive: recording refused by its user: nothing was recorded\n"),
         (CLAIMED, "", "--vnc-judge=gemini"),
     ],
-    ids=["the body fails", "the claim fails", "the person says so", "nobody is at the terminal"],
+    ids=["the body fails", "the person says no", "and so in the body", "nobody is at the terminal"],
 )
 def test_a_test_that_fails_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, source: str, answers: str, told: str
@@ -319,7 +320,8 @@ def test_a_test_that_fails_is_not_recorded(
     done = done_by(demonstrate(source, answers=answers))
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert told in done.out
-    assert ("inconclusive" in done.out) == (source == CLAIMED and not answers)
+    assert ("1 failed: 1 inconclusive" in done.out) == (source != PAID.replace("5.00", "7.50"))
+    assert ("whoever recorded it said: it is open" in done.out) == bool(answers)
     assert "planner was wrong" not in done.out
 
 

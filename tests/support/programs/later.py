@@ -2,7 +2,8 @@
 
 `--error-after=SECONDS` shows an error over a third of the screen so long after the button was clicked, which goes away
 after `--error-for`; `--vanish-after` takes the result away. `--blink=TEXT` shows a text every other half second,
-`--steady=TEXT` all the time. With `--field` a field gets the focus then, with its caret. The file `go` makes it say "gone".
+`--steady=TEXT` all the time. With `--field` a field gets the focus then, with its caret. The file `go` makes it say
+"gone".
 """
 
 from __future__ import annotations
