@@ -25,6 +25,7 @@ from pytest_vnc_use.deadline import DeadlineExceeded
 from pytest_vnc_use.demonstrate import viewer_session
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.pictures import pixels_in
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.redaction import Redactor
@@ -33,7 +34,7 @@ from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.memory_desktop import PaintedController
 from support.tills import TILL
-from support.viewer_client import CONTROL, RETURN, SHIFT, Person
+from support.viewer_client import Person
 from support.vnc_servers import VncServer
 
 pytestmark = pytest.mark.desktop
@@ -92,11 +93,14 @@ class Session:
 
     def person(self, password: str = "") -> Person:
         """Somebody who does the next task, where pytest says that it can be done."""
+        return Person(self.address(), password)
+
+    def address(self) -> str:
         assert self.process.stdout
         for line in self.process.stdout:
             self._said += line
             if "vncviewer" in line:
-                return Person(line.split()[-1], password)
+                return line.split()[-1]
         raise AssertionError(f"nobody was asked to do a task:\n{self._said}")
 
     def ended(self) -> Ended:
@@ -190,6 +194,7 @@ def test_what_a_person_does_is_recorded_and_replays(
     assert "vnc-use: 1 run planned by recording" in done.out
 
 
+ENTER = KeyCombo(("return",))
 SAVED = f"""{HEAD}
 @pytest.mark.vnc_task("Save the letter as note.txt", expect=None)
 def test_till(request):
@@ -208,19 +213,21 @@ def test_enter_in_gtk_dialog_replays_thrice(
     app = f"export HOME={shlex.quote(str(home))}; cd; exec mousepad --disable-server"
     options = "--vnc-server=xvnc", f"--vnc-app=sh -c {shlex.quote(app)}", "-ovnc_rehearse=0"
     session = demonstrate(SAVED, *options)
-    with session.person() as person:
-        time.sleep(2)
-        person.type("Dear all")
+    with closing(connect(session.address())) as viewer:
+        viewer.perform(TypeText("Dear all"))
         time.sleep(1.2)
-        person.press(CONTROL, SHIFT, ord("S"))
-        time.sleep(3)
-        person.type("note.txt")
+        before = pixels_in(viewer.glance())
+        viewer.perform(KeyCombo(("control", "shift", "s")))
+        vnc_servers.wait_for(lambda: (pixels_in(viewer.glance()) != before).sum() > 20_000, "the dialog")
         time.sleep(1.2)
-        person.press(RETURN)
-        time.sleep(2)
+        viewer.perform(TypeText("note.txt"))
+        time.sleep(1.2)
+        viewer.perform(ENTER)
+        vnc_servers.wait_for((home / "note.txt").exists, "the file")
+        vnc_servers.wait_for(lambda: (pixels_in(viewer.glance()) != before).sum() < 20_000, "no dialog")
     done = session.ended()
     assert done.code == 0, done.out
-    assert actions(tmp_path)[-2:] == [TypeText("note.txt"), KeyCombo(("return",))]
+    assert actions(tmp_path)[-2:] == [TypeText("note.txt"), ENTER]
     for _ in range(3):
         (home / "note.txt").unlink()
         done = start(SAVED, "--vnc-record=replay", *options).ended()
