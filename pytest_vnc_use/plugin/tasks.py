@@ -9,7 +9,6 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.agent.claims import LastTask
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, TaskFailed
-from pytest_vnc_use.plain_text import fit
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.runs.transcript import format_run_failure, plain
 from pytest_vnc_use.safety.rules import Policy
@@ -23,8 +22,6 @@ WAYS_OUT = (
     'wrote; or a claim, expect="…" or vnc_agent.verify(…); or expect=None if the body checks it in another way'
 )
 """The advice for a test that has none of these, if no judge can say that its task is done."""
-_LONGEST_PART = 70
-"""The most columns of a claim, a task or a reason in the first line of a failure."""
 
 
 def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], *, judge_end_state: bool) -> None:
@@ -111,7 +108,7 @@ def policy_of(settings: Settings, spec: TaskSpec) -> Policy | None:
 
 
 def format_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """Return the claim that decides, shortened and with the judge's reason, and a line for each claim.
+    """Return the claim that decides, with the judge's reason, and a line for each claim.
 
     At least one of the verdicts must not hold.
     """
@@ -119,16 +116,12 @@ def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
     count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
     what = "fails" if decisive.kind == "fails" else "is unsure"
-    headline = f"{count}claim {_short(decisive.claim)!r} {what}: {_short(decisive.reason)}"
+    headline = f"{count}claim {plain(decisive.claim)!r} {what}: {plain(decisive.reason)}"
     return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])
 
 
 def _format_end_state(verdict: Verdict, task: str) -> str:
-    """Return whether the task is done, shortened and with the judge's reason, and a line for the judged claim."""
-    named = f"the task {_short(task)!r} is"
+    """Return whether the task is done, with the judge's reason, and a line for the judged claim."""
+    named = f"the task {plain(task)!r} is"
     what = f"{named} not done" if verdict.kind == "fails" else f"it is unsure whether {named} done"
-    return f"{what}: {_short(verdict.reason)}\n  {plain(str(verdict))}"
-
-
-def _short(text: str) -> str:
-    return fit(plain(text), _LONGEST_PART)
+    return f"{what}: {plain(verdict.reason)}\n  {plain(str(verdict))}"

@@ -72,7 +72,7 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     if isinstance(error, VncUseError) or faults.asked(error):
         _tell_plainly(item, report, error, decisive, rule)
     else:
-        _tell_beside(item, report, decisive, rule)
+        _tell_beside(item, report, error, decisive, rule)
     message = line(failure_text.sanitize(_headline(report, word), secrets_of(item.config).hide))
     item.stash.setdefault(TRIAGE_OF_FAILURE, FailureTriage(word, rule.when, message))
     _let_know(item, call, error, rule, message)
@@ -130,18 +130,27 @@ def _tell_plainly(
     report.longrepr = item.repr_failure(pytest.ExceptionInfo.from_exception(plain))
 
 
-def _tell_beside(item: pytest.Item, report: pytest.TestReport, known: FailureFacts, rule: TriageRule) -> None:
-    """Show other known facts below the error that the test itself raised."""
+def _tell_beside(
+    item: pytest.Item, report: pytest.TestReport, error: BaseException, known: FailureFacts, rule: TriageRule
+) -> None:
+    """Show other known facts below the error that the test itself raised, and a crash of the program above it."""
     from pytest_vnc_use.errors.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import broken_before, word_on_run
 
     hide, fault = secrets_of(item.config).hide, known.fault
-    add_section = getattr(report.longrepr, "addsection", None)
+    longrepr: Any = report.longrepr
+    add_section = getattr(longrepr, "addsection", None)
     if add_section is None:
         return
     if fault:
         add_section("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
+    if fault.broke and getattr(longrepr, "chain", None) and longrepr.reprcrash:
+        end = sanitize(str(fault).partition("\n")[0], hide)
+        crash = pytest.fail.Exception(end, pytrace=False).with_traceback(error.__traceback__)
+        first: Any = item.repr_failure(pytest.ExceptionInfo.from_exception(crash))
+        longrepr.chain = [(first.chain[0][0], None, None), *longrepr.chain]
+        longrepr.reprcrash.message = f"{end}; {longrepr.reprcrash.message}"
     if known.cause is not known.error:
         add_section("what led to it", sanitize(named(known.cause), hide))
     if broken := broken_before(known):

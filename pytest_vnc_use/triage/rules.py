@@ -42,7 +42,6 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
 from pytest_vnc_use.triage.failure_text import Fault
 from pytest_vnc_use.types import STALLED, Outcome, RunResult, Step, TakeScreenshot, Triage, Verdict, Wait
-from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 SETTINGS = "settings"
 """Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
@@ -202,9 +201,7 @@ def word_on_run(failure: FailureFacts, rule: TriageRule) -> str:
     if not end or end.replayed or rule not in (_CLAIM_FAILS, _FILE_UNREADABLE, _ASSERTION_FAILS, _NOTHING_DONE):
         return ""
     if end.shown:
-        said_no = PERSON_SAID in faults.text_of(failure.cause)
-        what = "whoever did the task answered that the screen does not show it" if said_no else plain(end.message)
-        return f"{what}; as the test failed, nothing was recorded"
+        return f"{plain(end.message)}; as the test failed, nothing was recorded"
     did = f"{end.did} {'action' if end.did == 1 else 'actions'} carried out"
     if not any(each.did for each in failure.ends):
         did = "nothing at all was done"
@@ -303,9 +300,7 @@ def _program_ended(failure: FailureFacts) -> bool:
 
 def _program_broke(failure: FailureFacts) -> bool:
     """Return whether the program ended by a signal, or with an exit code that is not 0."""
-    if isinstance(failure.cause, ProgramCrashed):
-        return True
-    return _program_ended(failure) and not re.search(r"exited with 0\b", str(failure.fault).partition("\n")[0])
+    return isinstance(failure.cause, ProgramCrashed) or failure.fault.broke
 
 
 def _disk_is_full(failure: FailureFacts) -> bool:

@@ -583,7 +583,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "product: the program under test ended: * exited with 139*",
+            "product: the program ended with exit code 139: * exited with 139*",
             "no stock for <secret:SHOP_PASSWORD>",
             "  at step 1 of the run in *runs*",
             "E * assert 1 == 2",

@@ -175,14 +175,10 @@ def test_a_timeout_of_pytest_timeout_is_budget(words: str, module: str, triage: 
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (
-            ProductFailed("…: fails (whoever recorded it said: no)"),
-            "whoever did the task answered that the screen does",
-        ),
         (ProductFailed("…: fails (it says 3)"), "a person did it, in 1 step; as the test failed, nothing was recorded"),
         (AssertionError("assert 1 == 2"), "a person did it, in 1 step; as the test failed, nothing was recorded"),
     ],
-    ids=["the person", "a judge", "the body"],
+    ids=["a judge", "the body"],
 )
 def test_of_a_task_that_a_person_did_no_planner_is_told(error: Exception, told: str) -> None:
     ends = (RunEnd(Outcome.DONE, message="a person did it, in 1 step", did=1, shown=True),)
