@@ -157,7 +157,7 @@ class ViewerSession:
                 gesture.begins.screen = self._look(gesture.action, self._screen)
                 gesture.begins.elements = self._elements_of(gesture.action)
                 if isinstance(gesture.action, MouseDown):  # clicks that are two in the recording are two there
-                    self._desktop.wait(max(0.0, self._let_go_s + AGAIN_S - time.monotonic()))
+                    self._desktop.wait(max(0.0, self._let_go_s + AGAIN_S - clock.monotonic()))
             elif isinstance(gesture.action, MouseUp) and isinstance(
                 (drag := self.demonstration.steps[-1]).action, Drag
             ):
@@ -174,7 +174,7 @@ class ViewerSession:
         self._looks.clear()
         self._at = next(iter(points(action)[-1:]), self._at)
         if isinstance(action, MouseUp):
-            self._let_go_s = time.monotonic()
+            self._let_go_s = clock.monotonic()
 
     # --- hovering ---
 
