@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
-from pytest_vnc_use.desktops.kinds.qt import why_not_closable
+from pytest_vnc_use.desktops.kinds.qt import reach_of_server, why_not_closable
 from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
@@ -27,10 +27,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Say who reaches the shop while the tests run: only this user, where the machine allows a network of its own."""
     if sys.platform != "linux" or config.getoption("--vnc-server") not in (None, "", "qt"):
         return None
-    reason = why_not_closable()
-    if not reason:
-        return "Qt's VNC server: closed in a network of its own, only this user reaches it"
-    return f"Qt's VNC server: on all interfaces without a password, use a firewall; no network namespace here: {reason}"
+    return reach_of_server()
 
 
 @pytest.fixture(scope="session", autouse=True)

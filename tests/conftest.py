@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,12 +16,13 @@ from xdist.remote import Producer
 from xdist.scheduler import WorkStealingScheduling
 
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from pytest_vnc_use.desktops.kinds.qt import reach_of_server
 from pytest_vnc_use.plugin import markers as markers, on_demand as on_demand  # pytester forgets what a session imports
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
-from support.paths import PAD, PAD_LINE
+from support.paths import PAD, PAD_LINE, TESTS
+from support.qt_desktop import WHY_OPEN, QtDesktop
 from support.vnc_servers import VncServer
 
 DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
@@ -30,9 +32,19 @@ LONGEST_TEST_S = 600
 
 
 def pytest_configure() -> None:
-    """Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it."""
+    """Let the sessions that tests start leave Qt's server open where it cannot be closed, as the examples do.
+
+    Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it.
+    """
+    if WHY_OPEN:
+        os.environ["VNC_USE_QT_OPEN"] = "true"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str | None:
+    """Say who reaches the programs that tests show with Qt's server."""
+    return reach_of_server() if sys.platform == "linux" else None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -67,14 +79,24 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Give skips with the same reason the same place, for which the summary has one line."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(TESTS), None, report.longrepr[2])
+    return report
+
+
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throw no answer of a stand-in away, as they come in order; make a recording once.
+    """Throw no answer of a stand-in away, as they come in order; make a recording once; no width but a terminal's own.
 
     A test of one of these things switches it on.
     """
     monkeypatch.setenv("VNC_USE_WATCH", "false")
     monkeypatch.setenv("VNC_USE_REHEARSE", "0")
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def _pad() -> Iterator[QtDesktop]:

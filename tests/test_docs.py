@@ -8,7 +8,6 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -30,6 +29,7 @@ from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
 from pytest_vnc_use.triage.rules import RULES, rule_for
 from support.paths import ROOT
+from support.vnc_servers import require
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -121,8 +121,7 @@ def test_an_ini_snippet_has_our_settings(block: Block) -> None:
 @every("ini", "vnc_server = xvnc\n")
 def test_a_recipe_shows_its_program(pytester: pytest.Pytester, block: Block) -> None:
     for program in ("Xtigervnc", re.search(r"vnc_app = (\S+)", block.text)[1]):  # type: ignore[index]
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
+        require(program)
     as_root = block.text.replace("--kiosk", "--kiosk --no-sandbox")
     pytester.makefile(".ini", pytest=as_root)
     pytester.makepyfile("def test_it(vnc_agent): assert vnc_agent.screenshot()")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from importlib.metadata import metadata
@@ -15,6 +14,7 @@ import pytest
 from pytest_vnc_use.backends.vnc import VNCController
 from support.paths import ROOT
 from support.person import demonstrate
+from support.vnc_servers import require
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
@@ -24,12 +24,14 @@ def blocks(language: str) -> list[str]:
     return [text for name, text in BLOCKS if name == language]
 
 
-def test_ci_runs_the_readmes_two_commands() -> None:
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    commands = [line for block in blocks("bash") for line in block.splitlines() if "pip install -e" in line]
-    assert len(commands) == 2
-    for command in commands:
-        assert f"\n{command}\n" in script
+def test_ci_takes_its_commands_from_readme() -> None:
+    script = '. .ci/readme && printf "%s\\n" "${try_it[@]}"'
+    taken = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    demo, tests = (block for block in blocks("bash") if "pip install -e" in block)
+    packages, *commands = demo.splitlines()
+    assert packages.startswith("sudo apt-get install python3-venv ")
+    assert taken.splitlines() == [*commands, *tests.splitlines()]
+    assert ["pip install -e" in command for command in taken.splitlines()] == [False, True, True]
 
 
 def test_it_is_short() -> None:
@@ -40,8 +42,7 @@ def test_it_is_short() -> None:
 @pytest.mark.slow
 def test_the_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xterm", "nano"):
-        if not shutil.which(program):
-            pytest.skip(f"{program} is not installed")
+        require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
     init, record, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
     done = subprocess.run([sys.executable, "-m", "pytest_vnc_use.cli", *init[1:]], cwd=tmp_path, check=False)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import SettingsError, TaskFailed
 from pytest_vnc_use.loop.runner import Runner
-from pytest_vnc_use.plain_text import cut, fit, plain
+from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -30,8 +30,6 @@ from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_stat
 
 T = TypeVar("T")
 
-_LONGEST_PART = 70
-"""The most columns of a claim or a reason in the first line of a failure."""
 MOST_FRAMES = 8
 """The most kept frames that `saw` judges, newest first."""
 CONFIRMING_VOTES = 5
@@ -190,7 +188,7 @@ class Claims:
 
 
 def format_verdicts(verdicts: Sequence[Verdict]) -> str:
-    """Return the claim that decides, shortened and with the judge's reason, and a line for each claim.
+    """Return the claim that decides, with the judge's reason, and a line for each claim.
 
     At least one of the verdicts must not hold.
     """
@@ -198,19 +196,15 @@ def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
     count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
     what = "fails" if decisive.kind == "fails" else "is unsure"
-    headline = f"{count}claim {_short(decisive.claim)!r} {what}: {_short(decisive.reason)}"
+    headline = f"{count}claim {plain(decisive.claim)!r} {what}: {plain(decisive.reason)}"
     return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])
 
 
 def format_end_state(verdict: Verdict, task: str) -> str:
-    """Return whether the task is done, shortened and with the judge's reason, and a line for the judged claim."""
-    named = f"the task {_short(task)!r} is"
+    """Return whether the task is done, with the judge's reason, and a line for the judged claim."""
+    named = f"the task {plain(task)!r} is"
     what = f"{named} not done" if verdict.kind == "fails" else f"it is unsure whether {named} done"
-    return f"{what}: {_short(verdict.reason)}\n  {plain(str(verdict))}"
-
-
-def _short(text: str) -> str:
-    return fit(plain(text), _LONGEST_PART)
+    return f"{what}: {plain(verdict.reason)}\n  {plain(str(verdict))}"
 
 
 def _held(verdict: Verdict) -> Verdict:

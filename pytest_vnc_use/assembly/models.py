@@ -249,7 +249,7 @@ def person_as_judge(ask: Callable[[str], str]) -> Judge:
     """Return a judge that asks the person at the keyboard; `ask` raises EOFError if nobody is there."""
     from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 
-    return AtTheKeyboard(ask)
+    return AtTheKeyboard(ask, records=True)
 
 
 def _named_judge(settings: Settings) -> Judge:

@@ -125,6 +125,7 @@ def _recording(
             )
             for claim in claims
         ),
+        vouched_by="user" if request.expect else "body",
     )
     key = request.key
     covered = request.covered and bool(key.secrets)

@@ -2,6 +2,9 @@
 
 Each event yields actions for the desktop at once. It also says whether a new recorded action begins; then look at the
 screen first. So the desktop gets exactly what is recorded. Events without effect do nothing on the desktop.
+
+A replay performs one action at once, and waits only between actions. So events join one action only while the person
+waits for nothing: a pause, or a screen that changed (`close`), begins another one. Enter is always its own action.
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ AGAIN_S = 0.5
 """The longest time between clicks that make one double or triple click."""
 LONG_S = 1.0
 """The time from which a held button is a deliberate hold."""
-TURNING_S = 1.0
-"""The longest time between notches of the wheel that make one turn."""
+PAUSE_S = 1.0
+"""The time without an event after which keys and notches of the wheel begin another action."""
 BENT_PX = 40
 """The distance that a hand may leave the straight line of a drag."""
 _MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")
@@ -53,9 +56,10 @@ class DemonstratedAction:
     """A recorded action so far, the screen before it (None before the first look), and its elements."""
 
     action: Action
-    at_s: float
     screen: Screen | None = None
     elements: Elements = ()
+    is_exact: bool = True
+    """False for a drag that was not straight, was held still, or directly followed a click: that is not recorded."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +75,39 @@ class Demonstration:
 
     def __init__(self) -> None:
         self.steps: list[DemonstratedAction] = []
-        self.inexact: list[int] = []
-        """The numbers, from 1, of drags that were not straight or directly followed a click: neither is recorded."""
         self._modifiers: dict[str, bool] = {}
         """The modifiers that are down, and whether each was used, or is also down on the desktop."""
         self._on_desktop: list[str] = []
         self._pressed: MouseDown | None = None
         self._pressed_at = 0.0
         self._way: list[tuple[int, int]] = []
+        self._is_held_still = False
+        self._latest_s = 0.0
+        """The moment of the newest event."""
         self._is_open = False
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
         """Yield the desktop's actions for an event. Carry out each before asking for the next."""
+        if not self._pressed and isinstance(motion, Move):
+            return
+        if at_s - self._latest_s >= PAUSE_S:
+            self.close()
+            self._is_held_still = True
+        self._latest_s = at_s
         match motion:
             case Move(x, y):
-                if self._pressed:
-                    self._way.append((x, y))
-                    yield GestureAction(motion)
+                self._way.append((x, y))
+                yield GestureAction(motion)
             case MouseDown():
                 yield from self._press(motion, at_s)
             case MouseUp():
                 yield from self._release(motion, at_s)
             case Scroll():
-                yield from self._turn(motion, at_s)
+                yield from self._turn(motion)
             case KeyDown(key):
-                yield from self._key(key, at_s)
+                yield from self._key(key)
             case KeyUp(key):
-                yield from self._let_go(key, at_s)
+                yield from self._let_go(key)
             case _:
                 assert_never(motion)
 
@@ -107,12 +117,16 @@ class Demonstration:
             x, y = self._way[-1]
             yield from self._release(MouseUp(x, y, self._pressed.button), at_s)
         for key in tuple(self._on_desktop):
-            yield from self._let_go(key, at_s)
+            yield from self._let_go(key)
 
     @property
     def may_rest(self) -> bool:
         """Return whether the pointer may rest as an action of its own: no button is down, and no text is open."""
-        return not self._pressed and not (self._open and isinstance(self._open.action, TypeText))
+        return not self._pressed and not (self.growing and isinstance(self.growing.action, TypeText))
+
+    def close(self) -> None:
+        """Let the next event begin an action of its own: the person has waited for something."""
+        self._is_open = False
 
     def insert(self, moves: Sequence[DemonstratedAction]) -> None:
         """Insert actions before the last one."""
@@ -125,15 +139,15 @@ class Demonstration:
             last.action = replace(last.action, text=last.action.text[:-1])
         else:
             del self.steps[-1]
-        self._is_open = False
+        self.close()
 
-    def _begin(self, action: Action, at_s: float, *, is_open: bool = False) -> DemonstratedAction:
-        self.steps.append(DemonstratedAction(action, at_s))
+    def _begin(self, action: Action, *, is_open: bool = False) -> DemonstratedAction:
+        self.steps.append(DemonstratedAction(action))
         self._is_open = is_open
         return self.steps[-1]
 
     @property
-    def _open(self) -> DemonstratedAction | None:
+    def growing(self) -> DemonstratedAction | None:
         """Return the last action if it may still grow; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
@@ -142,14 +156,15 @@ class Demonstration:
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
             return
-        last, before = self._open, self._pressed_at
-        yield from self._hold_modifiers(at_s)
+        last, before = self.growing, self._pressed_at
+        yield from self._hold_modifiers()
         self._pressed, self._pressed_at, self._way = down, at_s, [(down.x, down.y)]
+        self._is_held_still = False
         if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before):
             last.action = replace(last.action, count=last.action.count + 1)
             yield GestureAction(down)
         else:
-            yield GestureAction(down, self._begin(Click(down.x, down.y, down.button), at_s, is_open=True))
+            yield GestureAction(down, self._begin(Click(down.x, down.y, down.button), is_open=True))
 
     def _release(self, up: MouseUp, at_s: float) -> Iterator[GestureAction]:
         down, self._pressed = self._pressed, None
@@ -159,36 +174,36 @@ class Demonstration:
         step, start = self.steps[-1], (down.x, down.y)
         moved = not all(near(start, point) for point in [*self._way, (up.x, up.y)])
         if moved and up.button == "left":
-            is_exact = step.action == Click(*start) and not _is_bent(self._way, start, (up.x, up.y))
-            self.inexact += [] if is_exact else [len(self.steps)]
+            is_bent = _is_bent(self._way, start, (up.x, up.y))
+            step.is_exact = step.action == Click(*start) and not is_bent and not self._is_held_still
             step.action, self._is_open = Drag(*start, up.x, up.y), False
             yield GestureAction(up)
         elif moved or at_s - self._pressed_at >= LONG_S:
             step.action = down
-            yield GestureAction(up, self._begin(up, at_s))
+            yield GestureAction(up, self._begin(up))
         else:
             yield GestureAction(up)
 
-    def _turn(self, notch: Scroll, at_s: float) -> Iterator[GestureAction]:
-        yield from self._hold_modifiers(at_s)
-        last = self._open
-        if last and isinstance(last.action, Scroll) and _goes_on(last.action, notch, at_s - last.at_s):
-            last.action, last.at_s = replace(last.action, clicks=last.action.clicks + 1), at_s
+    def _turn(self, notch: Scroll) -> Iterator[GestureAction]:
+        yield from self._hold_modifiers()
+        last = self.growing
+        if last and isinstance(last.action, Scroll) and _goes_on(last.action, notch):
+            last.action = replace(last.action, clicks=last.action.clicks + 1)
             yield GestureAction(notch)
         else:
-            yield GestureAction(notch, self._begin(notch, at_s, is_open=True))
+            yield GestureAction(notch, self._begin(notch, is_open=True))
 
-    def _hold_modifiers(self, at_s: float) -> Iterator[GestureAction]:
+    def _hold_modifiers(self) -> Iterator[GestureAction]:
         """Press the held modifiers on the desktop too, for a button or the wheel."""
         for key in self._modifiers:
             self._modifiers[key] = True
             if key not in self._on_desktop:
                 self._on_desktop.append(key)
-                yield GestureAction(KeyDown(key), self._begin(KeyDown(key), at_s))
+                yield GestureAction(KeyDown(key), self._begin(KeyDown(key)))
 
     # --- the keyboard ---
 
-    def _key(self, key: str, at_s: float) -> Iterator[GestureAction]:
+    def _key(self, key: str) -> Iterator[GestureAction]:
         if key in _MODIFIERS:
             self._modifiers.setdefault(key, False)
             return
@@ -196,44 +211,32 @@ class Demonstration:
             return
         chord = [held for held in _MODIFIERS if held in self._modifiers]
         self._modifiers.update(dict.fromkeys(chord, True))
-        typed = self._open if self._open and isinstance(self._open.action, TypeText) else None
+        typed = self.growing if self.growing and isinstance(self.growing.action, TypeText) else None
         if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
-            yield self._type(key, typed, at_s)
-        elif typed and not chord and key in ("return", "backspace"):
-            yield self._finish(key, typed, at_s)
+            yield self._type(key, typed)
+        elif typed and not chord and key == "backspace" and len(_text(typed)) > 1:
+            # never typed; but the first character may have taken the place of what was selected
+            typed.action = TypeText(_text(typed)[:-1])
+            yield GestureAction(KeyCombo((key,)))
         else:
             made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
             combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
-            yield GestureAction(combo, self._begin(combo, at_s))
+            yield GestureAction(combo, self._begin(combo))
 
-    def _type(self, character: str, typed: DemonstratedAction | None, at_s: float) -> GestureAction:
+    def _type(self, character: str, typed: DemonstratedAction | None) -> GestureAction:
         typing = TypeText(character)
         if typed is None:
-            return GestureAction(typing, self._begin(typing, at_s, is_open=True))
+            return GestureAction(typing, self._begin(typing, is_open=True))
         typed.action = TypeText(_text(typed) + character)
         return GestureAction(typing)
 
-    def _finish(self, key: str, typed: DemonstratedAction, at_s: float) -> GestureAction:
-        """Take Enter or Backspace into an open text.
-
-        Enter ends the text. Backspace removes its last character as if never typed, except the first character.
-        """
-        combo, text = KeyCombo((key,)), _text(typed)
-        if key == "return":
-            typed.action, self._is_open = TypeText(text, press_enter=True), False
-        elif len(text) > 1:
-            typed.action = TypeText(text[:-1])
-        else:
-            return GestureAction(combo, self._begin(combo, at_s))
-        return GestureAction(combo)
-
-    def _let_go(self, key: str, at_s: float) -> Iterator[GestureAction]:
+    def _let_go(self, key: str) -> Iterator[GestureAction]:
         was_of_use = self._modifiers.pop(key, True)
         if key in self._on_desktop:
             self._on_desktop.remove(key)
-            yield GestureAction(KeyUp(key), self._begin(KeyUp(key), at_s))
+            yield GestureAction(KeyUp(key), self._begin(KeyUp(key)))
         elif not was_of_use and key in _MEAN_SOMETHING_ALONE:
-            yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,)), at_s))
+            yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,))))
 
 
 def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:
@@ -241,9 +244,8 @@ def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:
     return at_same and click.button == down.button and click.count < 3 and after_s < AGAIN_S
 
 
-def _goes_on(scroll: Scroll, notch: Scroll, after_s: float) -> bool:
-    at_same = near((scroll.x, scroll.y), (notch.x, notch.y))
-    return at_same and scroll.direction == notch.direction and after_s < TURNING_S
+def _goes_on(scroll: Scroll, notch: Scroll) -> bool:
+    return near((scroll.x, scroll.y), (notch.x, notch.y)) and scroll.direction == notch.direction
 
 
 def _text(typed: DemonstratedAction) -> str:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import queue
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.controller import VNCController
 from pytest_vnc_use.backends.rfb.server import ViewerServer
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration, GestureAction, Motion, near
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.recordings.demonstrated import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.gates import boxes_of
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
@@ -29,8 +31,10 @@ from pytest_vnc_use.types import (
     DesktopAction,
     Drag,
     Frame,
+    KeyCombo,
     KeyDown,
     KeyUp,
+    MouseDown,
     MouseUp,
     Move,
     Scroll,
@@ -41,7 +45,7 @@ from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
 Say = Callable[[str], None]
-_INEXACT = "  (not straight, or with a click in between: it is recorded as a plain drag; look at its replay)"
+_INEXACT = "  (not straight, held still, or right after a click: it is recorded as a plain drag; look at its replay)"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
@@ -54,6 +58,8 @@ LAST_CALL_S = 30.0
 """The time before the limit at which the person is told to close the viewer, if the limit is at least twice as long."""
 _LOOKS = 8
 """The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
+_ECHO_PX = 80
+"""The height up to which a change may be the echo of a text, or a pressed button."""
 
 
 class ViewerSession:
@@ -80,6 +86,8 @@ class ViewerSession:
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
         self._looks: deque[Frame] = deque(maxlen=_LOOKS)
+        self._let_go_s = -math.inf
+        """When a button was last released on the desktop."""
         self._at: tuple[int, int] | None = None
         """The pointer's place on the desktop, without the places where it only rests."""
         self._rests: list[Rest] = []
@@ -122,7 +130,17 @@ class ViewerSession:
         if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
             self._say("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
+            if self._has_changed():
+                self.demonstration.close()
             self._do(self.demonstration.actions(motion, at_s))
+
+    def _has_changed(self) -> bool:
+        """Return whether the person may have seen more change, since the growing action began, than its echo."""
+        growing = self.demonstration.growing
+        if not self._looks or growing is None or growing.screen is None:
+            return False
+        differs = differing(growing.screen, Screen(pixels=partial(pixels_of, self._looks[-1].png)))
+        return any(box.bottom - box.top > _ECHO_PX for box in boxes_of(differs))
 
     def _is_late_repetition(self, motion: Motion) -> bool:
         """Return whether a held key has repeated while other events were still waiting."""
@@ -138,6 +156,8 @@ class ViewerSession:
             if gesture.begins:
                 gesture.begins.screen = self._look(gesture.action, self._screen)
                 gesture.begins.elements = self._elements_of(gesture.action)
+                if isinstance(gesture.action, MouseDown):  # clicks that are two in the recording are two there
+                    self._desktop.wait(max(0.0, self._let_go_s + AGAIN_S - clock.monotonic()))
             elif isinstance(gesture.action, MouseUp) and isinstance(
                 (drag := self.demonstration.steps[-1]).action, Drag
             ):
@@ -153,6 +173,8 @@ class ViewerSession:
         self._eyes.perform(action)
         self._looks.clear()
         self._at = next(iter(points(action)[-1:]), self._at)
+        if isinstance(action, MouseUp):
+            self._let_go_s = clock.monotonic()
 
     # --- hovering ---
 
@@ -177,7 +199,7 @@ class ViewerSession:
             return look()
         resting = self._screen()
         kept = needed(rests, action, resting) if action else []
-        self.demonstration.insert([DemonstratedAction(Move(*rest.at), 0.0, rest.screen) for rest in kept])
+        self.demonstration.insert([DemonstratedAction(Move(*rest.at), rest.screen) for rest in kept])
         left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
         self._at = kept[-1].at if kept else self._at
         if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
@@ -192,7 +214,8 @@ class ViewerSession:
         self._check_size()
         moving = Moving(frame)
         for look in self._looks:
-            moving.look(look)
+            if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
+                moving.look(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
@@ -243,21 +266,32 @@ class Showing:
         return DemonstratedTask(self._steps_of(session.demonstration), end)
 
     def _steps_of(self, demonstration: Demonstration) -> tuple[DemonstratedStep, ...]:
+        shown = [*self._with_whole_secrets(demonstration.steps)]
         steps = tuple(
             DemonstratedStep(
                 self._without_secrets(number, step.action),
                 step.screen,
                 cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
             )
-            for number, step in enumerate(demonstration.steps, 1)
+            for number, step in enumerate(shown, 1)
             if step.screen is not None
         )
         self._check_pieces(steps)
         for number, step in enumerate(steps, 1):
             self.say(f"{number} {action_line(step.action, step.elements)}")
-            if number in demonstration.inexact:
+            if not shown[number - 1].is_exact:
                 self.say(_INEXACT)
         return steps
+
+    def _with_whole_secrets(self, actions: Iterable[DemonstratedAction]) -> Iterator[DemonstratedAction]:
+        """Yield the actions; texts in a row that only together contain a secret become one text."""
+        for is_text, run in groupby(actions, lambda each: isinstance(each.action, TypeText)):
+            pieces = [*run]
+            text = _typed(pieces)
+            if is_text and self.ambient.hide(self.declared.hide(text)) != text:
+                pieces[0].action = TypeText(text)
+                del pieces[1:]
+            yield from pieces
 
     def _without_secrets(self, number: int, action: Action) -> Action:
         """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
@@ -274,6 +308,15 @@ class Showing:
 
     def _check_pieces(self, steps: Sequence[DemonstratedStep]) -> None:
         """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
-        typed = "".join(step.action.text for step in steps if isinstance(step.action, TypeText))
-        if self.declared.hide(typed) != typed:
+        without_deleted = ""
+        for step in steps:
+            if step.action == KeyCombo(("backspace",)):
+                without_deleted = without_deleted[:-1]
+            else:
+                without_deleted += _typed([step])
+        if any(self.declared.hide(text) != text for text in (_typed(steps), without_deleted)):
             raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
+
+
+def _typed(steps: Iterable[DemonstratedAction | DemonstratedStep]) -> str:
+    return "".join(step.action.text for step in steps if isinstance(step.action, TypeText))

@@ -21,6 +21,7 @@ from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.runs.takeover import seen_by_live
 from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.triage.failure_text import format_program_end
 from pytest_vnc_use.types import (
     FOLLOWED,
     HANDED_OVER,
@@ -261,8 +262,7 @@ class Nodes:
 
     def _check_program(self, step: int) -> None:
         if crash := self._parts.crash():
-            headline, *output = crash.splitlines()
-            raise ProgramCrashed("\n".join([f"the program under test ended: {headline} at step {step}", *output]))
+            raise ProgramCrashed(format_program_end(crash, f" at step {step}"))
 
     def _end_run(self, outcome: Outcome, message: str) -> CUAState:
         message = cut(self._parts.hide(message), LONGEST_TEXT)

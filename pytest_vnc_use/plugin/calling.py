@@ -51,11 +51,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _check_program(desktop: Any) -> None:
     """Raise ProgramCrashed if the program has crashed by the end of the test."""
     from pytest_vnc_use.errors import ProgramCrashed
-    from pytest_vnc_use.triage.failure_text import crash_of
+    from pytest_vnc_use.triage.failure_text import crash_of, format_program_end
 
     try:
         crash = crash_of(desktop, of_itself=True) if desktop is not None else ""
     except Exception:  # noqa: BLE001  # a user's own desktop may raise anything, and the test does not depend on it
         return
     if crash:
-        raise ProgramCrashed(f"the program under test ended before the test did: {crash}")
+        raise ProgramCrashed(format_program_end(crash, " before the test did"))

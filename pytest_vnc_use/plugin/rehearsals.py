@@ -140,7 +140,8 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
     for number in range(1, settings.rehearse + 1):
         if recording is None or not all(again.passed for again in done):
             break
-        _say(item, f"rehearsal {number} of {settings.rehearse}")
+        if settings.record == "demonstrate" or item.config.get_verbosity() >= 1:
+            _say(item, f"rehearsal {number} of {settings.rehearse}: the recording is replayed, to see that it repeats")
         done.append(_again(item, nextitem, Rehearsal(recording)))
         recording = done[-1].rehearsal.learnt() if done[-1].passed else recording
     is_newest = key.path.read_bytes() == written  # another process may have recorded it since
@@ -149,10 +150,10 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
 
 
 def _say(item: pytest.Item, line: str) -> None:
-    """Print the line, with -v."""
+    """Print the line."""
     terminal = item.config.pluginmanager.get_plugin("terminalreporter")
     capture = item.config.pluginmanager.get_plugin("capturemanager")
-    if terminal and capture and item.config.get_verbosity() >= 1:
+    if terminal and capture:
         with capture.global_and_fixture_disabled():
             terminal.ensure_newline()
             terminal.write_line(f"  {line}")

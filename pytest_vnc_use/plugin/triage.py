@@ -113,16 +113,24 @@ def _tell_plainly(item: pytest.Item, report: pytest.TestReport, error: BaseExcep
 
 
 def _tell_beside(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault) -> None:
-    """Show other known facts below the error that the test itself raised."""
+    """Show other known facts below the error that the test itself raised, and a crash of the program above it."""
     from pytest_vnc_use.errors.faults import named
     from pytest_vnc_use.triage.failure_text import sanitize
     from pytest_vnc_use.triage.rules import cause_of
 
-    hide, add_section = secrets_of(item.config).hide, getattr(report.longrepr, "addsection", None)
+    hide = secrets_of(item.config).hide
+    longrepr: Any = report.longrepr
+    add_section = getattr(longrepr, "addsection", None)
     if add_section is None:
         return
     if fault:
         add_section("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
+    if fault.broke and getattr(longrepr, "chain", None) and longrepr.reprcrash:
+        end = sanitize(str(fault).partition("\n")[0], hide)
+        crash = pytest.fail.Exception(end, pytrace=False).with_traceback(error.__traceback__)
+        first: Any = item.repr_failure(pytest.ExceptionInfo.from_exception(crash))
+        longrepr.chain = [(first.chain[0][0], None, None), *longrepr.chain]
+        longrepr.reprcrash.message = f"{end}; {longrepr.reprcrash.message}"
     if (cause := cause_of(error)) is not error:
         add_section("what led to it", sanitize(named(cause), hide))
 

@@ -248,8 +248,8 @@ def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Itera
 def _mismatch(problem: str, found: Mask, targets: Sequence[Region]) -> Mismatch:
     """Return a mismatch whose problem says how many pixels differ, where, and how many near the step's targets."""
     box = box_of(found)
-    count = f"{pixels_in_words(found)} {_place_in_words(box)}"
-    return Mismatch(f"{problem} ({count}){_near_in_words(found, targets)}", box, tuple(boxes_of(found)))
+    count = f"{int(found.sum()):,} px {_place_in_words(box)}"
+    return Mismatch(f"{count}: {problem}{_near_in_words(found, targets)}", box, tuple(boxes_of(found)))
 
 
 def _near_in_words(found: Mask, targets: Sequence[Region]) -> str:
@@ -259,7 +259,7 @@ def _near_in_words(found: Mask, targets: Sequence[Region]) -> str:
     where = " and ".join(map(_place_in_words, targets))
     if not near.any():
         return f"; the surroundings of the step's target, {where}, are as recorded"
-    return f"; of these, {pixels_in_words(near)} in the surroundings, {where}"
+    return f"; of these, {int(near.sum()):,} px in the surroundings, {where}"
 
 
 def _place_in_words(box: Region) -> str:
@@ -273,12 +273,6 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
         Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
         for x, y in points(action)
     )
-
-
-def pixels_in_words(differs: Mask) -> str:
-    """Return the number of marked pixels as text, such as `1,200 pixels`."""
-    count = int(differs.sum())
-    return "1 pixel" if count == 1 else f"{count:,} pixels"
 
 
 def box_of(differs: Mask) -> Region:

@@ -28,7 +28,7 @@ class RecordedJudge:
 
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `on_question` takes
-    each claim, its frame, the evidence for it if there is any, and where the screen differs from that.
+    each claim, the frame that was compared, the evidence for it if there is any, and where the frame differs from that.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RecordedJudge:
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
-        known, problem = self._known(claim, frame, reading=False)
+        known, problem, frame = self._known(claim, frame, reading=False)
         if known and known.verdict != "read":
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
@@ -62,7 +62,7 @@ class RecordedJudge:
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
         """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
-        known, problem = self._known(question, frame, reading=True)
+        known, problem, frame = self._known(question, frame, reading=True)
         if known:
             reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
@@ -71,27 +71,29 @@ class RecordedJudge:
             return live.read(question, schema, frame, timeout_s=timeout_s, report=report)
         raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
 
-    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str]:
-        """Return the evidence that the screen shows again, or None and the reason why there is none."""
-        sanitized, seen = self._hide(claim), pixels_of(frame.png)
+    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
+        """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
+        sanitized = self._hide(claim)
         evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
-        mismatches = [self._mismatch(each, seen, frame.taken_at) for each in evidence]
-        for each, mismatch in zip(evidence, mismatches, strict=True):
-            if mismatch is None:
-                self._on_question(sanitized, frame, each, None)
-                return each, ""
         if not evidence:
             self._on_question(sanitized, frame, None, None)
-            return None, "it has no recorded verdict, and no judge is configured"
-        self._on_question(sanitized, frame, evidence[-1], mismatches[-1])
-        last = mismatches[-1]
-        where = last.problem if last else ""
-        return None, f"the screen differs from the recorded evidence ({where}), and no judge is configured"
+            return None, "it has no recorded verdict, and no judge is configured", frame
+        for each in evidence:
+            mismatch, compared = self._mismatch(each, frame)
+            self._on_question(sanitized, compared, each, mismatch)
+            if mismatch is None:
+                return each, "", compared
+        where = mismatch.problem if mismatch else ""
+        return None, f"drift from the recorded evidence: {where}; no judge is configured", compared
 
-    def _mismatch(self, evidence: Evidence, seen: Pixels, taken_at: float) -> Mismatch | None:
+    def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
+        """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may."""
         if hidden := next(self._hidden(evidence), None):
-            return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden)
-        return self._other(evidence, seen) or self._not_staying(evidence, taken_at) or self._not_blinking(evidence)
+            return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden), frame
+        if found := self._other(evidence, pixels_of(frame.png)):
+            return found, frame
+        found, seen = self._not_staying(evidence, frame)
+        return (found, seen) if found else (self._not_blinking(evidence), frame)
 
     def _other(self, evidence: Evidence, seen: Pixels) -> Mismatch | None:
         """Return where the screen differs from the judged one.
@@ -104,18 +106,17 @@ class RecordedJudge:
             return None
         return gate.mismatch(seen)
 
-    def _not_staying(self, evidence: Evidence, taken_at: float) -> Mismatch | None:
-        """Watch until the screen has stayed unchanged for the recorded time; return what differs then."""
-        eyes, quiet_s, problem = self._eyes(), evidence.screen.quiet_s, None
+    def _not_staying(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
+        """Watch until the screen has stayed unchanged for the recorded time; return what differs then, and where."""
+        eyes, quiet_s, problem, seen = self._eyes(), evidence.screen.quiet_s, None, frame
         if not eyes.changed_since(clock.monotonic() - quiet_s):
-            return None
-        seen_at = taken_at
-        while (left_s := taken_at + quiet_s + (_BACK_S if problem else 0.0) - clock.monotonic()) > 0:
-            if not eyes.wait_changed(seen_at, left_s):
+            return None, frame
+        while (left_s := frame.taken_at + quiet_s + (_BACK_S if problem else 0.0) - clock.monotonic()) > 0:
+            if not eyes.wait_changed(seen.taken_at, left_s):
                 break
-            seen = eyes.glance()
-            seen_at, problem = seen.taken_at, self._other(evidence, pixels_in(seen))
-        return problem
+            seen = eyes.frame()
+            problem = self._other(evidence, pixels_in(seen))
+        return problem, seen
 
     def _hidden(self, evidence: Evidence) -> Iterator[Region]:
         """Yield the regions that no comparison looks at and that the evidence may be about.

@@ -273,8 +273,8 @@ class Replay:
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         total = len(self._run.steps)
-        where = f"at the end, after {total} steps" if self.at_end else f"before step {self._next + 1} of {total}"
-        message = f"the screen is not as recorded {where}: {problem.problem}"
+        where = "at the end" if self.at_end else f"before step {self._next + 1} of {total}"
+        message = f"drift {where}: {problem.problem}"
         last = _last_step(observation)
         failed = 1 if last and last.error else 0
         self._tell(ClosedGate(message, self._gate, observation.frame, problem.region))

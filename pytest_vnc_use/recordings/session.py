@@ -46,7 +46,7 @@ from pytest_vnc_use.verification.verifier import end_state_claim
 
 @dataclass
 class _Question:
-    """The newest question to a judge: the frame, the evidence for it, and how the screen differs from that now."""
+    """The newest question to a judge: the compared frame, the evidence for it, and how the frame differs from that."""
 
     frame: Frame
     evidence: Evidence | None
@@ -305,7 +305,7 @@ class RecordedTest:
     def _check_end(self, run: RunState, eyes: PatientEyes, mismatch: Mismatch | None) -> None:
         if mismatch is None or run.known is None or run.replay is None:
             return
-        problem = f"the screen did not stay as recorded at the end: {mismatch.problem}"
+        problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
         seen = run.folder.store(eyes.last_frame)
         self._tell(run, problem, run.known.end.pixels(), seen, mismatch.region, healed=False)
         raise RecordingDrifted("\n".join(filter(None, [problem, what_to_do(run.known), run.replay.mask_for(mismatch)])))
@@ -331,7 +331,8 @@ class RecordedTest:
         problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
         healed = self.mode != "replay"
         if self._runs:
-            self._tell(self._runs[-1], problem, evidence.screen.pixels(), frame.ref, mismatch.region, healed=healed)
+            seen = self._runs[-1].folder.store(frame)
+            self._tell(self._runs[-1], problem, evidence.screen.pixels(), seen, mismatch.region, healed=healed)
         elif healed:  # no run folder for the pictures before the first run
             self.healed.append(problem)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ConnectionLost,
-    DesktopError,
     DesktopRefused,
     DesktopSilent,
     InfraError,
@@ -32,6 +31,7 @@ _REAPED_WITHIN_S = 1.0
 
 _OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
 """Signals by which a program ends through its own fault."""
+_EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,23 @@ class Fault:
     def __bool__(self) -> bool:
         return bool(self.text)
 
+    @property
+    def broke(self) -> bool:
+        """Return whether the program under test hangs, or ended by a signal or with an exit code that is not 0."""
+        code = _EXIT.search(self.text.partition("\n")[0])
+        return self.of_program and not (code and code[1] == "0")
+
     def __str__(self) -> str:
         if self.hangs:
             return f"the program under test hangs: {self.text}"
-        return f"the program under test ended: {self.text}" if self.of_program else f"the desktop: {self.text}"
+        return format_program_end(self.text) if self.of_program else f"the desktop: {self.text}"
+
+
+def format_program_end(program_fault: str, when: str = "") -> str:
+    """Return a program's fault after its signal or exit code: the fault itself begins with the command."""
+    code = _EXIT.search(program_fault.partition("\n")[0])
+    how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
+    return f"the program ended{how}{when}: {program_fault}"
 
 
 NO_FAULT = Fault()
@@ -87,7 +100,7 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
     128 + n.
     """
     fault = str(getattr(desktop, "program_fault", str)())
-    code = re.search(r"exited with (-?\d+)", fault.partition("\n")[0])
+    code = _EXIT.search(fault.partition("\n")[0])
     number = -int(code[1]) if code else 0
     number = number if number > 0 else -number - 128
     return fault if (number in _OF_ITSELF if of_itself else 0 < number < 32) else ""
@@ -95,21 +108,16 @@ def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
 
 def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
     """Return the error, its places and the `fault`; of error and fault the cause comes first."""
-    ended = str(fault) if fault else ""
-    where = [f"  {place}" for place in places]
-    match error:
-        case ConnectionLost() | DesktopRefused() if ended:
-            lines = [ended, named(error), *where]
-        case DesktopError() if fault.hangs:
-            lines = [ended, named(error), *where]
-        case InfraError():
-            lines = [named(error), *where, ended]
-        case ProgramCrashed():
-            lines = [text_of(error), *where]
-        case VncUseError():
-            lines = [text_of(error), *where, ended]
-        case _:
-            lines = [f"the {asked(error) or 'test'} raised {named(error)}", *where, ended]
+    if isinstance(error, VncUseError):
+        headline = named(error) if isinstance(error, InfraError) else text_of(error)
+    else:
+        headline = f"the {asked(error) or 'test'} raised {named(error)}"
+    lines = [headline, *(f"  {place}" for place in places)]
+    if not isinstance(error, ProgramCrashed):  # it has its program's end
+        is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
+        is_cause = is_lost or (fault.broke and (fault.hangs or not isinstance(error, InfraError)))
+        end, _, output = (str(fault) if fault else "").partition("\n")
+        lines = [end, *lines, output] if is_cause else [*lines, end, output]
     return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
 
 

@@ -128,8 +128,7 @@ def _is_of_the_tool(error: BaseException, fault: Fault) -> bool:
 
 def _program_failed(error: BaseException, fault: Fault) -> bool:
     """Return whether the program ended by a signal, or with an exit code that is not 0."""
-    exited_well = re.search(r"exited with 0\b", str(fault).partition("\n")[0])
-    return isinstance(error, ProgramCrashed) or (fault.of_program and bool(fault) and not exited_well)
+    return isinstance(error, ProgramCrashed) or (bool(fault) and fault.broke)
 
 
 def _is_of_users_code(error: BaseException) -> bool:

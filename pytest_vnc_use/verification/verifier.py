@@ -25,7 +25,10 @@ _LATE_S = 2.0
 
 @dataclass(frozen=True)
 class Verifier:
-    """A verifier that puts claims to a judge. The verdict names its frame; `report` gets each request to a model."""
+    """A verifier that puts claims to a judge. `report` gets each request to a model.
+
+    The verdict names the frame that was judged: a judge that watches the screen may name a later one than it was given.
+    """
 
     judge: Judge
     report: Report = report_to_nobody
@@ -43,7 +46,8 @@ class Verifier:
         ballots: list[Verdict] = []
         while not _is_decided([ballot.kind for ballot in ballots], votes):
             ballots.append(within(partial(self._ask, claim, frame), deadline, "judges a claim"))
-        return replace(_count(ballots, votes), claim=claim, frame=frame.ref)
+        counted = _count(ballots, votes)
+        return replace(counted, claim=claim, frame=counted.frame or frame.ref)
 
     def _ask(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
         return self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)

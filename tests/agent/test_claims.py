@@ -217,15 +217,14 @@ def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: 
     ]
 
 
-def test_the_first_line_of_a_failure_is_short_and_names_the_claim_or_the_task(tmp_path: Path) -> None:
+def test_first_line_of_failure_has_whole_claim(tmp_path: Path) -> None:
     long = "the basket shows " + "2 apples and " * 50
     for task, claims in (("Save it", [long, long]), (long, [])):
         agent = agent_before(ListJudge(["unsure"] * 2), tmp_path, test_id="test_it")
         with pytest.raises(Inconclusive) as raised:
             carry_out(agent, [TaskSpec(task, claims)])
         headline, *lines = str(raised.value).splitlines()
-        assert len(headline) < 220
-        assert "the basket shows 2 apples" in headline
+        assert long.strip() in headline
         assert headline.endswith(": I see it unsure")
         assert long.strip() in "".join(lines), "the whole text stands below"
 

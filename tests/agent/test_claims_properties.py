@@ -22,7 +22,7 @@ MET = ("holds", "fails")
 KINDS = ("holds", "fails", "unsure")
 WAYS = ("assert", "assert not", "check", "expect", "end state", "saw")
 ANSWER = st.sampled_from([*KINDS, OUTAGE])
-UNHURRIED = settings(deadline=None, max_examples=80)
+UNHURRIED = settings(deadline=None, database=None, max_examples=80)
 
 
 def lost(said: Sequence[str]) -> bool:

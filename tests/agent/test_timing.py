@@ -10,12 +10,12 @@ import pytest
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
 from pytest_vnc_use.assembly.desktops import CONNECTION_SETTINGS
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.gemini_server import GeminiServer, hang, text
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS
 
 

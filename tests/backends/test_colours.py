@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from support.paths import PAD
+from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
 

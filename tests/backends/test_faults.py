@@ -128,7 +128,7 @@ def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
         with closing(hands), pytest.raises(ConnectionLost, match=NO_ANSWER):  # noqa: PT012  # either may notice it
             hands.type_text("apple" * 10_000)
             hands.frame()
-        assert time.monotonic() - started_s < 15
+        assert time.monotonic() - started_s < 60
         assert ended(accepted[0])
 
 

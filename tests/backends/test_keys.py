@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -152,6 +153,22 @@ def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Conn
     hands.perform(KeyDown("ctrl"))
     hands.close()
     assert_becomes(lambda: xev.releases()[-3:], ["A", "Shift_L", "Control_L"])
+
+
+@pytest.mark.desktop
+def test_close_before_slow_server_releases_held_key(listening: Listening, connected: Connect) -> None:
+    """Some servers read no more from a client that they cannot write to."""
+    server, xev = listening
+    hands = connected(server)
+    hands.click(300, 300)
+    xev.hears(lambda: hands.perform(KeyDown("ctrl")), "Control_L")
+    released = xev.releases()
+    server.process.send_signal(signal.SIGSTOP)
+    with server.run("xsetroot", "-mod", "5", "16"):
+        hands.wait(0.2)  # the server has to answer a sign of life, and to send the picture, before it reads the release
+        hands.close()
+        server.process.send_signal(signal.SIGCONT)
+    assert_becomes(lambda: xev.releases()[len(released) :], ["Control_L"])
 
 
 @pytest.mark.desktop

@@ -181,7 +181,7 @@ def vnc_planner():
     return ScriptedPlanner([Move(5, 5)])
 
 def test_it(vnc_settings, vnc_agent):
-    vnc_agent.run("Look")
+    vnc_agent.run("Look", expect=None)
     raise ValueError(vnc_agent.server)
 """
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.costs.budget import Budget, Most
 from pytest_vnc_use.costs.prices import load_prices
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.planners.common.cascade import Cascade
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
@@ -27,6 +26,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Planner
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
+from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS, SHOP, TASKS, Said
 
 CHEAP, STRONG = "gemini-3.5-flash-lite", "gemini-3.8-flash"

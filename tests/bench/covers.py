@@ -20,7 +20,6 @@ from pathlib import Path
 from ratios import head, machine, row
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.planners.local.nobody import NoPlanner
@@ -30,6 +29,7 @@ from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import KeyCombo, TypeText
 from pytest_vnc_use.types.protocols import Planner
+from support.qt_desktop import QtDesktop
 from support.tills import Steps
 
 FORMS = Path(__file__).with_name("cover_forms")

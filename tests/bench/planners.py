@@ -19,8 +19,8 @@ from pathlib import Path
 
 import cascade
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.types import Click, Usage
+from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, play
 
 COLUMNS = (

@@ -133,9 +133,9 @@ def record(folder: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None
 
 SEES = {
     "after the end": r"did not stay as recorded|after the (end|test)|while the (body|test)|turned into",
-    "gate before anything": r"not as recorded before step 1 of",
-    "gate before a step": r"not as recorded before step",
-    "the last gate": r"not as recorded at the end",
+    "gate before anything": r"drift before step 1 of",
+    "gate before a step": r"drift before step",
+    "the last gate": r"drift at the end",
     "transients": r"transient",
     "claim unsure": r"claims? not shown|unsure|nobody can read",
     "body": r"^(\w*Error|assert )",

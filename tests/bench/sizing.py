@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.types.protocols import Desktop
 from support.leftovers import processes_naming
 from support.paths import EXAMPLES
+from support.qt_desktop import QtDesktop
 
 SHOP = [sys.executable, str(EXAMPLES / "shop")]
 PAGE = "data:text/html,<h1>A page</h1><input autofocus>"

@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.costs.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most
 from pytest_vnc_use.costs.prices import Prices, load_prices
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage
 from support.gemini_server import GeminiServer, text
+from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS, SHOP, Said
 
 STEPS = (5, 10, 20)

@@ -16,11 +16,11 @@ from threading import Event
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.runs.folder import read_trace
 from support.forked_python import ForkedPython, run_python
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
+from support.qt_desktop import QtDesktop
 from support.terminal import Terminal
 
 CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
@@ -417,7 +417,7 @@ def test_on_a_terminal_a_line_below_the_steps_says_where_the_run_is(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
-    may_end, terminal = Event(), Terminal(110, 24)
+    may_end, terminal = Event(), Terminal(400, 24)  # the run's path has one row
 
     def answer(request: Request) -> Reply:
         if len(request.contents) > 1:

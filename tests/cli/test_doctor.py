@@ -27,7 +27,7 @@ from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.forked_python import run_python
 from support.gemini_server import GeminiServer
-from support.vnc_servers import VncServer, require, require_pyside
+from support.vnc_servers import VncServer, require, require_package, require_pyside
 
 GREETS_OTHERWISE = b"SSH-2.0-OpenSSH_9.2\r\n"
 
@@ -156,7 +156,7 @@ def test_what_is_missing_and_asked_for_fails(doctor: Callable[..., Told], argume
 
 
 def test_what_a_container_engine_says_is_told(bare: Path) -> None:
-    pytest.importorskip("python_on_whales")
+    require_package("python_on_whales")
     engine = bare / "docker"
     engine.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
     engine.chmod(0o755)

@@ -386,7 +386,7 @@ ROUNDING = 1e-9
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, database=None, max_examples=200)
 @given(
     tokens=st.one_of(st.none(), st.integers(1, 5_000)),
     dollars=st.floats(1e-5, 8e-3),

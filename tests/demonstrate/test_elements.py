@@ -26,9 +26,9 @@ def shown() -> tuple[DemonstratedTask, list[str]]:
     screen = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
     demonstration = Demonstration()
     demonstration.steps = [
-        DemonstratedAction(Click(1, 1), 0.0, screen, (element("pay with 4111-1111"),)),
-        DemonstratedAction(KeyCombo(("enter",)), 1.0, screen),
-        DemonstratedAction(Click(2, 2), 2.0, screen, (element("apikey-123 " + "x" * 100_000),)),
+        DemonstratedAction(Click(1, 1), screen, (element("pay with 4111-1111"),)),
+        DemonstratedAction(KeyCombo(("enter",)), screen),
+        DemonstratedAction(Click(2, 2), screen, (element("apikey-123 " + "x" * 100_000),)),
     ]
     return DemonstratedTask(showing._steps_of(demonstration), screen), said
 

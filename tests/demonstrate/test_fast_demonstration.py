@@ -7,18 +7,32 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 
 import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S
 from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.recordings.recorder import QUIET_S
-from pytest_vnc_use.types import Action, Frame, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region
+from pytest_vnc_use.types import (
+    Action,
+    Click,
+    DesktopAction,
+    Frame,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Region,
+    TypeText,
+)
 from pytest_vnc_use.types.elements import Element, Elements
+from pytest_vnc_use.types.forwarding import ForwardingController
 from support import vnc_servers
+from support.qt_desktop import QtDesktop
 from support.tills import TILL
+from support.vnc_servers import VncServer
 
 pytestmark = pytest.mark.desktop
 
@@ -52,7 +66,7 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
         return (Element("button", f"{len(asked)}", Region(0, 0, 9, 9)),)
 
     session = ViewerSession(till, print, 60, elements_of)
-    for at_s, key in zip(count(), ("a", "l", "tab"), strict=False):
+    for at_s, key in ((0.0, "a"), (0.2, "l"), (0.4, "tab")):
         session.hear(KeyDown(key), at_s)
         session.hear(KeyUp(key), at_s)
     for at_s in (5.0, 10.0):
@@ -79,3 +93,54 @@ def test_the_end_is_watched_where_the_pointer_came_to_rest_before_it_too(till: V
     closes.start()
     assert session.run().quiet_s == QUIET_S
     closes.join()
+
+
+@pytest.mark.parametrize(("painted", "texts"), [(True, ["c", "hi"]), (False, ["chi"])], ids=["changed", "unchanged"])
+def test_text_after_changed_screen_is_its_own_action(tigervnc: VncServer, painted: bool, texts: list[str]) -> None:
+    """The person presses a key that opens something, sees it, and types on."""
+    with closing(connect(tigervnc.address)) as eyes:
+        session = ViewerSession(eyes, print, 60)
+        person = threading.Thread(target=types_chi, args=(session, tigervnc if painted else None))
+        person.start()
+        session.run()
+        person.join()
+    assert [step.action for step in session.demonstration.steps] == [TypeText(text) for text in texts]
+
+
+def types_chi(session: ViewerSession, server: VncServer | None) -> None:
+    strike(session, "c")
+    vnc_servers.wait_for(lambda: session.demonstration.steps and session.demonstration.steps[0].screen, "the first key")
+    if server:
+        server.paint(7)
+    time.sleep(0.7)  # the person looks
+    strike(session, "h")
+    strike(session, "i")
+    session.hear(None, 0.0)
+
+
+def strike(session: ViewerSession, key: str) -> None:
+    session.hear(KeyDown(key), 0.0)
+    session.hear(KeyUp(key), 0.0)
+
+
+class Timed(ForwardingController):
+    """Notes when buttons were pressed and released."""
+
+    def perform(self, action: DesktopAction) -> None:
+        self.desktop.perform(action)
+        if isinstance(action, (MouseDown, MouseUp)):
+            self.times = [*getattr(self, "times", []), time.monotonic()]
+
+
+def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
+    """The person clicks slowly, but the session has the second click ready when it has carried out the first."""
+    with closing(connect(tigervnc.address)) as desktop:
+        eyes = Timed(desktop)
+        session = ViewerSession(desktop, print, 60, eyes=eyes)
+        for at_s in (0.0, AGAIN_S + 0.1):
+            session.hear(MouseDown(140, 224), at_s)
+            session.hear(MouseUp(140, 224), at_s)
+        session.hear(None, 1.0)
+        session.run()
+    assert [step.action for step in session.demonstration.steps] == [Click(140, 224), Click(140, 224)]
+    assert eyes.times[2] - eyes.times[1] >= AGAIN_S

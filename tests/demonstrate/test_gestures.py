@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vnc_use.demonstrate.gestures import AGAIN_S, LONG_S, TURNING_S, Demonstration, Motion
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S, LONG_S, PAUSE_S, Demonstration, Motion
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -104,12 +104,16 @@ def test_a_way_with_the_left_button_is_a_drag() -> None:
     assert shown(*way) == ([Drag(10, 20, 110, 60)], [event for event, _ in way])
 
 
-@pytest.mark.parametrize(("detour", "inexact"), [((60, 45), []), ((60, 140), [1])], ids=["straight", "bent"])
-def test_a_drag_that_is_not_straight_is_told(detour: tuple[int, int], inexact: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("detour", "after_s", "is_exact"),
+    [((60, 45), 0.1, True), ((60, 140), 0.1, False), ((60, 45), PAUSE_S, False)],
+    ids=["straight", "bent", "held still"],
+)
+def test_drag_that_differs_from_plain_is_inexact(detour: tuple[int, int], after_s: float, is_exact: bool) -> None:
     demonstration = Demonstration()
-    for motion in (MouseDown(10, 20), Move(*detour), MouseUp(110, 60)):
-        list(demonstration.actions(motion, 0.0))
-    assert demonstration.inexact == inexact
+    for number, motion in enumerate((MouseDown(10, 20), Move(*detour), MouseUp(110, 60))):
+        list(demonstration.actions(motion, 9.0 + number * after_s))
+    assert demonstration.steps[0].is_exact == is_exact
     assert demonstration.steps[0].action == Drag(10, 20, 110, 60)
 
 
@@ -129,7 +133,7 @@ def test_notches_that_follow_at_once_are_one_turn() -> None:
     def notch(direction: str, at_s: float) -> tuple[Motion, float]:
         return Scroll(10, 20, direction, 1), at_s  # type: ignore[arg-type]
 
-    later = 0.5 + TURNING_S
+    later = 0.5 + PAUSE_S
     assert actions(
         notch("down", 0.0), notch("down", 0.2), notch("down", 0.4), notch("down", later), notch("up", later)
     ) == [
@@ -159,16 +163,42 @@ def test_a_second_button_does_nothing() -> None:
 # --- the keyboard ----------------------------------------------------------------------------------------------------
 
 
-def test_typing_is_one_text_however_slow() -> None:
-    assert actions(*typed("Ab", 0.0), *typed("çł ", 50.0)) == [TypeText("Abçł ")]
+def test_typing_without_pause_is_one_text() -> None:
+    assert actions(*typed("Ab", 0.0), *typed("çł ", 0.9 * PAUSE_S)) == [TypeText("Abçł ")]
+
+
+@pytest.mark.parametrize("key", ["x", "backspace"])
+def test_key_after_pause_is_its_own_action(key: str) -> None:
+    shaken: tuple[Motion, float] = (Move(9, 9), 0.9 * PAUSE_S)
+    after = TypeText("x") if key == "x" else KeyCombo((key,))
+    assert actions(*typed("ab"), shaken, *struck(key, at_s=PAUSE_S)) == [TypeText("ab"), after]
+
+
+@pytest.mark.parametrize(
+    ("events", "first"),
+    [
+        (typed("ab"), TypeText("ab")),
+        (press(1, 2, 0.0, held_s=0.0), Click(1, 2)),
+        ([(Scroll(1, 2, "down", 1), 0.0)], Scroll(1, 2, "down", 1)),
+    ],
+    ids=["text", "click", "scroll"],
+)
+def test_closed_action_grows_no_more(events: Events, first: Action) -> None:
+    demonstration = Demonstration()
+    for again in range(2):
+        for motion, at_s in events:
+            list(demonstration.actions(motion, at_s + again * 0.1))
+        demonstration.close()
+    assert [step.action for step in demonstration.steps] == [first, first]
 
 
 def test_what_is_typed_goes_out_character_by_character() -> None:
     assert shown(*typed("aB"))[1] == [TypeText("a"), TypeText("B")]
 
 
-def test_enter_ends_a_text() -> None:
-    assert actions(*typed("ab"), *struck("return"), *typed("c")) == [TypeText("ab", press_enter=True), TypeText("c")]
+def test_enter_is_always_its_own_action() -> None:
+    texts = TypeText("ab"), TypeText("c")
+    assert actions(*typed("ab"), *struck("return"), *typed("c")) == [texts[0], KeyCombo(("return",)), texts[1]]
 
 
 def test_what_is_deleted_at_once_was_never_typed() -> None:

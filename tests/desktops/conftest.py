@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
+from support.qt_desktop import QtDesktop
 
 PROGRAM = """
 import os, subprocess, sys

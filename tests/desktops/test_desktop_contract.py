@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.processes.ports import greets_at
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import require
 
 pytestmark = [pytest.mark.container, pytest.mark.desktop]
@@ -120,6 +120,6 @@ def test_a_qt_desktop_has_no_screen_before_its_program(qt_program: list[str]) ->
         with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
             assert desktop.server
         desktop.launch(qt_program)
-        assert Path(desktop.server).is_socket()
+        assert greets_at(desktop.server, 5.0)
     finally:
         desktop.stop()

@@ -7,14 +7,16 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 
+from pytest_vnc_use.desktops.kinds import qt, xvnc
 from pytest_vnc_use.desktops.kinds.local import StartedDesktop
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from support import vnc_servers
 from support.paths import PROGRAMS
+from support.qt_desktop import QtDesktop
 
 pytestmark = pytest.mark.desktop
 
@@ -40,9 +42,9 @@ def stop_program(desktop: StartedDesktop) -> None:
     os.kill(int(desktop.read_file("pid")), signal.SIGSTOP)
 
 
-@pytest.mark.parametrize("kind", [XvncDesktop, QtDesktop])
+@pytest.mark.parametrize(("kind", "module"), [(XvncDesktop, xvnc), (QtDesktop, qt)])
 def test_a_program_that_answers_does_not_hang_until_it_is_stopped(
-    started: Callable[..., StartedDesktop], monkeypatch: pytest.MonkeyPatch, kind: Start
+    started: Callable[..., StartedDesktop], monkeypatch: pytest.MonkeyPatch, kind: Start, module: ModuleType
 ) -> None:
     vnc_servers.require_pyside()
     if kind is XvncDesktop:
@@ -51,7 +53,7 @@ def test_a_program_that_answers_does_not_hang_until_it_is_stopped(
     desktop = started(kind, sys.executable, str(PAD))
     assert not desktop.program_hangs()
     stop_program(desktop)
-    monkeypatch.setattr(f"{kind.__module__}.ANSWERS_WITHIN_S", 1.0)
+    monkeypatch.setattr(module, "ANSWERS_WITHIN_S", 1.0)
     vnc_servers.wait_for(desktop.program_hangs, "the silence")  # once the window manager lists the window
     assert not desktop.program_fault()
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
 from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from support.leftovers import processes_naming
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.desktop

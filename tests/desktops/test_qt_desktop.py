@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.kinds import qt
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.processes.ports import greets_at, listening_ports
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
+from support.qt_desktop import WHY_OPEN, QtDesktop
 
 pytestmark = pytest.mark.desktop
 
@@ -31,9 +31,7 @@ Start = Callable[..., QtDesktop]
 PARENT = """
 import os, sys, time
 from pytest_vnc_use.desktops.kinds import qt
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-from pytest_vnc_use.desktops.processes.ports import greets_at, listening_ports
-desktop = QtDesktop(sys.argv[1:])
+desktop = qt.QtDesktop(sys.argv[1:], is_open=bool(qt.why_not_closable()))
 while "ready" not in desktop.output_tail():
     time.sleep(0.01)
 pids = desktop.read_file("pids.txt")
@@ -66,9 +64,10 @@ def ended(pid: int, timeout_s: float = 30.0) -> bool:
 
 def screen_size(server: str) -> tuple[int, int]:
     """Width and height as the server's ServerInit says (RFC 6143 7.1 to 7.3, version 3.3)."""
-    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
+    host, _, port = server.partition("::")  # or it is the path of a unix socket
+    with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
         connection.settimeout(10)
-        connection.connect(server)
+        connection.connect((host, int(port)) if port else server)
         assert answers.read(12).startswith(b"RFB 003.")
         connection.sendall(b"RFB 003.003\n")
         assert struct.unpack(">I", answers.read(4)) == (1,)
@@ -222,7 +221,7 @@ def test_nothing_outlives_the_process_that_started_it(qt_program: list[str], by:
 
 # --- who can reach it ------------------------------------------------------------------------------------------------
 
-CLOSED = pytest.mark.skipif(bool(qt.why_not_closable()), reason=f"no network namespace: {qt.why_not_closable()}")
+CLOSED = pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")
 
 
 @CLOSED
@@ -268,6 +267,6 @@ def test_where_it_cannot_be_closed_in_it_is_not_started_but_in_a_container(
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: Operation not permitted")
     monkeypatch.setattr(qt, "is_in_container", lambda: False)
     with pytest.raises(SettingsError, match=r"unshare: Operation not permitted.*vnc_qt_open=true"):
-        start(qt_program)
+        start(qt_program, is_open=False)
     monkeypatch.setattr(qt, "is_in_container", lambda: True)
-    assert start(qt_program).server.startswith("127.0.0.1::")
+    assert start(qt_program, is_open=False).server.startswith("127.0.0.1::")

@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, remote_exec_of
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
 from support.ssh_server import ssh_server
-from support.vnc_servers import wait_for
+from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
 
@@ -164,6 +164,8 @@ NOWHERE = {
 
 @pytest.mark.parametrize(("command", "message"), NOWHERE.values(), ids=NOWHERE.keys())
 def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: list[str], message: str) -> None:
+    if command[0] == "ssh":
+        require("ssh")
     reach = RemoteExec(command)
     for use in (lambda: reach.run(["true"], 30), lambda: reach.read("a"), lambda: reach.has("sh"), reach.end):
         with pytest.raises(DesktopError, match=message):

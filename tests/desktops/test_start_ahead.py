@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
 from pytest_vnc_use.errors import DesktopError
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.leftovers import processes_naming
 from support.paths import PAD_LINE
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.desktop

@@ -110,7 +110,7 @@ def test_a_harness(
         """,
     )
     pytester.syspathinsert()
-    server = model(HOLDS)
+    server = model(HOLDS, HOLDS)
     planner = ("--vnc-planner=test_example:MyAgent", "--vnc-judge=gemini")
     run(server, *planner, *REPORT).assert_outcomes(passed=2)
     assert server.refusals == []

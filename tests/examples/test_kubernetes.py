@@ -14,6 +14,7 @@ import yaml
 from pytest_vnc_use.report.results import ItemResult, session_results, write_results
 from support.ci_jobs import Machine
 from support.paths import EXAMPLES
+from support.vnc_servers import require_package
 
 FOLDER = EXAMPLES / "many_machines"
 MANIFESTS = sorted(FOLDER.glob("kubernetes*.yaml"))
@@ -32,13 +33,13 @@ def job(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
 def test_a_manifest_is_valid_for_the_schema_of_the_api(file: Path) -> None:
-    validator = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    validator = require_package("kubernetes_validate")
     for document in documents(file):
         validator.validate(document, VERSION, strict=True)
 
 
 def test_the_schema_sees_a_wrong_field() -> None:
-    validator = pytest.importorskip("kubernetes_validate", reason="pip install kubernetes-validate")
+    validator = require_package("kubernetes_validate")
     wrong = job("kubernetes.yaml")
     wrong["spec"]["completion"] = 3
     with pytest.raises(validator.ValidationError):
@@ -83,7 +84,7 @@ def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -
 
 @pytest.mark.slow
 def test_a_pod_runs_its_part_of_the_tests(machine: Machine) -> None:
-    pytest.importorskip("pytest_split")
+    require_package("pytest_split")
     (tests,) = job("kubernetes.yaml")["spec"]["template"]["spec"]["containers"]
     lines = ["import pytest", "@pytest.mark.skip", "@pytest.mark.vnc_task('Click it')", "def test_a(vnc_desktop): ..."]
     (machine.clone / "test_it.py").write_text("\n".join(lines))

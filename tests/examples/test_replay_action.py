@@ -10,6 +10,7 @@ import yaml
 
 from support.ci_jobs import BASH, Machine
 from support.paths import ROOT
+from support.vnc_servers import require_package
 
 ACTION = ROOT / ".github" / "actions" / "replay" / "action.yml"
 TASK = "import pytest\n@pytest.mark.skip\n@pytest.mark.vnc_task('Click it')\ndef test_a(vnc_desktop): ...\n"
@@ -37,7 +38,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_job_without_a_test_passes_only_if_another_has_one(
     machine: Machine, test: str, options: str, code: int
 ) -> None:
-    pytest.importorskip("pytest_split")
+    require_package("pytest_split")
     (machine.clone / "test_it.py").write_text(test)
     (replay,) = (step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("name") == "Replay")
     assert machine.run(BASH, replay["run"], {"OPTIONS": options}) == code, machine.said

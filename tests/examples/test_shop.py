@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import MouseDown, MouseUp, Move
 from support.paths import PROGRAMS, ROOT
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import wait_for
 
 pytestmark = pytest.mark.desktop

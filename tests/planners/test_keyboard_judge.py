@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard, InputEnded
 from pytest_vnc_use.types import Verdict, report_to_nobody
 from pytest_vnc_use.types.protocols import Judge
@@ -68,6 +69,12 @@ def test_yes_holds_no_fails_and_all_else_ends_as_unsure(answer: str, kind: str, 
     verdict = judged(Asked(answer))
     assert (verdict.kind, verdict.reason) == (kind, f"whoever recorded it said: {reason}")
     assert verdict.frame == painted(1).ref
+
+
+def test_no_of_whoever_records_is_inconclusive() -> None:
+    judge = AtTheKeyboard(Asked("no, it says 3"), records=True)
+    with pytest.raises(Inconclusive, match=r"^recording refused by its user: nothing was recorded\n.*: it says 3\n"):
+        judge.judge(CLAIM, painted(1), timeout_s=60, report=report_to_nobody)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ import pytest
 from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.html import run_html
@@ -22,6 +21,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Usage
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.memory_desktop import SIZE, PaintedController
+from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, openais, play, sizes_of
 
 COMMANDS, COMPUTER_USE = "openai-compatible, commands", "openai-compatible, computer_use"

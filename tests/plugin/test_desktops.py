@@ -163,7 +163,7 @@ def test_the_end_of_the_x_server_is_infra_and_not_the_programs_fault(pytester: p
     result.stdout.fnmatch_lines(
         ["infra: the desktop: *exited with -9 (SIGKILL)*", "the desktop: *exited with -9 (SIGKILL)*", "*2 infra*"]
     )
-    assert "the program under test ended" not in result.stdout.str()
+    assert "the program ended" not in result.stdout.str()
 
 
 def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester: pytest.Pytester) -> None:
@@ -186,7 +186,7 @@ def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester
     result = pytester.runpytest_inprocess(*DESKTOP, f"--vnc-app={crashes}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["product: the program under test ended: the program *exited with -11 (SIGSEGV) at step [12]*"]
+        ["product: the program ended with SIGSEGV at step [12]: the program *exited with -11 (SIGSEGV)"]
     )
     assert "infra" not in result.stdout.str()
 

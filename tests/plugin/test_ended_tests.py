@@ -14,6 +14,7 @@ from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
+from support.vnc_servers import require_package
 
 pytestmark = pytest.mark.desktop
 
@@ -93,7 +94,7 @@ def test_pictures_are_kept_as_wanted(session: Session, pytester: pytest.Pytester
 
 
 def test_an_attempt_has_its_number(session: Session, pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_rerunfailures")
+    require_package("pytest_rerunfailures")
     session("--reruns=1", "-k", "failed")
     found = [read_ended_test(path.parent) for path in sorted(pytester.path.glob("runs/*/trace.jsonl"))]
     assert [each.attempt for each in found if each] == [1, 2]
@@ -170,7 +171,7 @@ Connection.await_rest = lambda self, acting: __import__("os")._exit(7)
 
 @pytest.mark.slow
 def test_an_attempt_after_the_death_of_a_worker_has_its_number(session: Session, pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_rerunfailures")
+    require_package("pytest_rerunfailures")
     pytester.makepyfile(
         """
         import os, pathlib, pytest
@@ -198,7 +199,7 @@ def test_a_session_that_fails_before_any_run_replaces_the_page(session: Session,
 
 
 def test_a_test_that_passed_in_its_second_attempt_is_one_test(session: Session, pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_rerunfailures")
+    require_package("pytest_rerunfailures")
     pytester.makepyfile("""
         import pathlib, pytest
 

@@ -46,7 +46,7 @@ def judged(verdict: str) -> Reply:
     return text(json.dumps({"reason": "so it looks", "verdict": verdict, "box_2d": None}))
 
 
-DONE = [calls(CLICK), text("I did it!")]
+DONE = [calls(MOVE), text("I did it!")]  # a click's late answer on their desktop would end the circles of another test
 SAID: dict[str, tuple[str, Sequence[Reply]]] = {
     "rate_limit": ("infra", [rate_limited(0.01)]),
     "overloaded": ("infra", [overloaded()]),
@@ -79,7 +79,7 @@ SAID: dict[str, tuple[str, Sequence[Reply]]] = {
 MARKERS = {
     "circles_to_the_limit": ", steps=3",
     "steps_used_up": ", steps=2",
-    "seconds_used_up": ", seconds=1",
+    "seconds_used_up": ", seconds=5",
     "tokens_used_up": ", tokens=6000",
 }
 BODIES = {

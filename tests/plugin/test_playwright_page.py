@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from support.browsers import QUIET
-from support.vnc_servers import require
+from support.vnc_servers import require, require_package
 
-pytest.importorskip("pytest_playwright", reason="needs the package pytest-playwright")
+require_package("pytest_playwright")
 
 CONFTEST = """
 import shutil

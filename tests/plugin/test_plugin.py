@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, hang, text, wants_confirmation
 from support.paths import PAD_LINE
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
 IN_PROCESS = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")  # which warns when it is imported
@@ -573,7 +573,7 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "product: the program under test ended: * exited with 139*",
+            "product: the program ended with exit code 139: * exited with 139*",
             "no stock for <secret:SHOP_PASSWORD>",
             "  at step 1 of the run in *runs*",
             "E * assert 1 == 2",

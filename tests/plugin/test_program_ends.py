@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.errors import DesktopError, ScreenBlank
-from pytest_vnc_use.triage.failure_text import fault_of
+from pytest_vnc_use.errors import DesktopError, ModelUnavailable, RecordingDrifted, ScreenBlank, VncUseError
+from pytest_vnc_use.triage.failure_text import Fault, fault_of, format_failure
 from support import vnc_servers
 from support.pad_sessions import QUIET, results
 
@@ -51,6 +51,11 @@ def test_crash_without_a_task(vnc_agent, tell):
     vnc_agent.click(5, 5)
     tell("exit 139")
 
+def test_crash_and_assertion(vnc_agent, tell):
+    vnc_agent.click(5, 5)
+    tell("kill -SEGV $$")
+    assert tell is None
+
 @seen
 def test_ended_by_the_test(tell): tell("kill -TERM $$")
 
@@ -80,12 +85,15 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, opt
         "crash": ("failed", "product"),
         "crash_expected": ("xfailed", None),
         "crash_without_a_task": ("failed", "product"),
+        "crash_and_assertion": ("failed", "product"),
         "ended_by_the_test": ("passed", None),
         "killed_by_the_test": ("passed", None),
         "closed": ("passed", None),
         "started_anew": ("passed", None),
     }
-    result.stdout.fnmatch_lines(["product: the program under test ended before the test did: *SIGSEGV*"])
+    result.stdout.fnmatch_lines(["product: the program ended with SIGSEGV before the test did: *"])
+    result.stdout.fnmatch_lines(["*_ test_crash_and_assertion _*", "the program ended with SIGSEGV: *", "*assert *"])
+    assert results()["crash_and_assertion"].message.startswith("the program ended with SIGSEGV: the program ")
 
 
 class Hanging:
@@ -98,3 +106,25 @@ class Hanging:
 def test_a_screen_of_one_colour_is_the_programs_where_it_hangs() -> None:
     assert fault_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
     assert not fault_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above
+
+
+DRIFT, OUTAGE = RecordingDrifted("drift at the end: 94 px"), ModelUnavailable("no answer")
+
+
+@pytest.mark.parametrize(
+    ("error", "end", "first"),
+    [
+        (
+            DRIFT,
+            "exited with -11 (SIGSEGV)",
+            "the program ended with SIGSEGV: the program 'pad' exited with -11 (SIGSEGV)",
+        ),
+        (DRIFT, "exited with 139", "the program ended with exit code 139: the program 'pad' exited with 139"),
+        (DRIFT, "exited with 0", "drift at the end: 94 px"),
+        (OUTAGE, "exited with 139", "ModelUnavailable: no answer"),
+    ],
+    ids=["a signal", "an exit code", "it was closed", "an outage"],
+)
+def test_crash_is_first_line_and_output_last(error: VncUseError, end: str, first: str) -> None:
+    lines = format_failure(error, Fault(f"the program 'pad' {end}\nWARNING", of_program=True), ["at test_it.py:1"], str)
+    assert (lines.splitlines()[0], lines.splitlines()[-1]) == (first, "WARNING")

@@ -70,7 +70,7 @@ def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(proje
     ended = recorded(project, "--junitxml=junit.xml", till="--fault-from=2 --fault='moved button'")
     assert ended.code == 0, ended.out
     assert "1 recorded, but did not repeat" in ended.out
-    assert "NOT REPEATED test_till.py::test_till: in rehearsal 1: the screen is not as recorded" in ended.out
+    assert "NOT REPEATED test_till.py::test_till: in rehearsal 1: drift " in ended.out
     assert 'mask it: "masks": [{"left": ' in ended.out
     assert "}] at the top level of '" in ended.out
     assert starts(project) == 2

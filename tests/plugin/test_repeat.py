@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use.report.reliability import base_of, sentence_about, wilson_interval
 from support.gemini_rules import Request
@@ -51,6 +51,7 @@ def test_the_interval_is_wilsons(passed: int, repeated: int, low: float, high: f
     assert wilson_interval(passed, repeated) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
 
+@settings(deadline=None, database=None)
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_the_rate_is_within_its_interval(counts: tuple[int, int]) -> None:
     passed, repeated = counts

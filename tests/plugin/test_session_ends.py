@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.report.results import read_results
+from support.vnc_servers import require_package
 
 DESKTOP = """
 import pytest
@@ -93,7 +94,7 @@ def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pyte
 
 @pytest.mark.slow
 def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_rerunfailures")
+    require_package("pytest_rerunfailures")
     ended.makepyfile(
         test_it="""
         import os, pathlib, pytest

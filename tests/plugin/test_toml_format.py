@@ -166,8 +166,12 @@ def test_it_runs_like_a_marked_test(
 
 @pytest.mark.desktop
 def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_line(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+    pytester: pytest.Pytester,
+    model: Callable[..., GeminiServer],
+    run: Callable[..., pytest.RunResult],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     pytester.makefile(".vnc.toml", test_pad='\n\n[[test]]\nname = "pad"\ntask = "Click it"\n')
     result = run(model(CLICK, text("clicked"), FAILS), "--junitxml=junit.xml", "-o", "junit_family=xunit1")
     result.assert_outcomes(failed=1)

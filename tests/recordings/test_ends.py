@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.recorder import QUIET_S
 from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
@@ -63,7 +66,9 @@ def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: T
 def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
-        with pytest.raises(RecordingDrifted, match=r"(?s)did not stay as recorded at the end.*--vnc-record=rewrite"):
+        with pytest.raises(
+            RecordingDrifted, match=r"(?s)^drift at the end: [\d,]+ px.*did not stay as recorded.*--vnc-record=rewrite"
+        ):
             played.agent.end_body()
     (drift,) = read_trace(played.agent.runs[-1]).drifts
     assert drift.recorded != drift.seen
@@ -74,15 +79,35 @@ def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: st
 def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str) -> None:
     with judged.agent("replay", None, later) as played:
         played.run()
-        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
             played.agent.assess("it is ready")
+
+
+@pytest.mark.slow
+def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
+    """The change comes after the frame that the claim is about, while the evidence is watched because of the caret."""
+    judged = record(tmp_path, "--field", judge=Says(region=RESULT))
+    with judged.agent("replay", None, "--field") as played:
+        run = played.run().run_folder
+        played.recorded.conclude()
+        goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
+        goes.start()
+        verdict = played.agent.assess("it is ready")
+        goes.join()
+    assert (verdict.kind, " px from" in verdict.reason) == ("unsure", True)
+    (drift,) = read_trace(run).drifts
+    assert verdict.frame == drift.seen != drift.recorded
+    pair = show_run(run).view.deciding
+    assert pair
+    assert pair.left.address != pair.right.address
+    assert re.fullmatch(r"[\d,]+ pixels differ, in \w+ places?", pair.note)
 
 
 @pytest.mark.slow
 def test_no_hand_acts_before_the_end_was_watched(saved: Tills) -> None:
     with saved.agent("replay", None, LATE[-1]) as played:
         played.run()
-        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
             played.agent.click(600, 350)
 
 
@@ -92,7 +117,7 @@ def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planne
     with saved.agent("auto", planner, LATE[-1]) as played:
         assert played.run().outcome is Outcome.DONE
         assert len(planner.seen) == 1
-        assert "at the end, after 1 steps" in played.recorded.healed[0]
+        assert played.recorded.healed[0].startswith("drift at the end: ")
 
 
 @pytest.mark.slow
@@ -100,7 +125,7 @@ def test_a_screen_that_turns_into_another_before_the_body_is_over_fails_the_test
     with saved.agent("replay") as played:
         played.run()
         gone(played)
-        with pytest.raises(RecordingDrifted, match="did not stay as recorded at the end"):
+        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
             played.agent.end_body()
 
 
@@ -119,7 +144,7 @@ def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp
         played.run()
         gone(played)
         played.agent.end_body()
-    with tills.agent("replay", None, LATE[-1]) as played, pytest.raises(RecordingDrifted, match="at the end, after 1"):
+    with tills.agent("replay", None, LATE[-1]) as played, pytest.raises(RecordingDrifted, match=r"^drift at the end: "):
         played.run()  # here the body cannot run meanwhile
 
 

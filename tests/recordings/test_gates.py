@@ -51,7 +51,7 @@ def test_what_nobody_sees_is_no_difference(levels: int, channel: int, is_seen: b
     assert (closed is not None) == is_seen
     if closed:
         assert closed.region == Region(25, 35, 26, 36)
-        assert "(1 pixel from (25, 35) to (26, 36))" in closed.problem
+        assert "1 px from (25, 35) to (26, 36): " in closed.problem
 
 
 def test_the_same_picture_never_drifts() -> None:
@@ -63,8 +63,8 @@ def test_the_targets_surroundings_are_compared_though_no_step_changed_them() -> 
     targets = surroundings(Click(30, 35), SIZE)
     closed = middle(drawn("Add"), drawn("Add"), *targets).mismatch(drawn("Sub"))
     assert closed is not None
-    assert closed.problem.startswith("the surroundings of its target look different")
-    assert closed.problem.endswith(" pixels in the surroundings, from (0, 0) to (150, 75)")
+    assert ": the surroundings of its target look different" in closed.problem
+    assert closed.problem.endswith(" px in the surroundings, from (0, 0) to (150, 75)")
     assert middle(drawn("Add"), drawn("Add"), *surroundings(Click(*FAR_AWAY), SIZE)).mismatch(drawn("Sub")) is None
 
 

@@ -53,7 +53,7 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
             played.agent.extract(int, "how many apples?")
     assert verdict.kind == "unsure"
     assert "the screen differs from the judged one" in verdict.reason
-    assert "and no judge is configured; have it judged again" in verdict.reason
+    assert "no judge is configured; have it judged again" in verdict.reason
     drift = read_trace(result.run_folder).drifts[0]
     load = RunFolder(result.run_folder).load_png
     assert load(drift.recorded) != load(drift.seen)

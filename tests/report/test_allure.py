@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.types import Click, Drifted, Region, RunEnded
+from support.vnc_servers import require_package
 
-pytest.importorskip("allure_pytest", reason="needs the package allure-pytest")
+require_package("allure_pytest")
 
 CONFTEST = """
 import pathlib

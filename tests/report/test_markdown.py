@@ -29,6 +29,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from pytest_vnc_use.types.elements import Element
+from support.vnc_servers import require_package
 
 BOX = Region(1, 2, 30, 40)
 EVIL = (
@@ -41,7 +42,7 @@ HEADINGS = ["What was to be done", "What decided it", "Steps", "Claims", "pytest
 
 def tokens(text: str) -> list[Any]:
     """Return what a parser of Markdown makes of a text, flat."""
-    parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = require_package("markdown_it").MarkdownIt("commonmark").enable(["table", "strikethrough"])
     return [each for token in parser.parse(text) for each in (token, *(token.children or ()))]
 
 

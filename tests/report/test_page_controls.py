@@ -16,26 +16,26 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 from support.paths import PAD
+from support.qt_desktop import QtDesktop
+from support.vnc_servers import require, require_package
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self'"
-playwright = pytest.importorskip("playwright.sync_api", reason="the controls need the package playwright")
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the package axe-playwright-python")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="the controls need Chromium: apt-get install chromium"),
-]
+playwright = require_package("playwright.sync_api")
+axe = require_package("axe_playwright_python.sync_playwright")
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        require("chromium")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser

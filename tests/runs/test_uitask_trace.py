@@ -12,7 +12,6 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.planners.local.reenact import Reenactment
 from pytest_vnc_use.runs.redaction import Redactor
@@ -38,6 +37,7 @@ from pytest_vnc_use.types import (
 )
 from support.action_traces import trace_of
 from support.memory_desktop import PaintedController
+from support.qt_desktop import QtDesktop
 
 SCREEN = FrameRef("ab" * 32, 320, 200)
 STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)

@@ -46,6 +46,8 @@ def started_container(*command: str, **options: Any) -> ContainerDesktop:
 def desktop_image() -> str:
     """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
     require(ENGINE)
+    if _failure(ENGINE, "info"):  # at once, and not after Debian's image was made, in each test anew
+        missing(f"a {ENGINE} that may run containers here", f"`{ENGINE} info` says what it lacks")
     name = _name()
     with FileLock(_LOCK):
         if _failure(ENGINE, "image", "exists", name):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.desktops.kinds.qt import QtDesktop
 from pytest_vnc_use.planners.local.nobody import NoPlanner
 from pytest_vnc_use.recordings.modes import Mode
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
@@ -19,6 +18,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText
 from pytest_vnc_use.types.protocols import Judge, Planner
 from support.paths import PROGRAMS
+from support.qt_desktop import QtDesktop
 
 TILL = PROGRAMS / "till.py"
 LATER = TILL.with_name("later.py")

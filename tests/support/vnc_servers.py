@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,15 +37,20 @@ PACKAGES = {
     "xev": "x11-utils",
     "xwininfo": "x11-utils",
     "xprop": "x11-utils",
+    "xmessage": "x11-utils",
     "xrandr": "x11-xserver-utils",
     "xsetroot": "x11-xserver-utils",
     "xwd": "x11-apps",
     "qemu-system-x86_64": "qemu-system-x86",
     "swaymsg": "sway",
+    "dbus-run-session": "dbus-daemon",
+    "mke2fs": "e2fsprogs",
+    "ssh": "openssh-client",
     "ss": "iproute2",
     "ip": "iproute2",
     "unshare": "util-linux",
     "gcc": "gcc libc6-dev libvncserver-dev",
+    "markdown_it": "markdown-it-py",
 }
 
 
@@ -91,6 +97,12 @@ def missing(what: str, remedy: str) -> None:
     """Skip because something is missing, fail in CI."""
     report = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
     report(f"{what} is not installed: {remedy}")
+
+
+def require_package(module: str) -> Any:
+    """Return a module of a Python package, or skip where it is missing."""
+    package = PACKAGES.get(module, module.partition(".")[0].replace("_", "-"))
+    return pytest.importorskip(module, reason=f"{package} is not installed: pip install {package}")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.scancodes import key_event
 from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
+from pytest_vnc_use.backends.screen.settle import SettleRules
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent, scroll_chords, stroke
 from pytest_vnc_use.keyboard.keysyms import Chord
@@ -17,6 +18,8 @@ HOLD_S = 0.02
 """The length of a press. Programs count too few clicks if presses have no length."""
 DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
+_DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
+"""The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
 _ANSWER_S = 1.0
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
@@ -90,9 +93,10 @@ class Pointer:
             self.pause()
 
     def drag_to(self, x: int, y: int) -> None:
-        """Press the left button, move in a line to a point, a pixel away and back, and release.
+        """Press the left button, move in a line to a point, a pixel away and back, and release once the screen rests.
 
-        A drop target only takes part if the pointer moves inside it before the release.
+        A drop target only takes part if the pointer moves inside it before the release, and takes the drop only if it
+        has answered to that.
         """
         from_x, from_y = self._at
         beside = x - 1 if x > 0 else x + 1
@@ -103,7 +107,8 @@ class Pointer:
                 self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
             self._glide(beside, y)
             self._glide(x, y)
-            self.pause()
+            self._connection.flush()
+            self._connection.framebuffer.wait_settled(_DRAGGED)
         finally:
             self.release("left")
 

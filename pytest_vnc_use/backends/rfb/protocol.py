@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from twisted.internet.base import DelayedCall
-from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.interfaces import IHalfCloseableDescriptor, ISSLTransport, ITCPTransport
 from twisted.python.failure import Failure
 from vncdotool import rfb
 from vncdotool.const import Encoding
@@ -98,9 +98,20 @@ class DesktopProtocol(SecuredClient):
         """Do nothing: the connection has ended."""
 
     def hang_up(self) -> None:
-        """End the connection once all messages are on their way, or after a time if the server does not read them."""
+        """Send no more, and end the connection when the server ends it, or after a time if it does not.
+
+        A socket that is closed while a server writes resets it. Some servers then drop what they have not read yet,
+        such as the release of a key.
+        """
         self.transport.unregisterProducer()
-        self.transport.loseConnection()
+        can_end_half = IHalfCloseableDescriptor.providedBy(self.transport) and not ISSLTransport.providedBy(
+            self.transport
+        )
+        if can_end_half and self.transport.connected:
+            self.transport.resumeProducing()
+            self.transport.loseWriteConnection()
+        else:
+            self.transport.loseConnection()
         if self.factory.lowest is not None:
             self._abort = reactor.callLater(_HANG_UP_S, self.factory.lowest.abortConnection)
 

@@ -143,6 +143,14 @@ def why_not_closable() -> str:
     return "" if tried.returncode == 0 else tried.stdout.strip() or f"exit code {tried.returncode}"
 
 
+def reach_of_server() -> str:
+    """Return who reaches a server that is open only where it must be, as a session's header says it."""
+    reason = why_not_closable()
+    if not reason:
+        return "Qt's VNC server: closed in a network of its own, only this user reaches it"
+    return f"Qt's VNC server: on all interfaces without a password, use a firewall; no network namespace here: {reason}"
+
+
 def is_in_container() -> bool:
     """Return whether this process runs in a container of Docker, Podman or Kubernetes."""
     if os.environ.get("container") or os.environ.get("KUBERNETES_SERVICE_HOST"):  # noqa: SIM112  # its name is so

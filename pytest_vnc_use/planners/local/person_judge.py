@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
 from pytest_vnc_use.types.verdicts import PERSON_SAID
@@ -17,6 +18,7 @@ NOBODY = (
     "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
     "--vnc-judge=gemini, with its key"
 )
+REFUSED = "recording refused by its user: nothing was recorded"
 ENDED = "the input ended (Ctrl-D) before the answer, so nothing was recorded: run the test again, and answer yes or no"
 _KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails", "unsure": "unsure"}
 _MOST_QUESTIONS = 3
@@ -36,11 +38,13 @@ class AtTheKeyboard:
     """A Judge that shows the screen as a picture and asks a person.
 
     `ask` gets the question, and raises EOFError if nobody is there, InputEnded if somebody was. It takes as long as the
-    person takes. An answer that is neither yes nor no is asked again; after three it is unsure.
+    person takes. An answer that is neither yes nor no is asked again; after three it is unsure. Where the person
+    `records` what they did, a no says nothing about the product: it raises Inconclusive.
     """
 
-    def __init__(self, ask: Callable[[str], str] = input) -> None:
+    def __init__(self, ask: Callable[[str], str] = input, *, records: bool = False) -> None:
         self._ask = ask
+        self._records = records
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the person's verdict; unsure if nobody is there, or does not answer."""
@@ -53,8 +57,10 @@ class AtTheKeyboard:
                 reason = ENDED if isinstance(exc, InputEnded) else NOBODY
                 return Verdict(claim, "unsure", reason, frame=frame.ref)
         word, _, reason = answer.partition(" ")
-        kind = _kind(answer) or "unsure"
-        return Verdict(claim, kind, f"{PERSON_SAID}{reason.strip() or word}", frame=frame.ref)
+        kind, said = _kind(answer) or "unsure", f"{PERSON_SAID}{reason.strip() or word}"
+        if kind == "fails" and self._records:
+            raise Inconclusive(f"{REFUSED}\n  {said}\n  claim: {plain(claim)}")
+        return Verdict(claim, kind, said, frame=frame.ref)
 
     def _answer(self, question: str) -> str:
         """Ask until the answer is clear, and return it; the last one if none is. Raises as `ask` does."""

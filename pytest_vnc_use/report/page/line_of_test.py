@@ -39,7 +39,7 @@ def line_of_result(result: ItemResult, pages: Sequence[PagedRun], of: int = 1) -
         badge=Badge(short(result.result, 40), tone_of(result.result)),
         triage=short(result.triage or "", 40),
         rule=short(result.rule, 300),
-        message=short(failed or result.message, 500),
+        message=short(failed or result.message),
         runs=runs,
         aside=_aside(pages, last),
         duration_s=_valid(result.duration_s) or 0.0,
@@ -109,8 +109,8 @@ def _start_of(pages: Sequence[PagedRun]) -> str:
 
 def _message(run: RunPage) -> str:
     if run.ended and run.ended.message:
-        return short(run.ended.message, 500)
-    return short(run.view.problem or run.view.sentence, 500)
+        return short(run.ended.message)
+    return short(run.view.problem or run.view.sentence)
 
 
 def _seconds(pages: Sequence[PagedRun]) -> float:

@@ -103,14 +103,14 @@ class Shots:
             compared = self._screens.compare(*refs, region)
         except RunFolderError as exc:
             return replace(pair, note=f"not compared: {exc}")
-        return self._compare(pair, compared, refs[1])
+        return self._compare(pair, compared, refs[1], "" if region else "no pixel changed")
 
-    def _compare(self, pair: Pair, compared: Comparison | None, ref: FrameRef) -> Pair:
+    def _compare(self, pair: Pair, compared: Comparison | None, ref: FrameRef, unchanged: str) -> Pair:
         if compared is None:
             sizes = f"{pair.left.width}×{pair.left.height} and {pair.right.width}×{pair.right.height}"
             return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
         if not compared.boxes:
-            return replace(pair, note="no pixel changed")
+            return replace(pair, note=unchanged)
         count = len(compared.boxes)
         note = f"{compared.pixels:,} pixels differ, in {'one place' if count == 1 else f'{count} places'}"
         zoom = pair.zoom or around(_nearby(compared.boxes), (ref.width, ref.height))

@@ -33,7 +33,7 @@ from support.ci_jobs import (
 )
 from support.gemini_server import GeminiServer, calls, text
 from support.paths import PAD_LINE, ROOT
-from support.vnc_servers import require, require_pyside
+from support.vnc_servers import require, require_package, require_pyside
 
 pytestmark = pytest.mark.slow
 
@@ -427,7 +427,7 @@ args.each { name ->
 
 def test_groovy_reads_each_jenkinsfile(tmp_path: Path) -> None:
     if not shutil.which("groovy"):
-        pytest.skip("groovy must be installed: apt-get install groovy")
+        pytest.skip("groovy is not installed: apt-get install groovy")
     (tmp_path / "parse.groovy").write_text(PARSE)
     files = []
     for kind in PROGRAMS:
@@ -454,11 +454,11 @@ class Matching:
 
 def test_the_packages_are_debians() -> None:
     if not shutil.which("apt-cache"):
-        pytest.skip("apt-cache is not installed")
+        pytest.skip("apt-cache is not installed: apt-get install apt")
     names = sorted({name for packages in PACKAGES.values() for name in packages} | {"git", "gh"})
     known = subprocess.run(["apt-cache", "pkgnames"], capture_output=True, text=True, timeout=400, check=True).stdout
     if "tigervnc-standalone-server" not in known.split():
-        pytest.skip("apt-cache knows no packages here")
+        pytest.skip("apt has no list of packages here: apt-get update")
     assert not set(names) - set(known.split())
 
 
@@ -590,7 +590,7 @@ def test_shards_are_put_together_and_a_missing_one_is_told(
     tmp_path: Path, origin: Callable[..., Path], recipe: Recipe
 ) -> None:
     require("git")
-    pytest.importorskip("pytest_split")
+    require_package("pytest_split")
     bare = origin(recipe.ci, shards=2)
     whole = Machine(tmp_path / "whole", bare)
     for shard in (1, 2):  # one of them has no test

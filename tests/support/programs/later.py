@@ -2,7 +2,8 @@
 
 `--error-after=SECONDS` shows an error over a third of the screen so long after the button was clicked, which goes away
 after `--error-for`; `--vanish-after` takes the result away. `--blink=TEXT` shows a text every other half second,
-`--steady=TEXT` all the time. The file `go` makes it say "gone".
+`--steady=TEXT` all the time. With `--field` a field gets the focus then, with its caret. The file `go` makes it say
+"gone".
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton, QWidget
 
 BLINK_MS = 400
 
@@ -30,6 +31,9 @@ class Later(QWidget):
         self._error.setGeometry(0, 260, 800, 140)
         self._error.setStyleSheet("background: #c00000; color: white; font-size: 40px")
         self._error.hide()
+        self._field = QLineEdit(self)
+        self._field.setGeometry(500, 200, 160, 48)
+        self._field.setVisible(options.field)
         self._every(BLINK_MS, self._blink)
         self._every(50, self._look)
 
@@ -45,6 +49,7 @@ class Later(QWidget):
 
     def _save(self) -> None:
         self._result.setText("saved")
+        self._field.setFocus()
         options = self._options
         if options.vanish_after:
             QTimer.singleShot(int(1000 * options.vanish_after), lambda: self._result.setText(""))
@@ -67,6 +72,7 @@ if __name__ == "__main__":
     parser.add_argument("--error-after", type=float, default=0.0)
     parser.add_argument("--error-for", type=float, default=0.0)
     parser.add_argument("--vanish-after", type=float, default=0.0)
+    parser.add_argument("--field", action="store_true")
     parser.add_argument("--blink", default="")
     parser.add_argument("--steady", default="")
     given = parser.parse_args()
