@@ -222,7 +222,8 @@ def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path
     assert done.code == 0, done.out
     assert [step.action for step in recording(tmp_path).runs[0].steps] == [
         Click(100, 100),
-        TypeText("Hello World", press_enter=True),
+        TypeText("Hello World"),
+        KeyCombo(("return",)),
         KeyCombo(("control", "w")),
         KeyCombo(("tab",)),
     ]

@@ -7,10 +7,11 @@ import pytest
 
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration
 from pytest_vnc_use.demonstrate.viewer_session import Showing
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import NO_FRAME, Click, KeyCombo, Observation, Region
+from pytest_vnc_use.types import NO_FRAME, Click, KeyCombo, Observation, Region, TypeText
 from pytest_vnc_use.types.elements import Element
 from support.memory_desktop import PaintedController
 
@@ -47,3 +48,17 @@ def test_the_run_has_each_name_at_its_step(shown: tuple[DemonstratedTask, list[s
     for step in shown[0].steps:
         assert run.elements_of(step.action) == step.elements
         run.perform(step.action)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("between", [[], [KeyCombo(("backspace",))]], ids=["a pause", "a character deleted later"])
+def test_secret_typed_in_pieces_is_never_written(between: list[KeyCombo]) -> None:
+    showing = Showing(print, "", Redactor({"CARD": "4111-1111"}), Redactor({}))
+    screen = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
+    typed = [TypeText("4111-x" if between else "4111-"), *between, TypeText("1111")]
+    demonstration = Demonstration()
+    demonstration.steps = [DemonstratedAction(action, screen) for action in typed]
+    if between:
+        with pytest.raises(SettingsError, match="typed in several pieces"):
+            showing._steps_of(demonstration)
+    else:
+        assert [step.action for step in showing._steps_of(demonstration)] == [TypeText("<secret:CARD>")]

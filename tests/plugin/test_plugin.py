@@ -574,8 +574,8 @@ def test_a_program_that_dies_is_not_taken_for_a_broken_tool(
     result.stdout.fnmatch_lines(
         [
             "product: the program ended with exit code 139: * exited with 139*",
-            "no stock for <secret:SHOP_PASSWORD>",
             "  at step 1 of the run in *runs*",
+            "no stock for <secret:SHOP_PASSWORD>",
             "E * assert 1 == 2",
             "* program under test *",
             "* exited with 139*",
