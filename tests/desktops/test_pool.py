@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.processes.ports import greets_at
 from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from support.leftovers import processes_naming
@@ -228,7 +229,7 @@ def test_a_qt_program_leaves_its_place_to_the_next_one(tmp_path: Path, qt_progra
     for _ in range(2):
         desktop = desktops.lease("me", timeout_s=60)
         desktop.launch(qt_program)
-        assert Path(desktop.server).is_socket()
+        assert greets_at(desktop.server, 5.0)
         desktop.stop()
     assert qt_program[1] not in str(processes_naming(tmp_path))
     desktops.close()

@@ -277,7 +277,7 @@ BAD = {
     "no such program": (["no-such-program"], {}, r"cannot start 'no-such-program': No such file.* on PATH"),
     "ends at once": (["true"], {}, r"'true' exited with 0 and had not shown a window; it must stay in the foreground"),
     "fails at once": (["sh", "-c", "echo no such database; exit 3"], {}, r"exited with 3 and .*\nno such database"),
-    "shows nothing": (["sleep", "300"], {"start_timeout_s": 1}, r"'sleep 300' had not shown a window within 1 s"),
+    "shows nothing": (["sleep", "300"], {"start_timeout_s": 3}, r"'sleep 300' had not shown a window within 3 s"),
     "no time": (["xterm"], {"start_timeout_s": 0.001}, r"'Xtigervnc .*' had not taken connections within 0.001 s"),
     "no width": ([], {"size": (0, 900)}, r"1 to 16384 each, got \(0, 900\)"),
     "too high": ([], {"size": (1440, 90000)}, r"1 to 16384 each, got \(1440, 90000\)"),
