@@ -167,9 +167,9 @@ def a_recording(folder: Path) -> None:
 
 def a_live_run(folder: Path) -> None:
     """Run a test of the shop by a script, and look at the terminal within: live.png."""
-    shown = [f"{TESTS}::test_an_order_is_placed", "--vnc-record=off"]
+    shown = [f"{TESTS}::test_two_apples", "--vnc-record=off"]
     with Typist([*PYTEST, *shown, f"--vnc-runs-dir={folder}"], ROOT) as typist:
-        typist.wait_for("step 7 ")
+        typist.wait_for("step 4 ")
         rows = [row for row in typist.rows if row.startswith(TESTS) or "step " in row]
         draw_terminal([f"$ pytest {shlex.join(shown)}", *rows], PICTURES / "live.png")
 
