@@ -187,7 +187,7 @@ def test_drift_is_not_healed_where_nobody_can_judge(recorded: Project) -> None:
     assert recorded.run().code == 0
     drifted = recorded.run(SOON, till=MOVED)
     assert (drifted.code, recorded.asked) == (1, 0), drifted.out
-    assert "inconclusive: the screen is not as recorded before step 2 of 4" in drifted.out
+    assert "inconclusive: drift before step 2 of 4" in drifted.out
 
 
 @pytest.mark.slow
