@@ -311,7 +311,7 @@ def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> N
 
 
 def test_coroutine_of_pytest_asyncio_follows_the_rule(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_asyncio", reason="pytest-asyncio is not installed: pip install pytest-asyncio")
+    pytest.importorskip("pytest_asyncio.plugin", reason="pytest-asyncio is not installed: pip install pytest-asyncio")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(
         test_it=f"""
