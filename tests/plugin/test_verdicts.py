@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.pad_sessions import ON_PAD, QUIET, results
+from support.vnc_servers import require_package
 
 pytestmark = pytest.mark.desktop
 
@@ -274,7 +275,7 @@ def test_testcase_with_desktop_is_refused(pytester: pytest.Pytester) -> None:
 
 
 def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_bdd", reason="pytest-bdd is not installed")
+    require_package("pytest_bdd")
     pytester.makeconftest(CONFTEST)
     pytester.makefile(
         ".feature",
@@ -311,7 +312,7 @@ def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> N
 
 
 def test_coroutine_of_pytest_asyncio_follows_the_rule(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("pytest_asyncio.plugin", reason="pytest-asyncio is not installed: pip install pytest-asyncio")
+    require_package("pytest_asyncio.plugin")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(
         test_it=f"""
