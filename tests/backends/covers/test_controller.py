@@ -36,7 +36,7 @@ TEXT = (FIELD.left + 2, FIELD.top + 2, FIELD.right - 2, FIELD.bottom - 2)
 
 
 class Clock:
-    """A clock in place of the module `time`: time passes only where somebody waits, however slow the machine is."""
+    """A clock in place of the real one: time passes only where somebody waits, however slow the machine is."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -52,8 +52,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of the eyes and of the form."""
     made = Clock()
-    for module in (controller, deadline, painted_form):
-        monkeypatch.setattr(module, "time", made)
+    for module, name in ((controller, "clock"), (deadline, "clock"), (painted_form, "time")):
+        monkeypatch.setattr(module, name, made)
     return made
 
 
