@@ -84,10 +84,13 @@ class AgentParts:
         if recorded and (run := recorded.known_run(hide(task))):
             why = run.why_unjudged([hide(claim) for claim in claims])
             if not why or recorded.mode == "replay":
-                return why
+                return why and f"{why}, and a replay asks no judge"
         elif recorded and recorded.mode == "replay":
             return ""  # the run says that its recording is missing
-        return "" if self._own.judge or assembly.judge_of(self._settings()) else "no judge is set"
+        if not (self._own.judge or assembly.judge_of(self._settings())):
+            return "no judge is set"
+        _ = self.models.judge  # raises KeyMissing
+        return ""
 
     def _controller(self) -> Controller:
         return self.connection.controller

@@ -26,8 +26,9 @@ from pytest_vnc_use.verification.verifier import check_asked
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
-    "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key), record the test "
-    "(--vnc-record=auto with a judge, or demonstrate), or say expect=None if the test's body alone checks it."
+    "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
+    "vnc_judge), record the test (--vnc-record=auto with a judge, or demonstrate), or say expect=None (in .vnc.toml "
+    "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
 
@@ -74,6 +75,8 @@ class Tasks:
         if not task.strip():
             raise SettingsError(f"the task must be a sentence, got {task!r}")
         expect = (expect,) if isinstance(expect, str) else expect
+        if not isinstance(expect, (list, tuple, type(None))):
+            raise SettingsError(f"expect must be a claim, a list of claims, or None, got {expect!r}")
         for claim in expect or ():
             check_asked(claim, votes=1)
         if self.why_unjudged and expect is not None and (why := self.why_unjudged(task, expect)):

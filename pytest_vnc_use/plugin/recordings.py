@@ -264,14 +264,17 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording is None:
         if not has_judge and settings.record != "replay":
-            raise SettingsError(NO_JUDGE.format(judged[0].task, "no judge is set"))
+            problem = NO_JUDGE.format(judged[0].task, "no judge is set, and there is no recording of this test")
+            raise SettingsError(" ".join(filter(None, [problem, _left_over(item, key)])))
+        if judge is None and has_judge and settings.record != "replay":
+            assembly.build_judge(settings)  # raises KeyMissing
         return
     hide = secrets_of(item.config).hide
     specs = item.stash.get(SPECS, ()) if mode == "replay" else ()
     for spec, run in zip(specs, recording.runs, strict=False):
         why = run.why_unjudged([hide(claim) for claim in spec.expect])
         if why and spec in judged and run.task == hide(spec.task):
-            raise SettingsError(NO_JUDGE.format(spec.task, why))
+            raise SettingsError(NO_JUDGE.format(spec.task, f"{why}, and a replay asks no judge"))
 
 
 def _check_keyboard(item: pytest.Item) -> None:
@@ -365,11 +368,14 @@ def pytest_runtest_makereport(
     if recorded is None:
         return report
     from pytest_vnc_use.plain_text import cut
+    from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
 
     if call.when == "call":  # once for each subtest, then for the test
         item.stash[FAILED] |= report.failed
         item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
         _note(item, report, [(TRANSIENT, cut(plain(line))) for line in recorded.transients])
+        if report.failed and recorded.mode in ALWAYS_WRITES:
+            report.sections.append(("recording", "nothing was recorded, as the test failed"))
         if item.stash[FAILED]:  # pytest-rerunfailures drops the report on the teardown of an attempt that failed
             _note(item, report, [(WENT_ON, cut(plain(line))) for line in recorded.healed])
     elif call.when == "teardown":

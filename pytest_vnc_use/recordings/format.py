@@ -198,6 +198,8 @@ class Evidence(_Part):
     region: Region | None = None
     model: str = ""
     screen: Screen
+    is_end: bool = Field(default=False, exclude=True, repr=False)
+    """True for a task's recorded end, which is compared as its gate is: without what is masked or endless."""
 
     @field_validator("region")
     @classmethod
@@ -241,13 +243,14 @@ class RecordedRun(_Part):
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The answers of judges, and last, if somebody judged the end, that the task is done there."""
-        done = Evidence(claim=end_state_claim(self.task), verdict="holds", reason="its recorded end", screen=self.end)
+        claim = end_state_claim(self.task)
+        done = Evidence(claim=claim, verdict="holds", reason="its recorded end", screen=self.end, is_end=True)
         return self.claims if self.vouched_by == "body" else (*self.claims, done)
 
     def why_unjudged(self, claims: Sequence[str]) -> str:
         """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
         if not claims:
-            return "" if self.vouched_by != "body" else "its recording's end was checked by the test's body alone"
+            return "" if self.vouched_by != "body" else "nobody vouched for its recording's end"
         judged = {each.claim for each in self.claims if each.verdict != "read"}
         missing = [claim for claim in claims if claim not in judged]
         return f"its recording has no verdict on {missing[0]!r}" if missing else ""

@@ -88,8 +88,8 @@ class RecordedJudge:
 
     def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may."""
-        if hidden := next(self._hidden(evidence), None):
-            return Mismatch("the claim's region changes by itself, so it cannot be compared", hidden), frame
+        if not evidence.is_end and (hidden := next(self._hidden(evidence), None)):
+            return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
         if found := self._other(evidence, pixels_of(frame.png)):
             return found, frame
         found, seen = self._not_staying(evidence, frame)

@@ -66,8 +66,21 @@ class RunState:
         return None if self.replay or self.planner == PERSON else self.meter.live()
 
     @property
+    def _kept(self) -> RecordedRun | None:
+        """The known run if it was replayed with `expect=None`: what was judged of its end stays."""
+        return self.known if not self.expected and not self.is_live else None
+
+    @property
+    def recorded_claims(self) -> tuple[Evidence, ...]:
+        """Return the answers of judges to record."""
+        kept = self._kept.claims if self._kept else ()
+        return (*kept, *(each for each in self.claims if each not in kept))
+
+    @property
     def vouched_by(self) -> Literal["judge", "user", "body"]:
         """Return who judged that the task was done at the run's end."""
+        if self._kept:
+            return self._kept.vouched_by
         held = {each.claim: each for each in self.claims if each.verdict == "holds"}
         if not self.expected or not held.keys() >= set(self.expected):
             return "body"

@@ -323,7 +323,9 @@ class RecordedTest:
         if question.evidence and question.mismatch:
             self._tell_missed(claim, question.evidence, question.mismatch, question.frame)
         if question.evidence and not question.mismatch:
-            self._add(question.evidence)
+            known = self._runs[-1].known if self._runs and question.evidence.is_end else None
+            judged_then = [each for each in (known.claims if known else ()) if each.claim == claim]
+            self._add(judged_then[0] if judged_then else question.evidence)
         elif self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
             self._add(self._evidence(claim, judged, question.frame))
 
@@ -386,7 +388,7 @@ class RecordedTest:
     def _whole_recording(self) -> Recording | None:
         """Return the recording of the whole test; None where there is nothing to record, or a run is not recorded."""
         runs = tuple(
-            run.ended.model_copy(update={"claims": tuple(run.claims), "live": run.live, "vouched_by": run.vouched_by})
+            run.ended.model_copy(update={"claims": run.recorded_claims, "live": run.live, "vouched_by": run.vouched_by})
             for run in self._runs
             if run.ended
         )

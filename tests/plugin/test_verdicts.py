@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,7 @@ ROWS: dict[str, tuple[str, str]] = {
         "passed",
         "def test_(vnc_agent):\n  with pytest.raises(AgentFailed): vnc_agent.run('give up', expect=None)",
     ),
+    "run_claims_of_iterator": ("settings", "def test_(vnc_agent): vnc_agent.run('Click', expect=iter(['it fails']))"),
     "run_unchecked": ("settings", "def test_(vnc_agent): vnc_agent.run('give up', check=False)"),
     "run_in_fixture": (
         "agent",
@@ -218,7 +220,7 @@ def test_run_without_judge_is_refused_before_first_action(
     pytester.runpytest_subprocess(*ON_PAD, timeout=400)
     (test,) = results().values()
     assert (test.triage, test.runs) == ("settings", ())
-    assert "Set a judge (--vnc-judge=gemini with its key), record the test" in test.message
+    assert "or the fixture vnc_judge), record the test" in test.message
 
 
 def test_recording_replays_by_who_vouched_for_its_end(
@@ -245,8 +247,21 @@ def test_recording_replays_by_who_vouched_for_its_end(
     by_user = [(f'"vouched_by": "{who}"' in path.read_text()) for who, path in _recordings(file)]
     assert by_user == [True, True, False]
     monkeypatch.setenv("NO_JUDGE", "1")
+    judged = _recordings(file)[0][1]
+    masked = json.dumps(json.loads(judged.read_text()) | {"masks": [{"left": 0, "top": 0, "right": 9, "bottom": 9}]})
+    judged.write_text(masked)
     pytester.runpytest_subprocess(*recording, "--vnc-record=replay", timeout=400)
     assert {test.result for test in results().values()} == {"passed"}
+    written = [path.read_text() for _, path in _recordings(file)]
+    original = file.read_text()
+    file.write_text(original.replace('"Click")', '"Click", expect=None)'))
+    pytester.runpytest_subprocess(*recording, timeout=400)
+    assert [path.read_text() for _, path in _recordings(file)] == written
+    file.write_text(original.replace("test_judged", "test_renamed"))
+    pytester.runpytest_subprocess(*recording, timeout=400)
+    assert results()["renamed"].triage == "settings"
+    assert "&& mv " in results()["renamed"].message
+    file.write_text(original)
     for judges_nothing in ("off", "rewrite"):
         pytester.runpytest_subprocess(*recording, f"--vnc-record={judges_nothing}", timeout=400)
         assert outcomes() == {"judged": "settings", "claim": "settings", "body": "passed"}
