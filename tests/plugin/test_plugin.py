@@ -487,6 +487,8 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
 ) -> None:
     result = run_on_pad(
         """
+        import pytest
+        from pytest_vnc_use.errors import PolicyDenied
         from pytest_vnc_use.types import Click, Confirmation, Proposal
 
         FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys two apples"))]
@@ -495,11 +497,12 @@ def test_a_task_of_the_body_that_does_not_end_as_done_fails_the_test(
             vnc_agent.run("Buy two apples", expect=None)
 
         def test_looked_at(vnc_agent):
-            assert vnc_agent.run("Buy two apples", check=False, expect=None).outcome == "denied"
+            with pytest.raises(PolicyDenied):
+                vnc_agent.run("Buy two apples", expect=None)
         """
     )
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*run folder:*", "*at test_*.py:6"])
+    result.stdout.fnmatch_lines(["*ended as denied*this buys two apples*", "*run folder:*", "*at test_*.py:8"])
     assert "agent.py" not in result.stdout.str()
     result.stdout.fnmatch_lines(["vnc-use: 2 runs planned by scripted"])
 

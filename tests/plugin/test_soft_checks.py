@@ -59,31 +59,6 @@ def test_where_the_agent_is_fetched_by_the_test(pytester: pytest.Pytester, monke
 
 
 @pytest.mark.slow
-def test_in_a_unittest(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import unittest
-        import pytest
-
-        class TestBasket(unittest.TestCase):
-            @pytest.fixture(autouse=True)
-            def _agent(self, vnc_agent):
-                self.agent = vnc_agent
-
-            def test_it(self):
-                self.agent.check(False, "the total is 3.00")
-
-            def test_skipped(self):
-                self.agent.check(False, "the total is 3.00")
-                self.skipTest("no apples")
-        """
-    )
-    result = pytester.runpytest_subprocess(*QUIET)
-    result.assert_outcomes(passed=1, skipped=1, errors=2)
-    assert results_told() == [("error", "product", TOLD)] * 2
-
-
-@pytest.mark.slow
 def test_in_the_setup_and_the_teardown_of_a_fixture(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

@@ -517,7 +517,8 @@ def test_heal_proposes_recordings_that_replay_without_a_key(
     require("git")
     require_pyside()
     bare = origin(recipe.ci)
-    server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"))
+    holds = text(json.dumps({"reason": "it shows that", "verdict": "holds", "box_2d": None}))
+    server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"), holds)
     secrets = {"GOOGLE_API_KEY": server.api_key, "GH_TOKEN": "token", "HEAL_TOKEN": "token"}
     subprocess.run(["git", "branch", "buttons", "main"], cwd=bare, check=True)
     healing = Machine(
