@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import re
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from typing_extensions import assert_never
@@ -112,10 +112,6 @@ def _is(*classes: type[BaseException]) -> Callable[[BaseException, Fault], bool]
     return lambda error, fault: isinstance(error, classes)
 
 
-def _any_of(errors: Iterable[BaseException], check: Callable[[BaseException], bool]) -> bool:
-    return any(map(check, errors))
-
-
 def _is_full_disk(error: BaseException) -> bool:
     if isinstance(error, sqlite3.OperationalError):
         return faults.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
@@ -162,7 +158,7 @@ RULES = (
     TriageRule(
         "the disk is full, or cannot be written",
         "infra",
-        lambda error, fault: _any_of(faults.chain(error), _is_full_disk),
+        lambda error, fault: any(map(_is_full_disk, faults.chain(error))),
     ),
     TriageRule(
         "the program under test hangs: it runs, and answers no ping", "product", lambda error, fault: fault.hangs

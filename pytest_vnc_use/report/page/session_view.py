@@ -56,7 +56,7 @@ def session_view(pages: Sequence[PagedRun], known: KnownResults = NO_RESULTS) ->
         ("steps", ", ".join(f"{count} {way}" for way, count in _ways(tests).most_common()) or "none"),
         ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
         ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
-        ("expect=None", checked_by_body(known.results).partition(" ")[2]),
+        ("expect=None", checked_by_body(known.results).partition(": ")[2]),
         ("triage", ", ".join(f"{n} {name}" for name, n in Counter(t.triage for t in tests if t.triage).most_common())),
     ]
     return SessionView(
