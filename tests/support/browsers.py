@@ -32,7 +32,7 @@ SHOP = """<!doctype html><meta charset="utf-8"><title>The shop</title>
 <iframe srcdoc="<button onclick='parent.tell(`framed`)'>Framed</button>" style="margin-left: 100px"></iframe>
 <div style="margin-top: 3000px"><button onclick="tell('far')">Far below</button></div>
 <script>
-  function tell(kind) { fetch("/told", {method: "POST", body: JSON.stringify(kind)}) }
+  function tell(kind) { fetch("/told", {method: "POST", body: JSON.stringify(kind)}).catch(() => tell(kind)) }
   document.querySelector("button").onclick = () => {
     tell("apple")
     setTimeout(() => basket.firstChild.data = "The basket holds 1 apple.", 100)
