@@ -20,7 +20,7 @@ from pathlib import Path
 from ratios import head, machine, row
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.planners.local.nobody import NoPlanner
 from pytest_vnc_use.recordings.modes import Mode

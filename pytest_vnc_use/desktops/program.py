@@ -1,18 +1,25 @@
-"""The errors for a program under test that could not be started, or ended before it showed anything."""
+"""The start of a program under test, on any desktop: its command, the wait for its window, and its errors."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, SettingsError, VncUseError
+from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.types.protocols import Controller
 
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a fault."""
-
+_NOTICE_S = 0.05
+"""The delay before the end of a process is noticed, during the wait for its window."""
 _CANNOT_BE_RUN = (
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
@@ -37,19 +44,21 @@ _NO_SCREEN = re.compile(
 """Output of a program that could not reach a screen; its surroundings are at fault."""
 
 
-def check_words(command: Sequence[str]) -> None:
+def check_argv(argv: Sequence[str]) -> None:
     """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
 
-    A text would count as words of one letter.
+    A text would count as arguments of one letter.
     """
-    if isinstance(command, str) or not command:
-        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {command!r:.200}')
-    for word in command:
+    if isinstance(argv, str) or not argv:
+        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {argv!r:.200}')
+    for argument in argv:
         try:
-            os.fsencode(word)
+            os.fsencode(argument)
         except UnicodeEncodeError as exc:
-            half = f"{word[exc.start]!r} (U+{ord(word[exc.start]):04X})"
-            raise SettingsError(f"a command must be text, got half of a surrogate pair, {half}, in {word!r}") from None
+            half = f"{argument[exc.start]!r} (U+{ord(argument[exc.start]):04X})"
+            raise SettingsError(
+                f"a command must be text, got half of a surrogate pair, {half}, in {argument!r}"
+            ) from None
 
 
 @contextmanager
@@ -66,11 +75,38 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
         raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
 
 
+def shows_window(
+    process: Process, screen: Controller, deadline: Deadline, *, since_s: float, before: bytes = b""
+) -> bool:
+    """Wait until a pixel of the screen has changed since then; return False if the process ends, or time is up, first.
+
+    With `before`, a picture (PNG), the screen must differ from that by more than a caret: others use that desktop too.
+    Raises DesktopError if the connection is lost.
+    """
+    while not process.end and deadline.remaining_s:
+        if screen.wait_changed(since_s, min(_NOTICE_S, deadline.remaining_s)):
+            since_s = clock.monotonic()
+            if not before or not same_screen(before, screen.frame().png):
+                return True
+    return False
+
+
+def greets_at(address: str, timeout_s: float) -> bool:
+    """Return whether a VNC server answers at `host::port`, or at the path of a unix socket, within `timeout_s`."""
+    host, _, port = address.partition("::")
+    try:
+        with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect((host, int(port)) if port else address)
+            return connection.recv(4) == b"RFB "
+    except OSError:
+        return False
+
+
 def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
     """Return the error for a program that ended before it showed anything.
 
-    `told` is the message, with the program's last output. With `elsewhere` the exit code is that of a client, such as
-    `ssh`, which may have failed itself.
+    With `elsewhere` the exit code is that of a client, such as `ssh`, which may have failed itself.
     """
     if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
         return DesktopError(message)
