@@ -6,7 +6,6 @@ library never downloads it.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import secrets
@@ -17,17 +16,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-from PIL import Image
-
-from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.screen_wait import shows_anything
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.started import check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
-from pytest_vnc_use.types.protocols import Connect, Controller
+from pytest_vnc_use.types.protocols import Connect
 
 if TYPE_CHECKING:
     from python_on_whales import Container, DockerClient
@@ -40,8 +36,6 @@ _LOG_CHARACTERS = 1_000_000
 _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
 _LAST_LINES = 20
-_POINTER_PX = 64
-"""The side of the largest pointer. TigerVNC draws it into the picture of a client that has not moved it yet."""
 
 
 class ContainerDesktop(RemoteDesktop):
@@ -155,7 +149,7 @@ class ContainerDesktop(RemoteDesktop):
             time.sleep(_POLL_S)
         try:
             with closing(self._screen("see whether the desktop is ready")) as screen:
-                shows = _shows_something(screen, deadline)
+                shows = shows_anything(screen, deadline)
         except DesktopError:
             self._check_running()
             raise
@@ -293,21 +287,6 @@ def _client(path: str) -> DockerClient:
             "pip install 'pytest-vnc-use[container]'"
         ) from exc
     return DockerClient(client_call=[path])
-
-
-def _shows_something(screen: Controller, deadline: Deadline) -> bool:
-    """Wait until the screen has several colours; return False if time is up first. Raises DesktopError.
-
-    A pointer that the server may have drawn does not count.
-    """
-    while True:
-        since_s = clock.monotonic()
-        pixels = np.asarray(Image.open(io.BytesIO(screen.frame().png)).convert("RGB"))
-        rows, columns = np.nonzero((pixels != pixels[-1, 0]).any(axis=2))
-        if rows.size and (np.ptp(rows) >= _POINTER_PX or np.ptp(columns) >= _POINTER_PX):
-            return True
-        if not screen.wait_changed(since_s, deadline.remaining_s):
-            return False
 
 
 def _variable(entry: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The start of a program under test, on any desktop: its command, the wait for its window, and its errors."""
+"""The start of a program under test, on any desktop: its command, its VNC greeting, and its errors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_vnc_use import clock
-from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, SettingsError, VncUseError
-from pytest_vnc_use.same_screen import same_screen
-from pytest_vnc_use.types.protocols import Controller
 
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a fault."""
-_NOTICE_S = 0.05
-"""The delay before the end of a process is noticed, during the wait for its window."""
 _CANNOT_BE_RUN = (
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
@@ -73,22 +66,6 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
         raise
     except ValueError as exc:  # a command with a zero character in it
         raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
-
-
-def shows_window(
-    process: Process, screen: Controller, deadline: Deadline, *, since_s: float, before: bytes = b""
-) -> bool:
-    """Wait until a pixel of the screen has changed since then; return False if the process ends, or time is up, first.
-
-    With `before`, a picture (PNG), the screen must differ from that by more than a caret: others use that desktop too.
-    Raises DesktopError if the connection is lost.
-    """
-    while not process.end and deadline.remaining_s:
-        if screen.wait_changed(since_s, min(_NOTICE_S, deadline.remaining_s)):
-            since_s = clock.monotonic()
-            if not before or not same_screen(before, screen.frame().png):
-                return True
-    return False
 
 
 def greets_at(address: str, timeout_s: float) -> bool:

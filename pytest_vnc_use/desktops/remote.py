@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import PurePath
 
-from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.desktops.files import MAX_BYTES, encoded, too_large
-from pytest_vnc_use.desktops.program import STAY, check_argv, early_end, shows_window
+from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
+from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Session, exit_code_elsewhere, kept_of
 from pytest_vnc_use.errors import (
     CommandMissing,
@@ -280,11 +280,11 @@ class Program:
         self._session = Session(as_tester=True)
         try:
             self._session.note_command(remote_exec.ending(_PROGRAM))
-            before, since_s = screen.frame().png, clock.monotonic()
+            before = screen.glance()
             self._process = program = self._session.start(
                 "program", remote_exec.argv(command, _PROGRAM), client_of=command
             )
-            if not shows_window(program, screen, Deadline(timeout_s), since_s=since_s, before=before):
+            if not shows_window(program, screen, before, Deadline(timeout_s)):
                 if not program.end:
                     raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
                 stay = "" if program.exit_code else STAY

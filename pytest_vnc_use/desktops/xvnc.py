@@ -15,10 +15,9 @@ from pathlib import Path
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
-from pytest_vnc_use import clock
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.program import shows_window
+from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
@@ -192,10 +191,10 @@ class XvncDesktop(StartedDesktop):
             os.close(reader)
 
     def _show(self, command: Sequence[str], screen: Controller, deadline: Deadline) -> None:
-        since_s = clock.monotonic()
+        before = screen.glance()
         program, shows = self._start_program(command), False
         with suppress(DesktopError):  # the connection was lost: the end of the server says why
-            shows = shows_window(program, screen, deadline, since_s=since_s)
+            shows = shows_window(program, screen, before, deadline)
         if not shows and program.end:
             raise self._ended_early(program, "had not shown a window")
         if not shows:
