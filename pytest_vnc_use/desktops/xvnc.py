@@ -45,7 +45,7 @@ _PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
 class XvncDesktop(StartedDesktop):
     """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
 
-    Ready means: a VNC connection shows the screen, the window manager says that it runs, and the program has changed
+    Ready means: the VNC server takes connections, the window manager says that it runs, and the program has changed
     the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
     With `window_manager=False` none is started.
 
@@ -111,26 +111,20 @@ class XvncDesktop(StartedDesktop):
         deadline = Deadline(self._timeout_s)
         authority = self._session.directory / "authority"
         _write_authority_file(authority)
-        x_server, number = self._start_server([server, *self._server_options(size, depth, authority)], deadline)
+        number = self._start_server([server, *self._server_options(size, depth, authority)], deadline)
         self._session.note_files([Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")])
         self._session.environment |= {
             "DISPLAY": f":{number}",
             "XAUTHORITY": str(authority),
             "XDG_SESSION_TYPE": "x11",
         }
-        is_ready = self._session.directory / "window-manager-is-ready"
-        manager = self._start_window_manager(is_ready) if window_manager else None
-        try:
-            screen = self._connect()
-        except DesktopError:
-            if x_server.end:
-                raise self._ended_early(x_server, "had not shown a screen") from None
-            raise
-        with closing(screen):
-            if manager:
-                self._await_manager(manager, is_ready, deadline)
-            if command:
+        manager_ready = self._start_window_manager() if window_manager else None
+        if command:
+            with closing(self._connect()) as screen:  # while the window manager starts
+                self._await_manager(manager_ready, deadline)
                 self._show(command, screen, deadline)
+        else:
+            self._await_manager(manager_ready, deadline)
 
     def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
         password_file = self._session.directory / "password"
@@ -144,8 +138,8 @@ class XvncDesktop(StartedDesktop):
         x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0", "-displayfd", "3"]
         return [*screen, *vnc, *security, *x]
 
-    def _start_server(self, command: list[str], deadline: Deadline) -> tuple[Process, int]:
-        """Start the server; return it and its display's number, which it writes once it takes connections, or never."""
+    def _start_server(self, command: list[str], deadline: Deadline) -> int:
+        """Start the server; return its display's number, which it writes once it takes connections, or never."""
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb", buffering=0):
             try:
@@ -160,27 +154,31 @@ class XvncDesktop(StartedDesktop):
                     server.wait(deadline.remaining_s)
                     raise DesktopError(server.message(f"{server.end} and had not taken connections"))
                 line += piece
-        return server, int(line)
+        return int(line)
 
     def _connect(self) -> Controller:
         """Return a connection that shows the screen. Raises DesktopError."""
         return connect(self.server, self._password, timeout_s=self._timeout_s)
 
-    def _start_window_manager(self, is_ready: Path) -> Process | None:
-        """Start the window manager; return None if none is installed.
+    def _start_window_manager(self) -> tuple[Process, Path] | None:
+        """Start the window manager, and return it with the pipe that it writes to once it is ready for windows.
 
-        It runs a command once it is ready for windows. A program that shows its window before that may wait for five
-        seconds (openbox 3.6.1 and xterm, measured).
+        A program that shows its window before that may wait for five seconds (openbox 3.6.1 and xterm, measured).
+        Return None if none is installed.
         """
         if not shutil.which(WINDOW_MANAGER[0]):
             return None
-        os.mkfifo(is_ready, 0o600)
+        ready = self._session.directory / "window-manager-is-ready"
+        os.mkfifo(ready, 0o600)
         private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.directory))
-        startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(is_ready))}"])
-        return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private)
+        startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
+        return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private), ready
 
-    def _await_manager(self, manager: Process, is_ready: Path, deadline: Deadline) -> None:
-        reader = os.open(is_ready, os.O_RDONLY | os.O_NONBLOCK)
+    def _await_manager(self, manager_ready: tuple[Process, Path] | None, deadline: Deadline) -> None:
+        if not manager_ready:
+            return
+        manager, ready = manager_ready
+        reader = os.open(ready, os.O_RDONLY | os.O_NONBLOCK)
         try:
             while not select.select([reader], [], [], min(_NOTICE_S, deadline.remaining_s))[0]:
                 if manager.end:
