@@ -222,7 +222,7 @@ class Session:
             return
         self._stopped = True
         left = self._stop_supervisor()
-        supervisor.clean(str(self.directory))  # what is left of it if the supervisor was killed
+        supervisor.clean(str(self.directory))
         for process in self._processes.values():
             process.close()
         self._control.close()
@@ -245,7 +245,7 @@ class Session:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        return said.decode("utf-8", "replace").splitlines()
+        return said.decode("utf-8", "replace").split("\n")[:-2]
 
     def leave_to_parent(self) -> None:
         """Give the session up in a forked child, where it then counts as stopped.

@@ -367,7 +367,7 @@ def identity(path: str) -> tuple[int, ...]:
 def supervise(directory: str, *descriptors: str) -> None:
     """Be the supervisor of the desktop in `directory`; the inherited descriptors are the socket and the lock.
 
-    The processes that could not be ended are reported on the socket, a line each.
+    The processes that could not be ended are reported on the socket, a line each, and then an empty line.
     """
     for descriptor in descriptors:
         os.set_inheritable(int(descriptor), False)
@@ -383,7 +383,11 @@ def supervise(directory: str, *descriptors: str) -> None:
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
     supervisor.run(wakeup)
+    left = b""
     for pid in supervisor.owners():
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
-            control.send(b"%d %s\n" % (pid, name.read().strip()))
-    clean(directory)
+            left += b"%d %s\n" % (pid, name.read().strip())
+    try:
+        control.send(left + b"\n")
+    except OSError:  # the parent is gone; else it cleans up, faster
+        clean(directory)

@@ -158,7 +158,7 @@ class XvncDesktop(StartedDesktop):
 
     def _connect(self) -> Controller:
         """Return a connection that shows the screen. Raises DesktopError."""
-        return connect(self.server, self._password, timeout_s=self._timeout_s)
+        return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
 
     def _start_window_manager(self) -> tuple[Process, Path] | None:
         """Start the window manager, and return it with the pipe that it writes to once it is ready for windows.
