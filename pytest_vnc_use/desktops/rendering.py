@@ -56,8 +56,10 @@ def pin_rendering(environment: Mapping[str, str], config: Path) -> dict[str, str
             "dejavu-serif-fonts), or set vnc_rendering = system, with which recordings fit this machine only"
         )
     for version in ("gtk-3.0", "gtk-4.0"):
-        (config / version).mkdir()
-        (config / version / "settings.ini").write_text(_GTK_SETTINGS, encoding="utf-8")
+        (config / version).mkdir(mode=0o700)
+        settings = config / version / "settings.ini"
+        settings.touch(mode=0o600)
+        settings.write_text(_GTK_SETTINGS, encoding="utf-8")
     return {name: value for name, value in environment.items() if name not in _UNSET} | _SET
 
 
