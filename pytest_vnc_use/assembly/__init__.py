@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_vnc_use.assembly.connection import Connection as Connection
-from pytest_vnc_use.assembly.covers import covered_as as covered_as, covering as covering
 from pytest_vnc_use.assembly.desktops import (
     browsable as browsable,
     connect as connect,

@@ -321,11 +321,11 @@ def vnc_behind(controller: Controller) -> VNCController:
     """Return the VNC connection of this controller. Raises SettingsError if it has none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
     from pytest_vnc_use.backends.controller import VNCController
-    from pytest_vnc_use.backends.covers.controller import CoveringController
+    from pytest_vnc_use.backends.redaction import RedactingController
     from pytest_vnc_use.backends.watchdog import Watchdog
 
     match controller:
-        case BrowsingController() | CoveringController():
+        case BrowsingController() | RedactingController():
             return vnc_behind(controller.desktop)
         case Watchdog():
             return vnc_behind(controller.watched)

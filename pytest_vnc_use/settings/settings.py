@@ -133,7 +133,7 @@ class Settings:
         False, _switch, "draw the pointer into screenshots, in the server's shape, at the place where it was sent last"
     )
     show_secrets: bool = _setting(
-        False, _switch, "show typed secrets in pictures as the screen does (default: cover them)"
+        False, _switch, "show typed secrets in pictures as the screen does (default: redact them)"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
