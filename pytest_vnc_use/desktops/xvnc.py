@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
@@ -45,7 +46,7 @@ _PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
 class XvncDesktop(StartedDesktop):
     """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
 
-    Ready means: the VNC server takes connections, the window manager says that it runs, and the program has changed
+    Ready means: the VNC server greets, the window manager says that it runs, and the program has changed
     the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
     With `window_manager=False` none is started; with `pinned=False` programs draw as this machine's user has set.
 
@@ -121,6 +122,8 @@ class XvncDesktop(StartedDesktop):
             "XDG_SESSION_TYPE": "x11",
         }
         manager_ready = self._start_window_manager() if window_manager else None
+        if not greets_at(self.server, deadline.remaining_s):
+            raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
         if command:
             with closing(self._connect()) as screen:  # while the window manager starts
                 self._await_manager(manager_ready, deadline)
