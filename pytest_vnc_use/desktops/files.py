@@ -1,4 +1,4 @@
-"""The working folder of a program under test, with access only to files in it."""
+"""The files of a program under test: text files in its working directory, and none outside it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
-_MOST_LISTED = 1000
+_MAX_LISTED = 1000
 """The most files in a list of the folder's files."""
-_HOW = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 """Flags for opening a file: do not wait for a pipe, and do not follow a new link out of the folder."""
 
 
-_OF_FILE = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
+_FILE_ERRORS = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
 """Errors for links in a circle, and for a folder, a file or a socket in place of something else."""
 
 
 def too_large(size: int) -> str:
     """Return the message for a file that is too large to be read."""
     advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
-    return f"it must have at most {MOST_BYTES:,} bytes, it has {size:,}; {advice}"
+    return f"it must have at most {MAX_BYTES:,} bytes, it has {size:,}; {advice}"
 
 
 def encoded(name: str, text: str) -> bytes:
@@ -44,7 +44,7 @@ class NotText(OSError):
     """The error that something under that name is not a text file."""
 
 
-class WorkingFolder:
+class WorkingDirectory:
     """Text files (UTF-8) below `path`, named relative to it."""
 
     def __init__(self, path: Path) -> None:
@@ -63,7 +63,7 @@ class WorkingFolder:
             found = f"the program's working folder has no file {name!r}; it has {self._listing()}"
             raise FileNotFoundError(found) from None
         except (OSError, UnicodeDecodeError) as exc:
-            kind = FileUnreadable if _is_of_file(exc) else DesktopError
+            kind = FileUnreadable if _is_about_file(exc) else DesktopError
             raise kind(f"cannot read {name!r} in the program's working folder: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
@@ -75,17 +75,17 @@ class WorkingFolder:
         try:
             path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(opened_to_write(path), "wb") as file:
+            with open(_open_to_write(path), "wb") as file:
                 file.write(content)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
 
     def _content(self, path: Path) -> bytes:
         """Return all of a file, as it was when it was opened. Raises OSError."""
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _HOW)) as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS)) as file:
             size = _check_regular(file.fileno())
-            content = file.read(MOST_BYTES + 1) if size <= MOST_BYTES else b""
-        if (size := max(size, len(content))) > MOST_BYTES:
+            content = file.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
+        if (size := max(size, len(content))) > MAX_BYTES:
             raise NotText(too_large(size))
         return content
 
@@ -109,24 +109,24 @@ class WorkingFolder:
         raise NotText(f"a link leads out of that folder, to {str(path)!r}")
 
     def _listing(self) -> str:
-        found = islice(self.path.rglob("*"), _MOST_LISTED)
+        found = islice(self.path.rglob("*"), _MAX_LISTED)
         names = sorted(p.relative_to(self.path).as_posix() for p in found if p.is_file())
         return ", ".join(map(repr, names[:20])) or "no files"
 
 
-def _is_of_file(error: Exception) -> bool:
+def _is_about_file(error: Exception) -> bool:
     """Return whether the error is about the program's file, not about the desktop."""
     if isinstance(error, OSError):
-        return isinstance(error, NotText) or error.errno in _OF_FILE
+        return isinstance(error, NotText) or error.errno in _FILE_ERRORS
     return True
 
 
-def opened_to_write(path: Path) -> int:
+def _open_to_write(path: Path) -> int:
     """Return the descriptor of an emptied regular file, to write and to read.
 
     Raises OSError if something else is there.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _HOW, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
     try:
         _check_regular(descriptor)
         os.truncate(descriptor, 0)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.processes import sitter
-from pytest_vnc_use.desktops.processes.session import Session
+from pytest_vnc_use.desktops import supervisor
+from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.errors import DesktopError
 from support.leftovers import is_running
 from support.vnc_servers import wait_for
@@ -25,7 +25,7 @@ pytestmark = linux_only
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    session = Session({})
+    session = Session()
     yield session
     session.stop()
 
@@ -35,60 +35,48 @@ def shell(script: str) -> list[str]:
 
 
 def escaped(session: Session) -> int:
-    file = session.working_folder / "escaped"
+    file = session.home / "escaped"
     wait_for(lambda: file.exists() and file.read_text().strip(), "it")
     return int(file.read_text())
 
 
 @pytest.mark.parametrize("script", ["exit 0", "exec sleep 1000"], ids=["its program ended first", "its program runs"])
-@pytest.mark.parametrize("end", ["stop", "reset", "end"])
+@pytest.mark.parametrize("end", ["stop", "end_program"])
 def test_what_left_its_session_and_its_mark_ends_with_the_desktop(session: Session, script: str, end: str) -> None:
-    program = session.start("program", shell(script), attended=True)
+    session.start("program", shell(script))
     pid = escaped(session)
     assert is_running(pid)
-    if end == "end":
-        session.end(program)
-    else:
-        getattr(session, end)()
+    getattr(session, end)()
     assert not is_running(pid)
-
-
-@pytest.mark.slow
-def test_a_command_whose_sitter_is_stopped_ends_in_time(session: Session) -> None:
-    answered = "until grep -q '^State:.S' /proc/$PPID/status; do :; done; "  # the sitter waits for the next request
-    stopping = answered + "echo $$ >child; kill -STOP $PPID; exec sleep 1000"
-    with pytest.raises(DesktopError, match="did not end within 1 s"):
-        session.run(["sh", "-c", stopping], timeout_s=1)
-    assert not is_running((session.working_folder / "child").read_text().strip())
 
 
 def test_what_a_command_left_behind_ends_with_the_desktop(session: Session) -> None:
     assert session.run(shell("echo said; exit 3"), timeout_s=30).exit_code == 3
     pid = escaped(session)
     assert is_running(pid)
-    session.reset()
+    session.stop()
     assert not is_running(pid)
 
 
 @pytest.mark.slow
 def test_what_ignores_every_request_to_end_is_killed(session: Session) -> None:
     deaf = "env -i setsid sh -c 'trap \"\" TERM HUP INT; echo $$ > escaped; while :; do sleep 0.1; done' & "
-    session.start("program", ["sh", "-c", deaf + "trap '' TERM; while :; do sleep 0.1; done"], attended=True)
+    session.start("program", ["sh", "-c", deaf + "trap '' TERM; while :; do sleep 0.1; done"])
     pid = escaped(session)
     session.stop()
     assert not is_running(pid)
 
 
-def test_a_program_is_the_leader_of_its_session_as_if_it_had_no_sitter(session: Session) -> None:
+def test_a_program_is_the_leader_of_its_session_as_if_it_had_no_supervisor(session: Session) -> None:
     code = "import os, sys; print(os.getsid(0) == os.getpgrp() == os.getpid()); sys.exit(7)"
-    program = session.start("program", [sys.executable, "-c", code], attended=True)
+    program = session.start("program", [sys.executable, "-c", code])
     wait_for(lambda: program.exit_code is not None, "it")
     assert (program.exit_code, program.output) == (7, "True\n")
     assert program.end == "exited with 7"
 
 
 def test_how_a_signal_ended_a_program_is_known(session: Session) -> None:
-    program = session.start("program", ["sh", "-c", "kill -SEGV $$"], attended=True)
+    program = session.start("program", ["sh", "-c", "kill -SEGV $$"])
     wait_for(lambda: program.exit_code is not None, "it")
     assert program.end == "exited with -11 (SIGSEGV)"
 
@@ -96,7 +84,7 @@ def test_how_a_signal_ended_a_program_is_known(session: Session) -> None:
 @pytest.mark.parametrize("command", [["no-such-program"], ["/etc/passwd"], ["/"]])
 def test_what_cannot_be_started_is_told(session: Session, command: list[str]) -> None:
     with pytest.raises(DesktopError, match="cannot start"):
-        session.start("program", command, attended=True)
+        session.start("program", command)
     with pytest.raises(DesktopError, match="cannot start"):
         session.run(command, timeout_s=10)
 
@@ -105,9 +93,9 @@ def test_what_cannot_be_started_is_told(session: Session, command: list[str]) ->
 
 
 def test_an_endless_log_fills_no_disk(session: Session) -> None:
-    program = session.start("program", ["sh", "-c", "echo first; yes; "], attended=True)
+    program = session.start("program", ["sh", "-c", "echo first; yes; "])
     wait_for(lambda: "bytes are left out here" in program.output, "it")
-    file = session.working_folder / "logs" / "program.txt"
+    file = session.directory / "logs" / "program.txt"
     for _ in range(20):
         assert file.stat().st_size < 2_200_000
         time.sleep(0.02)
@@ -122,8 +110,8 @@ def test_of_a_long_output_beginning_and_end_are_kept_and_told(session: Session) 
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert ran.stdout.startswith("first\nxxx")
     assert ran.stdout.endswith("xxx\nlast\n")
-    assert f"(... {30_000_012 - sitter.HEAD - sitter.TAIL} bytes are left out here)" in ran.stdout
-    assert len(ran.stdout) < sitter.HEAD + sitter.TAIL + 100
+    assert f"(... {30_000_012 - supervisor.HEAD - supervisor.TAIL} bytes are left out here)" in ran.stdout
+    assert len(ran.stdout) < supervisor.HEAD + supervisor.TAIL + 100
 
 
 def test_a_command_that_prints_forever_ends_in_its_time(session: Session) -> None:
@@ -144,7 +132,7 @@ def test_what_stays_in_the_background_may_go_on_printing(session: Session) -> No
         ["sh", "-c", "(while :; do echo more; sleep 0.05; echo x >> still; done) & echo done"], timeout_s=30
     )
     assert "done\n" in ran.stdout
-    still = session.working_folder / "still"
+    still = session.home / "still"
     wait_for(lambda: still.exists() and len(still.read_text()) > 8, "it")
 
 
@@ -152,7 +140,7 @@ def test_nothing_is_left_open(session: Session) -> None:
     before = len([*Path("/proc/self/fd").iterdir()])
     for _ in range(3):
         session.run(["true"], timeout_s=30)
-        program = session.start("program", ["true"], attended=True)
+        program = session.start("program", ["true"])
         wait_for(lambda: program.exit_code is not None, "it")  # noqa: B023  # waited for at once
-        session.end(program)
+        session.end_program()
     assert len([*Path("/proc/self/fd").iterdir()]) <= before

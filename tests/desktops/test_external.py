@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
-from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
+from pytest_vnc_use.desktops.external import ExternalDesktop, lease
+from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, VncUseError
 from pytest_vnc_use.types.protocols import Desktop
 from support.leftovers import is_running
@@ -26,17 +25,16 @@ WISHES: dict[str, tuple[Callable[[Desktop], object], str]] = {
     "write": (lambda desktop: desktop.write_file("notes.txt", "hello"), "write the file 'notes.txt'"),
     "run": (lambda desktop: desktop.run(["ls", "-l"]), "run 'ls -l'"),
     "launch": (lambda desktop: desktop.launch(["xterm"]), "launch 'xterm'"),
-    "reset": (lambda desktop: desktop.reset(), "reset the desktop"),
 }
 
 PARENT = """
 import sys
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop, lease
-from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
+from pytest_vnc_use.desktops.external import ExternalDesktop
+from pytest_vnc_use.desktops.external import ExternalDesktop, lease
+from pytest_vnc_use.desktops.remote import RemoteExec
 server, display, folder = sys.argv[1:]
-desktop = AddressDesktop(server, RemoteExec(["env", "-C", folder, f"DISPLAY={display}"]), connect)
+desktop = ExternalDesktop(server, RemoteExec(["env", "-C", folder, f"DISPLAY={display}"]), connect)
 desktop.launch(["sh", "-c", "setsid sleep 300 & echo $$ $! >pids; exec xterm"])
 print(desktop.read_file("pids"), flush=True)
 sys.stdin.read()
@@ -44,10 +42,10 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def desktop(tigervnc: VncServer, tmp_path: Path) -> Iterator[AddressDesktop]:
+def desktop(tigervnc: VncServer, tmp_path: Path) -> Iterator[ExternalDesktop]:
     """A TigerVNC desktop, and a folder, that somebody else has."""
     require("xterm")
-    desktop = AddressDesktop(tigervnc.address, reach_of(tigervnc, tmp_path), connect)
+    desktop = ExternalDesktop(tigervnc.address, reach_of(tigervnc, tmp_path), connect)
     yield desktop
     desktop.stop()
 
@@ -67,7 +65,7 @@ def screen_of(server: VncServer) -> bytes:
 
 
 def test_an_address_is_handed_on_as_it_was_given() -> None:
-    desktop: Desktop = AddressDesktop("lab-7:1")
+    desktop: Desktop = ExternalDesktop("lab-7:1")
     assert (desktop.server, desktop.password) == ("lab-7:1", None)
     assert (desktop.program_fault(), desktop.logs()) == ("", {})
 
@@ -75,14 +73,14 @@ def test_an_address_is_handed_on_as_it_was_given() -> None:
 @pytest.mark.parametrize(("wish", "told"), WISHES.values(), ids=WISHES.keys())
 def test_what_is_out_of_reach_is_told_with_what_would_not_be(wish: Callable[[Desktop], object], told: str) -> None:
     with pytest.raises(DesktopError) as caught:
-        wish(AddressDesktop("lab-7:1"))
+        wish(ExternalDesktop("lab-7:1"))
     assert str(caught.value).startswith(f"cannot {told}: only VNC reaches the desktop at 'lab-7:1'")
     assert "--vnc-exec='docker exec -i NAME'" in str(caught.value)
     assert "--vnc-server=xvnc" in str(caught.value)
 
 
 def test_stopping_leaves_the_server_alone() -> None:
-    desktop = AddressDesktop("lab-7:1")
+    desktop = ExternalDesktop("lab-7:1")
     desktop.stop()
     desktop.stop()
     assert desktop.server == "lab-7:1"
@@ -92,7 +90,7 @@ def test_stopping_leaves_the_server_alone() -> None:
 
 
 @pytest.mark.desktop
-def test_files_and_commands_meet_in_the_folder_there(desktop: AddressDesktop, tmp_path: Path) -> None:
+def test_files_and_commands_meet_in_the_folder_there(desktop: ExternalDesktop, tmp_path: Path) -> None:
     desktop.write_file("list.txt", "apples\n")
     assert desktop.run(["cat", "list.txt"]).stdout == (tmp_path / "list.txt").read_text() == "apples\n"
     (tmp_path / "more.txt").write_text("plums")
@@ -100,7 +98,7 @@ def test_files_and_commands_meet_in_the_folder_there(desktop: AddressDesktop, tm
 
 
 @pytest.mark.desktop
-def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: AddressDesktop, tigervnc: VncServer) -> None:
+def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: ExternalDesktop, tigervnc: VncServer) -> None:
     empty = screen_of(tigervnc)
     desktop.launch(["sh", "-c", "echo opening; echo $$ >pid; exec xterm"])
     assert screen_of(tigervnc) != empty
@@ -116,7 +114,7 @@ def test_a_program_shows_when_it_is_launched_and_its_end_is_told(desktop: Addres
 
 
 @pytest.mark.desktop
-def test_a_program_that_ends_with_its_server_is_not_to_blame(desktop: AddressDesktop, tigervnc: VncServer) -> None:
+def test_a_program_that_ends_with_its_server_is_not_to_blame(desktop: ExternalDesktop, tigervnc: VncServer) -> None:
     desktop.launch(["xterm"])
     assert (desktop.program_fault(), desktop.fault()) == ("", "")
     tigervnc.kill()
@@ -129,7 +127,7 @@ def test_a_program_that_ends_with_its_server_is_not_to_blame(desktop: AddressDes
 
 
 @pytest.mark.desktop
-def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None:
+def test_a_second_launch_ends_the_first_program(desktop: ExternalDesktop) -> None:
     desktop.launch(["sh", "-c", "echo $$ >pid; exec xterm"])
     first = desktop.read_file("pid").strip()
     desktop.launch(["xterm", "-geometry", "40x10+300+300"])
@@ -150,7 +148,7 @@ def test_a_second_launch_ends_the_first_program(desktop: AddressDesktop) -> None
     ],
 )
 def test_a_program_that_does_not_show_is_told(
-    desktop: AddressDesktop, command: list[str], kind: type[VncUseError], message: str
+    desktop: ExternalDesktop, command: list[str], kind: type[VncUseError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         desktop.launch(command)
@@ -158,47 +156,25 @@ def test_a_program_that_does_not_show_is_told(
 
 
 @pytest.mark.desktop
-def test_a_reset_ends_what_was_started_and_finds_the_first_screen(
-    desktop: AddressDesktop, tigervnc: VncServer, tmp_path: Path
+def test_stopping_ends_what_was_started_and_leaves_the_files(
+    desktop: ExternalDesktop, tigervnc: VncServer, tmp_path: Path
 ) -> None:
     (tmp_path / "theirs.txt").touch()
     first = screen_of(tigervnc)
     desktop.launch(["sh", "-c", "setsid sleep 300 & echo $! >pid; exec xterm"])
     helper = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout.strip()
-    with closing(connect(tigervnc.address)) as controller:
-        controller.move(400, 300)
-    desktop.reset()
-    assert screen_of(tigervnc) == first
+    desktop.stop()
+    wait_for(lambda: screen_of(tigervnc) == first, "the first screen")
     assert not is_running(helper)
-    assert not is_running(desktop.read_file("pid").strip())
-    assert (desktop.program_fault(), desktop.logs()) == ("", {})
+    assert not is_running((tmp_path / "pid").read_text().strip())
     assert (tmp_path / "theirs.txt").exists()
 
 
-@pytest.mark.desktop
-def test_a_reset_that_does_not_find_the_first_screen_fails(
-    desktop: AddressDesktop, tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    require("xsetroot")
-    monkeypatch.setattr("pytest_vnc_use.desktops.kinds.given._RESET_S", 1.0)
-    desktop.run(["xsetroot", "-solid", "red"])
-    with pytest.raises(
-        DesktopError, match=rf"screen of '{tigervnc.address}' is not as it was .* Reset the desktop by hand"
-    ):
-        desktop.reset()
-
-
-def test_without_eyes_there_is_neither_launch_nor_reset(tmp_path: Path) -> None:
-    desktop = AddressDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
+def test_launch_without_connection_is_told(tmp_path: Path) -> None:
+    desktop = ExternalDesktop("lab-7:1", RemoteExec(["env", "-C", str(tmp_path)]))
     desktop.write_file("list.txt", "apples")
-    for wish in (lambda: desktop.launch(["xterm"]), desktop.reset):
-        with pytest.raises(DesktopError, match=r"has no VNC connection to look at its screen; give `connect`"):
-            wish()
-
-
-def test_a_desktop_that_does_not_answer_is_told_at_once() -> None:
-    with pytest.raises(DesktopRefused, match=r"127.0.0.1::1"):
-        AddressDesktop("127.0.0.1::1", RemoteExec(["env"]), connect)
+    with pytest.raises(DesktopError, match=r"has no VNC connection to look at its screen; give `connect`"):
+        desktop.launch(["xterm"])
 
 
 @pytest.mark.desktop
@@ -213,25 +189,10 @@ def test_nothing_outlives_the_process_that_launched_it(tigervnc: VncServer, tmp_
     wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
 
 
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_a_given_desktop_goes_back_as_it_was_found_or_with_a_warning(tigervnc: VncServer, tmp_path: Path) -> None:
-    require("xsetroot")
-    reach = reach_of(tigervnc, tmp_path)
-    first = screen_of(tigervnc)
-
-    def leased() -> LeasedDesktop:
-        held = lease([tigervnc.address], "test", timeout_s=30, folder=tmp_path / "locks")
-        return LeasedDesktop(held, reach, connect)
-
-    desktop = leased()
-    desktop.launch(["xterm"])
+def test_lease_ends_with_stop(tmp_path: Path) -> None:
+    desktop = ExternalDesktop("lab-7:1", lease=lease(["lab-7:1"], "one", timeout_s=1, directory=tmp_path))
+    with pytest.raises(DesktopRefused, match="by one"):
+        lease(["lab-7:1"], "two", timeout_s=0, directory=tmp_path)
     desktop.stop()
-    assert screen_of(tigervnc) == first
-    assert "program" in desktop.logs()
-    desktop = leased()
-    desktop.run(["xsetroot", "-solid", "red"])
-    with pytest.warns(UserWarning, match="is not as it was when .*the next test will start on this changed"):
-        desktop.stop()
     desktop.stop()
-    leased().stop()
+    lease(["lab-7:1"], "two", timeout_s=0, directory=tmp_path).release()

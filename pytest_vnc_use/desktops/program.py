@@ -1,10 +1,11 @@
-"""The errors for a program under test that could not be started, or ended before it showed anything."""
+"""The start of a program under test, on any desktop: its command, its VNC greeting, and its errors."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,7 +13,6 @@ from pytest_vnc_use.errors import DesktopError, ProgramCrashed, ProgramMissing, 
 
 STAY = "; it must stay in the foreground"
 """The advice about a program that ended without a fault."""
-
 _CANNOT_BE_RUN = (
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
@@ -37,19 +37,21 @@ _NO_SCREEN = re.compile(
 """Output of a program that could not reach a screen; its surroundings are at fault."""
 
 
-def check_words(command: Sequence[str]) -> None:
+def check_argv(argv: Sequence[str]) -> None:
     """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
 
-    A text would count as words of one letter.
+    A text would count as arguments of one letter.
     """
-    if isinstance(command, str) or not command:
-        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {command!r:.200}')
-    for word in command:
+    if isinstance(argv, str) or not argv:
+        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {argv!r:.200}')
+    for argument in argv:
         try:
-            os.fsencode(word)
+            os.fsencode(argument)
         except UnicodeEncodeError as exc:
-            half = f"{word[exc.start]!r} (U+{ord(word[exc.start]):04X})"
-            raise SettingsError(f"a command must be text, got half of a surrogate pair, {half}, in {word!r}") from None
+            half = f"{argument[exc.start]!r} (U+{ord(argument[exc.start]):04X})"
+            raise SettingsError(
+                f"a command must be text, got half of a surrogate pair, {half}, in {argument!r}"
+            ) from None
 
 
 @contextmanager
@@ -66,11 +68,22 @@ def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> It
         raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
 
 
+def greets_at(address: str, timeout_s: float) -> bool:
+    """Return whether a VNC server answers at `host::port`, or at the path of a unix socket, within `timeout_s`."""
+    host, _, port = address.partition("::")
+    try:
+        with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect((host, int(port)) if port else address)
+            return connection.recv(4) == b"RFB "
+    except OSError:
+        return False
+
+
 def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
     """Return the error for a program that ended before it showed anything.
 
-    `told` is the message, with the program's last output. With `elsewhere` the exit code is that of a client, such as
-    `ssh`, which may have failed itself.
+    With `elsewhere` the exit code is that of a client, such as `ssh`, which may have failed itself.
     """
     if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
         return DesktopError(message)

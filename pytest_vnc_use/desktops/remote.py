@@ -1,4 +1,4 @@
-"""Commands and files on a desktop that a command such as `docker exec -i NAME` or `ssh HOST` reaches.
+"""Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their files, commands and program.
 
 Everything that runs there has a mark in its environment. The mark finds it and all its children, to kill them. The
 desktop must have `sh`, and for the killing Linux's /proc; proc(5).
@@ -12,16 +12,32 @@ import re
 import secrets
 import shlex
 import subprocess
-from collections.abc import Sequence
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import PurePath
 
-from pytest_vnc_use.desktops.processes.bounded_output import bounded_run
-from pytest_vnc_use.desktops.processes.process import exit_code_elsewhere
-from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, encoded, too_large
-from pytest_vnc_use.errors import CommandMissing, DesktopError, FileUnreadable, SettingsError
-from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.environment import inheritable
+from pytest_vnc_use.desktops.files import MAX_BYTES, encoded, too_large
+from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
+from pytest_vnc_use.desktops.screen_wait import shows_window
+from pytest_vnc_use.desktops.session import Session, exit_code_elsewhere, kept_of
+from pytest_vnc_use.errors import (
+    CommandMissing,
+    DesktopError,
+    DesktopRefused,
+    FileUnreadable,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+)
+from pytest_vnc_use.types.protocols import Connect, Controller, Ran
 from pytest_vnc_use.types.wire import host_and_port
 
+_PROGRAM = "program"
 _MARK = "VNC_USE_MARK"
 _FILE_S = 60.0
 _END_S = 20.0
@@ -37,8 +53,8 @@ echo here
 [ -e "$1" ] || {{ [ -L "$1" ] && ! readlink -f "$1" >/dev/null && exit {_NOT_REGULAR}; }}
 [ -e "$1" ] || {{ find . -maxdepth 3 -type f ! -path '*/.*' | head -n 20; exit {_NO_FILE}; }}
 [ -f "$1" ] || exit {_NOT_REGULAR}
-size=$(wc -c < "$1") && [ "$size" -le {MOST_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
-exec head -c {MOST_BYTES} "$1"
+size=$(wc -c < "$1") && [ "$size" -le {MAX_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
+exec head -c {MAX_BYTES} "$1"
 """
 _WRITE = f"""
 echo here
@@ -76,7 +92,7 @@ class RemoteExec:
         """
         part = secrets.token_hex(4)
         try:
-            done = self._call(self.words(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
+            done = self._call(self.argv(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
         except subprocess.TimeoutExpired as exc:
             self.end(part)
             problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
@@ -127,9 +143,9 @@ class RemoteExec:
             problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
             raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
 
-    def words(self, command: Sequence[str], part: str) -> list[str]:
+    def argv(self, command: Sequence[str], part: str) -> list[str]:
         """Return the command here that runs `command` there, as that part of the started programs."""
-        return self._words(command, f"{self._mark}:{part};")
+        return self._argv(command, f"{self._mark}:{part};")
 
     def end(self, part: str = "") -> None:
         """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
@@ -141,12 +157,12 @@ class RemoteExec:
     def ending(self, part: str = "") -> list[str]:
         """Return the command here that does what `end` does, for the cleanup after this process."""
         mark = f"{self._mark}:{part};" if part else self._mark
-        return self._words(["sh", "-c", _END, "sh", mark], "")
+        return self._argv(["sh", "-c", _END, "sh", mark], "")
 
     def __str__(self) -> str:
         return repr(shlex.join(self.command))
 
-    def _words(self, command: Sequence[str], mark: str) -> list[str]:
+    def _argv(self, command: Sequence[str], mark: str) -> list[str]:
         there = ["env", f"{_MARK}={mark}", *command]
         return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
 
@@ -156,21 +172,34 @@ class RemoteExec:
         return done
 
     def _script(self, script: str, argument: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        words = self.words(["sh", "-c", script, "sh", argument], "file")
+        argv = self.argv(["sh", "-c", script, "sh", argument], "file")
         try:
-            return self._call(words, _FILE_S, given)
+            return self._call(argv, _FILE_S, given)
         except subprocess.TimeoutExpired as exc:
             raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
 
-    def _call(self, words: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """Run a command here, in its own session.
+    def _call(self, argv: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """Run a command here, in its own session, and keep the beginning and the end of a long output.
 
-        There `ssh` finds no terminal on which to ask for a password, and fails instead.
+        In a session of its own `ssh` finds no terminal on which to ask for a password, and fails instead.
         """
         try:
-            return bounded_run(words, given, timeout_s)
+            with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+                stdin.write(given)
+                stdin.seek(0)
+                done = subprocess.run(
+                    argv,
+                    stdin=stdin,
+                    stdout=out,
+                    stderr=err,
+                    env=inheritable(),
+                    start_new_session=os.name == "posix",
+                    timeout=timeout_s,
+                    check=False,
+                )
+                return subprocess.CompletedProcess(argv, done.returncode, kept_of(out, MAX_BYTES), kept_of(err))
         except OSError as exc:
-            problem = f"cannot start {words[0]!r}: {exc.strerror}"
+            problem = f"cannot start {argv[0]!r}: {exc.strerror}"
             raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
 
     def _check_started(self, program: str, done: subprocess.CompletedProcess[bytes]) -> None:
@@ -235,3 +264,137 @@ def _inside(name: str) -> str:
 
 def _last_line(text: bytes) -> str:
     return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]
+
+
+class Program:
+    """A program that was started on the desktop, and has changed the screen; its client lives in a session here.
+
+    Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first, DesktopError if the desktop
+    cannot be reached or the program ends first without a fault, DesktopRefused if nothing shows in `timeout_s`.
+    """
+
+    def __init__(self, command: Sequence[str], remote_exec: RemoteExec, screen: Controller, timeout_s: float) -> None:
+        if not remote_exec.has(command[0]):
+            raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+        self._kept: tuple[str, str] | None = None
+        self._session = Session(as_tester=True)
+        try:
+            self._session.note_command(remote_exec.ending(_PROGRAM))
+            before = screen.glance()
+            self._process = program = self._session.start(
+                "program", remote_exec.argv(command, _PROGRAM), client_of=command
+            )
+            if not shows_window(program, screen, before, Deadline(timeout_s)):
+                if not program.end:
+                    raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
+                stay = "" if program.exit_code else STAY
+                message = program.message(f"{program.end} and had not shown a window{stay}")
+                raise early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+            self._session.stop()
+            raise
+
+    @property
+    def fault(self) -> str:
+        """Return how it ended, and its last output; "" while it runs. Once stopped, the answer stays as it was."""
+        return self._kept[0] if self._kept else self._process.message(self._process.end) if self._process.end else ""
+
+    @property
+    def output(self) -> str:
+        """Return the last megabyte of its output. Once stopped, the answer stays as it was."""
+        return self._kept[1] if self._kept else self._process.output
+
+    def stop(self) -> None:
+        """End the program; a second call does nothing."""
+        if self._kept is None:
+            self._kept = (self.fault, self.output)
+            self._session.stop()
+
+
+class RemoteDesktop(ABC):
+    """A desktop whose files and commands are reached by a RemoteExec.
+
+    `connect` opens a Controller, which sees whether a launched program changes the screen.
+    """
+
+    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
+        self._connect = connect
+        self._launch_timeout_s = launch_timeout_s
+        self._program: Program | None = None
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """Return the address of its VNC server."""
+
+    @property
+    @abstractmethod
+    def password(self) -> str | None:
+        """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
+
+    @abstractmethod
+    def _remote_exec(self, wish: str) -> RemoteExec:
+        """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
+
+    def read_file(self, name: str) -> str:
+        """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
+        return self._remote_exec(f"read the file {name!r}").read(name)
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the working folder there. Raises DesktopError."""
+        self._remote_exec(f"write the file {name!r}").write(name, text)
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command in the working folder there, until it ends. Raises DesktopError."""
+        check_argv(command)
+        return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program under test in place of the one before, and wait until the screen has changed.
+
+        Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
+        """
+        wish = f"launch {shlex.join(command)!r}"
+        remote_exec = self._remote_exec(wish)
+        if sys.platform != "linux":
+            raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
+        self._end_program()
+        with closing(self._screen(wish)) as screen:
+            try:
+                self._program = Program(command, remote_exec, screen, self._launch_timeout_s)
+            except ProgramCrashed as exc:
+                if fault := self._end_now():  # the desktop ended, and the program with it
+                    raise DesktopError(fault) from exc
+                raise
+
+    def program_hangs(self) -> bool:
+        """Return False, because a hanging program cannot be recognised from here."""
+        return False
+
+    def program_fault(self) -> str:
+        """Return how the program under test ended and its last output; "" while it runs, or if none was launched."""
+        fault = self._program.fault if self._program else ""
+        return "" if fault and self.fault() else fault
+
+    def fault(self) -> str:
+        """Return "", because the end of such a desktop cannot be recognised from here."""
+        return ""
+
+    def _end_now(self) -> str:
+        """Return how the desktop ended; "" while it is there. It may take as long as a connection."""
+        return self.fault()
+
+    def logs(self) -> Mapping[str, str]:
+        """Return the output of the program under test, as `program`."""
+        return {"program": self._program.output} if self._program else {}
+
+    def _screen(self, wish: str) -> Controller:
+        if self._connect is None:
+            raise DesktopError(
+                f"cannot {wish}: this desktop has no VNC connection to look at its screen; give `connect`"
+            )
+        return self._connect(self.server, self.password)
+
+    def _end_program(self) -> None:
+        if self._program:
+            self._program.stop()
