@@ -1,0 +1,96 @@
+"""The desktop of a script: its connection, its secrets, and the recording of what both sides send."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.rfb.connection import RfbConnection
+from pytest_vnc_use.backends.rfb.protocol import DesktopFactory
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
+from pytest_vnc_use.loop.actor import check_declared, perform_text
+from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.types import SECRET_MARK, DesktopAction, TypeText
+
+
+class Desk:
+    """A connected desktop. With a directory for it, all that goes over the connection is recorded."""
+
+    def __init__(self, server: str, secrets: Mapping[str, str], recording: Path | None = None) -> None:
+        """Connect, with what the environment says of the connection. Raises DesktopError, SettingsError."""
+        settings = assembly.settings_of({"server": server})
+        password = assembly.given_password(settings)
+        self.secrets = Secrets.of(secrets, {}, {settings.password_env: password} if password else {})
+        self.recorder = Recorder(recording) if recording else None
+        self._connection = RfbConnection(
+            server,
+            password,
+            settings.start_seconds,
+            encoding=settings.encoding,
+            wire=assembly.wire_of(settings),
+            new_factory=partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory,
+        )
+        rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
+        self._eyes = VNCController(self._connection, rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        covers = secrets and not settings.show_secrets
+        self._hands = assembly.covering(self._eyes, self.secrets.declared.hide) if covers else self._eyes
+        self._has_acted = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen in pixels."""
+        return self._eyes.size
+
+    def png(self) -> bytes:
+        """Return the screen now, with covers over typed secrets. Raises DesktopError."""
+        return self._hands.frame().png
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
+        if not self._has_acted:
+            self._hands.settle()  # what draws until here is no answer
+            self._has_acted = True
+        if isinstance(action, TypeText):
+            self._type(action.text)
+        else:
+            self._hands.perform(action)
+        self._hands.settle()
+
+    def _type(self, text: str) -> None:
+        declared = self.secrets.declared
+        check_declared(text, declared.reveal)
+        marks = [mark.group() for mark in SECRET_MARK.finditer(declared.hide(text))]
+        if self.recorder and marks:
+            self._connection.send(self.recorder.withhold, marks)
+        try:
+            perform_text(self._hands, TypeText(declared.reveal(text)))
+        finally:
+            if self.recorder and marks:
+                self._connection.send(self.recorder.withhold, ())
+
+    def screen(self) -> dict[str, Any]:
+        """Return the time in the recording and the digest of the pixels now; nothing without a recording."""
+        if self.recorder is None:
+            return {}
+        pixels = self._eyes.glance().pixels
+        return {"at_s": round(self.recorder.seconds, 6), "screen": digest_of(pixels)}
+
+    def close(self) -> None:
+        """End the connection, then the recording. Raises RunFolderUnwritable if that is not whole."""
+        with suppress(DesktopError):  # it has ended already
+            self._eyes.close()
+        if self.recorder:
+            self.recorder.close()
+
+
+def digest_of(pixels: Any) -> str:
+    """Return a digest of pixels as the server sends them, without their highest bytes, and of their shape."""
+    height, width = pixels.shape
+    return hashlib.sha256(b"%d %d " % (width, height) + (pixels & 0xFFFFFF).tobytes()).hexdigest()
