@@ -145,7 +145,7 @@ class Agent(ABC):
     def press_keys(self, keys: Sequence[str]) -> None:
         """Press keys together: `["Ctrl+Shift+P"]`, `["alt f"]`, `["ctrl", "a"]`, `["Digit_1"]`.
 
-        The characters of a number, `["-12"]`, are pressed one after the other. An empty key and `"none"` are no keys.
+        A number, `["-12"]`, stands for its characters. An empty key and `"none"` are no keys.
         """
         names = [keys] if isinstance(keys, str) else keys
         if pressed := [name for name in names if name and name.strip().lower() != "none"]:
