@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 EXECUTION_FILE, PARTIAL_EXECUTION_FILE, ERROR_FILE = FINAL, PARTIAL, ERROR
-_DEVTOOLS_S = 2.0
 
 
 def record_action(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
@@ -192,7 +191,7 @@ class Agent(ABC):
         if not self.cdp_port or self._is_planning:
             return None
         try:
-            html = Browser(f"{self.vnc_host}:{self.cdp_port}", timeout_s=_DEVTOOLS_S).html()
+            html = Browser(f"{self.vnc_host}:{self.cdp_port}", timeout_s=2.0).html()
         except VncUseError:
             return None
         return self.success_sentinel in html

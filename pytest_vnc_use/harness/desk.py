@@ -27,21 +27,27 @@ class Desk:
         """Connect, with what the environment says of the connection. Raises DesktopError, SettingsError."""
         settings = assembly.settings_of({"server": server})
         password = assembly.given_password(settings)
-        self.secrets = Secrets.of(secrets, {}, {settings.password_env: password} if password else {})
+        self._declared = Secrets.of(secrets, {}, {}).declared
         self.recorder = Recorder(recording) if recording else None
-        self._connection = RfbConnection(
-            server,
-            password,
-            settings.start_seconds,
-            encoding=settings.encoding,
-            wire=assembly.wire_of(settings),
-            new_factory=partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory,
-        )
+        factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
+        way: dict[str, Any] = {
+            "encoding": settings.encoding,
+            "wire": assembly.wire_of(settings),
+            "new_factory": factory,
+        }
+        try:
+            self._connection = RfbConnection(server, password, settings.start_seconds, **way)
+        except BaseException:
+            if self.recorder:
+                self.recorder.close()
+            raise
         rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
         self._eyes = VNCController(self._connection, rules, settings.scroll, settings.typing, show_pointer=show_pointer)
         covers = secrets and not settings.show_secrets
-        self._hands = assembly.covering(self._eyes, self.secrets.declared.hide) if covers else self._eyes
-        self._has_acted = False
+        self._hands = assembly.covering(self._eyes, self._declared.hide) if covers else self._eyes
+        self._hands.settle()  # what draws until here is no answer to an action
+        self._seen = (0.0, "")
+        """The time of the last change that was looked at, and the digest of the pixels after it."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -54,9 +60,6 @@ class Desk:
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
-        if not self._has_acted:
-            self._hands.settle()  # what draws until here is no answer
-            self._has_acted = True
         if isinstance(action, TypeText):
             self._type(action.text)
         else:
@@ -64,13 +67,12 @@ class Desk:
         self._hands.settle()
 
     def _type(self, text: str) -> None:
-        declared = self.secrets.declared
-        check_declared(text, declared.reveal)
-        marks = [mark.group() for mark in SECRET_MARK.finditer(declared.hide(text))]
+        check_declared(text, self._declared.reveal)
+        marks = [mark.group() for mark in SECRET_MARK.finditer(self._declared.hide(text))]
         if self.recorder and marks:
             self._connection.send(self.recorder.withhold, marks)
         try:
-            perform_text(self._hands, TypeText(declared.reveal(text)))
+            perform_text(self._hands, TypeText(self._declared.reveal(text)))
         finally:
             if self.recorder and marks:
                 self._connection.send(self.recorder.withhold, ())
@@ -79,8 +81,10 @@ class Desk:
         """Return the time in the recording and the digest of the pixels now; nothing without a recording."""
         if self.recorder is None:
             return {}
-        pixels = self._eyes.glance().pixels
-        return {"at_s": round(self.recorder.seconds, 6), "screen": digest_of(pixels)}
+        changed_at = self._eyes.changed_at
+        if changed_at != self._seen[0]:
+            self._seen = changed_at, digest_of(self._eyes.screen.glance().pixels)
+        return {"at_s": round(self.recorder.seconds, 6), "screen": self._seen[1]}
 
     def close(self) -> None:
         """End the connection, then the recording. Raises RunFolderUnwritable if that is not whole."""
@@ -91,6 +95,8 @@ class Desk:
 
 
 def digest_of(pixels: Any) -> str:
-    """Return a digest of pixels as the server sends them, without their highest bytes, and of their shape."""
-    height, width = pixels.shape
-    return hashlib.sha256(b"%d %d " % (width, height) + (pixels & 0xFFFFFF).tobytes()).hexdigest()
+    """Return a digest of pixels as the server sends them, and of their shape. Their highest bytes become 0."""
+    pixels &= 0xFFFFFF
+    digest = hashlib.sha256(b"%d %d " % pixels.shape[::-1])
+    digest.update(pixels)
+    return digest.hexdigest()

@@ -16,13 +16,11 @@ import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.errors import RunFolderUnwritable
-from pytest_vnc_use.runs.json_lines import private
 
 RECORDING = "recording"
 _SERVER_HELLO, _CLIENT_HELLO = b"RFB 003.008\n" + b"\1\1" + bytes(4), b"RFB 003.008\n" + b"\1" + b"\1"
@@ -40,9 +38,9 @@ class Recorder:
         """Raise RunFolderUnwritable if the files cannot be made."""
         self._directory = directory
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             names = ("server.rfb.bin", "server.time.bin", "client.rfb.bin", "client.time.bin")
-            self._files = [_open(directory / name) for name in names]
+            self._files = [(directory / name).open("wb", buffering=0) for name in names]  # whole up to a crash
         except OSError as exc:
             raise RunFolderUnwritable(f"Cannot write a recording into {str(directory)!r}: {exc}.") from exc
         self._lock = threading.Lock()
@@ -99,11 +97,6 @@ class Recorder:
                 self._files[stream + 1].write(PIECE.pack(self.seconds, len(data)))
             except OSError as exc:  # the connection must go on; `close` reports it
                 self._problem = exc
-
-
-def _open(path: Path) -> BinaryIO:
-    """Open a file without a buffer, so that it is whole up to a crash; for its owner alone."""
-    return open(path, "wb", buffering=0, opener=private)  # Path.open takes no opener
 
 
 class RecordedFactory(DesktopFactory):

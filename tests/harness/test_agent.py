@@ -151,6 +151,14 @@ def test_nothing_at_port_raises_at_construction(tmp_path: Path) -> None:
         Steps(output_dir=tmp_path, vnc_port=vnc_servers.free_port())
 
 
+def test_run_without_desktop_leaves_error(agent: Steps) -> None:
+    agent.close()
+    agent.vnc_port = vnc_servers.free_port()
+    with pytest.raises(DesktopRefused):
+        agent.run(max_steps=1)
+    assert "DesktopRefused" in (agent.output_dir / "error.txt").read_text(encoding="utf-8")
+
+
 def test_connection_opens_again_after_run(agent: Steps) -> None:
     agent.run(max_steps=1, record=False)
     assert agent.client_resolution() == (400, 300)
