@@ -16,10 +16,10 @@ import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
 from pytest_vnc_use.errors import RunFolderUnwritable
 
 RECORDING = "recording"
@@ -102,8 +102,8 @@ class Recorder:
 class RecordedFactory(DesktopFactory):
     """The factory of a connection that is recorded from its first message on."""
 
-    def __init__(self, recorder: Recorder, framebuffer: Framebuffer, server: str, password: str | None) -> None:
-        super().__init__(framebuffer, server, password)
+    def __init__(self, recorder: Recorder, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
         self.recorder = recorder
         self.protocol = _RecordedProtocol
 
