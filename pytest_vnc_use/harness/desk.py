@@ -31,7 +31,7 @@ class Desk:
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
         way: dict[str, Any] = {
-            "encoding": settings.encoding,
+            "encoding": "tight" if self.recorder else settings.encoding,  # a full screen is 4 MB raw, 20 kB tight
             "wire": assembly.wire_of(settings),
             "new_factory": factory,
         }
