@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.rfb.connection import RfbConnection
 from pytest_vnc_use.backends.rfb.protocol import DesktopFactory
 from pytest_vnc_use.errors import DesktopError
@@ -43,8 +44,8 @@ class Desk:
             raise
         rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
         self._eyes = VNCController(self._connection, rules, settings.scroll, settings.typing, show_pointer=show_pointer)
-        covers = secrets and not settings.show_secrets
-        self._hands = assembly.covering(self._eyes, self._declared.hide) if covers else self._eyes
+        redacts = secrets and not settings.show_secrets
+        self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
         self._hands.settle()  # what draws until here is no answer to an action
         self._seen = (0.0, "")
         """The time of the last change that was looked at, and the digest of the pixels after it."""
@@ -55,7 +56,7 @@ class Desk:
         return self._eyes.size
 
     def png(self) -> bytes:
-        """Return the screen now, with covers over typed secrets. Raises DesktopError."""
+        """Return the screen now, without typed secrets. Raises DesktopError."""
         return self._hands.frame().png
 
     def perform(self, action: DesktopAction) -> None:
