@@ -11,7 +11,7 @@ from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
 from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
