@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 START_SETTINGS = (
     *("server", "screen_size", "depth", "rendering", "start_seconds"),
-    *("engine", "container_port", "container_env", "volumes", "tunnel"),
+    *("engine", "container_port", "container_env", "container_network", "volumes", "tunnel"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
@@ -169,6 +169,7 @@ def start_desktop(settings: Settings) -> Desktop:
                 environment=settings.container_env,
                 volumes=settings.volumes,
                 port=settings.container_port,
+                network=settings.container_network,
                 engine=settings.engine,
                 password=given_password(settings),
                 connect=connect_bare,
