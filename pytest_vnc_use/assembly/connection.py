@@ -57,9 +57,7 @@ class Connection:
             read_file = self.place.read_file
             tap = self._messages if there.keep_messages else None
             eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file, tap=tap)
-            self._controller = self._with_covers(
-                eyes, f"{there.tunnel} {there.server}" if there.scope != "test" else ""
-            )
+            self._controller = self._with_covers(eyes, there.server if there.scope != "test" else "")
         return self._controller
 
     def _with_covers(self, eyes: Controller, kept_for: str = "") -> Controller:

@@ -61,7 +61,6 @@ PLACE_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--exec": "exec",
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
@@ -99,7 +98,6 @@ DOCTOR_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--planner": "planner",
     "--model": "model",
 }

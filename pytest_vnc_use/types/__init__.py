@@ -40,7 +40,6 @@ from pytest_vnc_use.types.frames import (
     LOOK as LOOK,
     NO_FRAME as NO_FRAME,
     Drifted as Drifted,
-    EncodingChoice as EncodingChoice,
     FolderMade as FolderMade,
     Frame as Frame,
     FrameRef as FrameRef,

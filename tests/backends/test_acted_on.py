@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.accessibility import acted_on as programs
-from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
-from pytest_vnc_use.backends.accessibility.elements import Element
-from pytest_vnc_use.backends.browser import acted_on as pages_elements
-from pytest_vnc_use.backends.browser.acted_on import _choose
-from pytest_vnc_use.backends.browser.devtools import Browser
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.accessibility import Element, acted_on as programs, desktop_elements
+from pytest_vnc_use.backends.browser import Browser, _choose, acted_on as pages_elements
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Move, Scroll, TypeText
 from pytest_vnc_use.types.protocols import Ran

@@ -13,8 +13,8 @@ from typing import get_args
 
 import pytest
 
-from pytest_vnc_use.backends.rfb.clipboard import Flag
-from pytest_vnc_use.backends.screen.settle import SettleRules
+from pytest_vnc_use.backends.client import Clipboard
+from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent, Offer, in_keys, inputs_of
@@ -47,7 +47,9 @@ SIZE = 8
 SOON = SettleRules(first_change_s=0.05, quiet_s=0.02)
 """The screen shows nothing of most actions."""
 TAKES_SCANCODES = rectangle(0, 0, 0, 0, -258)
-CLIPBOARD = cut_text(-4, struct.pack(">I", Flag.CAPS | Flag.REQUEST | Flag.NOTIFY | Flag.PROVIDE | Flag.TEXT))
+CLIPBOARD = cut_text(
+    -4, struct.pack(">I", Clipboard.CAPS | Clipboard.REQUEST | Clipboard.NOTIFY | Clipboard.PROVIDE | Clipboard.TEXT)
+)
 INSERT = 0xFF63
 
 
@@ -101,9 +103,9 @@ def server_of(ear: Ear) -> type[socketserver.BaseRequestHandler]:
 
         def clipboard(self, body: bytes) -> None:
             flags = int.from_bytes(body[:4], "big")
-            if flags & Flag.NOTIFY and not flags & Flag.CAPS:
-                self.wfile.write(cut_text(-4, struct.pack(">I", Flag.REQUEST | Flag.TEXT)))
-            elif flags & Flag.PROVIDE and not flags & Flag.CAPS:
+            if flags & Clipboard.NOTIFY and not flags & Clipboard.CAPS:
+                self.wfile.write(cut_text(-4, struct.pack(">I", Clipboard.REQUEST | Clipboard.TEXT)))
+            elif flags & Clipboard.PROVIDE and not flags & Clipboard.CAPS:
                 ear.texts.append(zlib.decompress(body[4:])[4:-1].decode())
 
         def paint(self) -> None:

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.assembly.desktops import settle_rules
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.screen.activity import Activity
-from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
+from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for

@@ -10,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.screen import transients
-from pytest_vnc_use.backends.screen.activity import TILE_PX
-from pytest_vnc_use.backends.screen.capture import Capture, regions
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
-from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
+from pytest_vnc_use.backends.pixels import Area, SentArea
+from pytest_vnc_use.backends.screen import (
+    MOST_A_TILE,
+    MOST_FRAMES,
+    SHOWN_S,
+    Capture,
+    Framebuffer,
+    TransientFrames,
+    regions,
+    transients,
+)
+from pytest_vnc_use.backends.settling import TILE_PX
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 from support.pictures import decoded
 from support.vnc_servers import VncServer

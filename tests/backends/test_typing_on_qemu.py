@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
 from support.stages.qemu import qemu
 from support.stages.stage import Wish

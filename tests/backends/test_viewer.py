@@ -11,10 +11,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.rfb.server import Motion, ViewerServer
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
-from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
+from pytest_vnc_use.backends.pixels import Area, SentArea
+from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
+from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of, parse_key

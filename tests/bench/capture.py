@@ -20,7 +20,7 @@ from PIL import Image
 from ratios import head, in_turn, machine, median_ms, row
 from shared_memory import shared_screen
 
-from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.vnc import connect
 
 SIZES = ((1440, 900), (1920, 1080), (3840, 2160))

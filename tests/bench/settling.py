@@ -31,7 +31,7 @@ from threading import Thread
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import Frame, Region

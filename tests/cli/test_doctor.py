@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.doctor import diagnose
 from pytest_vnc_use.cli.finding import Finding

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.loop.actor import Actor
 from pytest_vnc_use.runs.folder import RunFolder

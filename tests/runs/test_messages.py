@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.backends.rfb.outgoing import Outgoing
+from pytest_vnc_use.backends.client import Outgoing
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.keyboard.keystrokes import KeyEvent
 from pytest_vnc_use.report.page.writing import write_report

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import Region
 
 Mask = npt.NDArray[np.bool_]

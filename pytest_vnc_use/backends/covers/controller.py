@@ -18,8 +18,7 @@ from pytest_vnc_use.backends.covers.covers import Covers, Typing
 from pytest_vnc_use.backends.covers.letters import Letters
 from pytest_vnc_use.backends.covers.typed_text import TypedPart, parts_of
 from pytest_vnc_use.backends.covers.unrest import Unrest
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, encode_png
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
 from pytest_vnc_use.same_screen import within_caret

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import COVER_COLOURS, Region
 
 TILE_PX = 8

@@ -14,7 +14,7 @@ from pytest_vnc_use.backends.covers.glyphs import Line, dot_of, drawings_on
 from pytest_vnc_use.backends.covers.places import CoveredPlace, Dots, sides_of
 from pytest_vnc_use.backends.covers.typed_text import TypedPart
 from pytest_vnc_use.backends.covers.unrest import Unrest
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import Region
 
 _OTHER_SCREEN = 0.25

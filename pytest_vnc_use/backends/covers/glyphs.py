@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_vnc_use.backends.covers.changes import AppearedPart, Mask
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import CARET_PX, Region
 
 LEAST_CHARACTERS = 4

@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_vnc_use.backends.covers.typed_text import TypedPart, parts_of
 from pytest_vnc_use.backends.covers.unrest import Unrest
-from pytest_vnc_use.backends.screen.rectangles import Pixels
+from pytest_vnc_use.backends.pixels import Pixels
 
 _MOST = 128
 """The most letters that are kept; a longer secret is not recognised by its letters."""

@@ -9,7 +9,7 @@ import numpy as np
 from pytest_vnc_use.backends.covers.carets import Caret
 from pytest_vnc_use.backends.covers.changes import Mask, differing
 from pytest_vnc_use.backends.covers.glyphs import dots_in, glyphs_in, is_caret
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.same_screen import within_caret
 from pytest_vnc_use.types import Region
 

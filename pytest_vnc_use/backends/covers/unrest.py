@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pytest_vnc_use.backends.covers.changes import Mask, boxes_of, differing
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels
 from pytest_vnc_use.types import CARET_PX, Region
 
 _MOST_LOOKS = 3
