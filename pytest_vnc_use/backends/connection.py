@@ -48,8 +48,12 @@ class RfbConnection:
         wire: Wire = Wire(),  # noqa: B008  # frozen
         tap: MessageTap | None = None,
         facts: ServerFacts | None = None,
+        new_factory: Callable[..., DesktopFactory] = DesktopFactory,
     ) -> None:
-        """Connect. Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`."""
+        """Connect; `new_factory` takes the arguments of DesktopFactory.
+
+        Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
+        """
         self._path, self._host, self._port, self._url = _locate(server, wire)
         if password is not None and not password.isascii() and not wire.user:
             raise SettingsError("the VNC password must contain only ASCII characters")
@@ -57,7 +61,7 @@ class RfbConnection:
         self.server = without_query(server)
         self.outgoing = Outgoing(tap)
         self.facts = facts or ServerFacts()
-        self._password = password
+        self._password, self._new_factory = password, new_factory
         self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
@@ -72,7 +76,7 @@ class RfbConnection:
 
     def _open(self, wire: Wire, deadline: Deadline) -> None:
         self.framebuffer = Framebuffer()
-        self._factory = DesktopFactory(
+        self._factory = self._new_factory(
             self.framebuffer,
             self.server,
             self._password,

@@ -165,7 +165,11 @@ class VNCController:
             return RfbConnection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap, facts=facts)
 
         self._dial = dial
-        self._attach(dial(timeout_s))
+        return self.attach(dial(timeout_s))
+
+    def attach(self, connection: RfbConnection) -> VNCController:
+        """Use this connection from here on; return this controller."""
+        self._attach(connection)
         self._first_size = self.size
         return self
 

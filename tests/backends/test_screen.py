@@ -125,9 +125,9 @@ WITHOUT_A_WHEEL = """
 import sys
 sys.modules["isal"] = None
 import numpy as np, zlib
-from pytest_vnc_use.backends.screen import png
-assert png.deflate is zlib
-sys.stdout.buffer.write(png.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
+from pytest_vnc_use.backends import pixels
+assert pixels.deflate is zlib
+sys.stdout.buffer.write(pixels.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
 """
 
 

@@ -179,10 +179,10 @@ def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begi
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")
         hands = connected(server)
-        assert not hands.only_colour(0.1)
+        assert not hands.screen.only_colour(0.1)
         getattr(hands, begin)(10, 10)
         assert hands.settle().reason == "nothing_changed"
-        assert hands.only_colour(0.1) == "#000000"
+        assert hands.screen.only_colour(0.1) == "#000000"
 
 
 @pytest.mark.desktop

@@ -11,7 +11,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.pixels import Area, SentArea
+from pytest_vnc_use.backends.pixels import Area, Rectangle
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.backends.vnc import connect
@@ -38,7 +38,7 @@ class Shown:
 
     def draw(self, pixels: rfb_server.Pixels, x: int = 0, y: int = 0) -> None:
         height, width = pixels.shape
-        self.screen.apply([SentArea(Area(x, y, width, height), pixels)])
+        self.screen.apply([Rectangle(Area(x, y, width, height), pixels)])
 
     def heard(self, count: int) -> list[Motion | None]:
         return [self._heard.get(timeout=SECONDS) for _ in range(count)]
