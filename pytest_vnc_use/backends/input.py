@@ -9,9 +9,8 @@ from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import ServerQuirks, key_event
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL, KeyEvent, stroke
+from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL, KeyEvent, Piece, Typed, stroke
 from pytest_vnc_use.keyboard.keysyms import BACKSPACE, Chord, chord_of, key_of
-from pytest_vnc_use.keyboard.text_plan import Piece, Typed
 from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
 
 HOLD_S = 0.02

@@ -24,9 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import Means
+from pytest_vnc_use.keyboard.keystrokes import Means, TypableText
 from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS, shifted
-from pytest_vnc_use.keyboard.text_plan import TypableText
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"

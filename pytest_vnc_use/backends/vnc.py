@@ -30,9 +30,8 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     SettingsError,
 )
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, Means, scroll_chords
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, Means, plan_text, scroll_chords
 from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
-from pytest_vnc_use.keyboard.text_plan import plan_text
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
