@@ -21,7 +21,7 @@ from typing import Any, Literal
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 from twisted.internet.address import UNIXAddress
-from twisted.internet.interfaces import IHalfCloseableDescriptor, ITCPTransport
+from twisted.internet.interfaces import ITCPTransport
 from twisted.python.failure import Failure
 from vncdotool.const import Encoding
 from vncdotool.rfb import PixelFormat, RFBClient, RFBFactory
@@ -236,7 +236,6 @@ class DesktopProtocol(RFBClient):
         }
         self._rectangles: list[Rectangle] = []
         self._abort: Any = None
-        self._transport = self.transport
         self.transport.bufferSize = _RECEIVE_BYTES
         if ITCPTransport.providedBy(self.transport):
             self.transport.setTcpNoDelay(True)  # Nagle's algorithm holds a click up for 40 ms
@@ -264,11 +263,9 @@ class DesktopProtocol(RFBClient):
         A socket that is closed while a server writes resets it. Some servers then drop what they have not read yet,
         such as the release of a key.
         """
-        if IHalfCloseableDescriptor.providedBy(self.transport) and self.transport.connected:
+        if self.transport.connected:
             self.transport.loseWriteConnection()
-        else:
-            self.transport.loseConnection()
-        self._abort = reactor.callLater(_HANG_UP_S, self._transport.abortConnection)
+            self._abort = reactor.callLater(_HANG_UP_S, self.transport.abortConnection)
 
     # --- security ---
 

@@ -14,6 +14,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +53,8 @@ class PointerShape:
         return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
 
 
-@dataclass(frozen=True, eq=False)
-class PlacedPointer:
-    """A pointer that points at a pixel of the screen."""
+class PlacedPointer(NamedTuple):
+    """A pointer's shape, and the pixel of the screen at which it points."""
 
     shape: PointerShape
     x: int
@@ -66,8 +66,8 @@ class PlacedPointer:
         left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
-        covers = self.shape.covers[cut_top:, cut_left:][: target.shape[0], : target.shape[1]]
-        new = self.shape.pixels[cut_top:, cut_left:][: target.shape[0], : target.shape[1]]
+        part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
+        covers, new = self.shape.covers[part], self.shape.pixels[part]
         target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
         return drawn
 

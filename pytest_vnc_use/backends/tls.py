@@ -82,12 +82,12 @@ class TlsLayer:
         self._tls.write(data)
         self._flush()
 
-    def loseConnection(self) -> None:
-        """End TLS, then the connection, once all is sent."""
+    def loseWriteConnection(self) -> None:
+        """End TLS and this half of the connection, once all is sent."""
         with suppress(ssl.SSLError):  # the server's answer is not waited for
             self._tls.unwrap()
         self._flush()
-        self._below.loseConnection()
+        self._below.loseWriteConnection()
 
     def _advance(self) -> None:
         try:

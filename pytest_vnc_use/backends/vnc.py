@@ -427,16 +427,13 @@ class VNCController:
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, ActionInterrupted if the
         connection was lost meanwhile and made once more.
         """
-        self._surviving(self._screen_is_there)  # raises before anything is sent
+        self._surviving(lambda: self._screen.raise_if_lost())  # before anything is sent
         began_s = clock.monotonic()
         if not isinstance(action, (act.Wait, act.TakeScreenshot)):
             self._in_doubt = type(action).__name__
         self._surviving(lambda: self._perform(action))
-        if not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
+        if self._watch and not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
             self._unanswered.append(began_s)
-
-    def _screen_is_there(self) -> None:
-        self._screen.raise_if_lost()
 
     def _perform(self, action: DesktopAction) -> None:
         if self._browses(action):

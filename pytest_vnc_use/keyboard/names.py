@@ -55,4 +55,4 @@ def _name_of(key: str) -> str:
         name = key_of(parse_key(key))
     except ActionError:
         return ""
-    return _NAMES.get(name, name.lower())
+    return _NAMES.get(name, name.lower()[: len(name)])  # "İ" would become two characters

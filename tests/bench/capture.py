@@ -42,7 +42,7 @@ def cell(column: dict[str, float], name: str) -> str:
 
 def measured(size: tuple[int, int], rounds: int) -> dict[str, float]:
     with desktop_page(size) as server, ExitStack() as stack:
-        ours = stack.enter_context(closing(connect(server.address)))
+        ours = stack.enter_context(closing(connect(server.address, encoding="raw")))
         theirs = stack.enter_context(vncdotool_client(server.address))
         floor = stack.enter_context(shared_screen(server.display, size))
         ways: dict[str, Callable[[], bytes]] = {

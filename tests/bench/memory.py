@@ -33,7 +33,7 @@ def main(steps: int) -> None:
     with (
         vnc_servers.tigervnc((1440, 900)) as server,
         xterm(server, COUNTING),
-        closing(connect(server.address, settle_rules=QUICK)) as controller,
+        closing(connect(server.address, settle_rules=QUICK, encoding="raw")) as controller,
     ):
         controller.click(100, 100)
         sizes_mb = {number: resident_mb() for number in range(1, steps + 1) if step(controller, number) in marks}

@@ -241,7 +241,7 @@ def desktop() -> Iterator[Stage]:
         if has_gtk():
             stack.enter_context(server.run(*GTK_WINDOW.split(), *map(str, GTK)))
             window_of(server, "gtk")
-        hands, witness = connect(server.address), connect(server.address)
+        hands, witness = connect(server.address, encoding="raw"), connect(server.address, encoding="raw")
         stack.callback(hands.close)
         stack.callback(witness.close)
         yield Stage(hands, witness, browser, address)

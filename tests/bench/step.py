@@ -64,8 +64,8 @@ def main(rounds: int) -> None:
 def measured(rounds: int) -> dict[str, Result]:
     with desktop_page(SIZE) as server, ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
-        eyes = stack.enter_context(closing(connect(server.address)))
-        hasty = stack.enter_context(closing(connect(server.address, settle_rules=SHORT)))
+        eyes = stack.enter_context(closing(connect(server.address, encoding="raw")))
+        hasty = stack.enter_context(closing(connect(server.address, settle_rules=SHORT, encoding="raw")))
         client = stack.enter_context(vncdotool_client(server.address))
         ways: dict[str, Act] = {
             OURS: our_way(eyes, RunFolder.create(runs, "ours")),
