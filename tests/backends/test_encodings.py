@@ -1,4 +1,4 @@
-"""Encodings: each gives the very pixels, whatever server, content and size; and the link's speed chooses."""
+"""Encodings and pixel formats: each gives the very pixels, whatever server, content and size."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
+from twisted.internet.testing import StringTransport
 
 from pytest_vnc_use.assembly import desktops
-from pytest_vnc_use.backends.client import EncodingChoice
+from pytest_vnc_use.backends.client import DesktopFactory, EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle, split_runs
 from pytest_vnc_use.backends.reactor import reactor
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server, vnc_servers
-from support.paths import PROGRAMS
+from support.paths import PAD, PROGRAMS
 from support.pictures import decoded
+from support.qt_desktop import QtDesktop
 from support.slow_link import slow_link
 from support.stages.kinds import KINDS
 from support.stages.stage import Stage, Wish
@@ -162,6 +165,19 @@ def test_tight_that_makes_no_sense(told: str) -> None:
 def test_tight_that_inflates_to_something_else(data: bytes, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read(Tight().decode(4, 4), b"\x00" + data)
+
+
+def test_recorded_bytes_become_a_frame_without_a_socket() -> None:
+    pixels = rfb_server.picture(40, 30, 500, seed=2)
+    shown = rfb_server.update(
+        rfb_server.drawn(pixels, rfb_server.TIGHT, rfb_server.TightStream().encode(pixels, "copy"))
+    )
+    session, screen = rfb_server.greeting(40, 30) + shown, Framebuffer()
+    protocol = DesktopFactory(screen, "a recording", None).buildProtocol(None)
+    protocol.makeConnection(StringTransport())
+    for start in range(0, len(session), 100):
+        protocol.dataReceived(session[start : start + 100])
+    assert np.array_equal(decoded(screen.last_capture().frame()), rfb_server.channels(pixels))
 
 
 # --- real servers ----------------------------------------------------------------------------------------------------
@@ -304,6 +320,20 @@ def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
     refused = pytest.raises(DesktopRefused, match="showed no screen within")
     with rfb_server.playing(rfb_server.greeting(40, 30, announced) + shown, then_silent=True) as address, refused:
         connect(address, timeout_s=0.5)
+
+
+@pytest.fixture
+def qt_desktop() -> Iterator[QtDesktop]:
+    desktop = QtDesktop([*PAD, "--background=#1f6fb2"])
+    yield desktop
+    desktop.stop()
+
+
+@pytest.mark.desktop
+def test_qts_own_server_swaps_no_colours(qt_desktop: QtDesktop) -> None:
+    """Qt 6.12 announces a depth of 32, and sends blue first whatever it is asked for."""
+    with closing(connect(qt_desktop.server)) as hands:
+        assert decoded(hands.frame())[5, 5].tolist() == [0x1F, 0x6F, 0xB2]
 
 
 # --- the link --------------------------------------------------------------------------------------------------------
