@@ -142,6 +142,7 @@ class Outgoing:
 
     def __init__(self, tap: MessageTap | None = None) -> None:
         self._tap = tap
+        self.is_tapped = tap is not None
         self._types_secret = False
 
     def note(self, kind: str, **fields: object) -> None:

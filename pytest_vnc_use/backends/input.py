@@ -210,7 +210,7 @@ class Keyboard:
     def _send(self, events: Sequence[KeyEvent]) -> None:
         data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
         protocol = self._connection.protocol
-        for keysym, down in events:
+        for keysym, down in events if self._connection.outgoing.is_tapped else ():
             self._connection.outgoing.note("key", key=key_of(keysym), down=down)
         self._connection.send(protocol.transport.write, data)
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
