@@ -23,9 +23,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import Means, TypableText
-from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS, shifted
+from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.keyboard.keystrokes import TypableText
+from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS, Chord, name_of, shifted
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -69,16 +69,36 @@ _WORDS: Mapping[TypableText, str] = {
 
 
 @dataclass(frozen=True)
-class ServerQuirks(Means):
-    """The means of a server, and its pace.
+class ServerQuirks:
+    """The input that a server takes, and its pace.
 
-    The server needs `event_s` for a key event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in
-    the protocol ClickRules.
+    `text`: the text that goes by keys. `wheel`: whether there is a wheel. `substitutes`: the keysym that is sent
+    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit. The server needs `event_s` for a key
+    event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in the protocol ClickRules.
     """
 
+    text: TypableText
+    wheel: bool = True
+    substitutes: Mapping[int, int] = field(default_factory=dict)
+    only_keysyms: frozenset[int] | None = None
     event_s: float = 0.0
     scancodes: Mapping[int, int] = field(default_factory=dict)
     doubles_only_near: bool = False
+
+    def keysym(self, keysym: int) -> int:
+        """Return the keysym to send for `keysym`. Raises ActionError if the server does not support it."""
+        keysym = self.substitutes.get(keysym, keysym)
+        if self.only_keysyms is not None and keysym not in self.only_keysyms:
+            characters = "ASCII" if self.text == "ascii" else "Latin-1"
+            raise ActionError(
+                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
+                "F12 and the editing keys"
+            )
+        return keysym
+
+    def chord(self, chord: Chord) -> Chord:
+        """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
+        return Chord(tuple(map(self.keysym, chord.keysyms)))
 
     def pasting(self) -> ServerQuirks:
         """Return these quirks with all text pasted. Raises SettingsError if the server has no clipboard for that."""

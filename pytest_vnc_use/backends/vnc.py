@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -30,7 +30,7 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     SettingsError,
 )
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, Means, plan_text, scroll_chords
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, plan_text, scroll_chords
 from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
@@ -218,11 +218,6 @@ class VNCController:
     def quirks(self) -> ServerQuirks:
         """The input that the server is known to support; as a string it is in words."""
         return self._quirks
-
-    @property
-    def means(self) -> Means:
-        """Return how actions become input here, for code that checks an action before it is carried out."""
-        return replace(self._quirks, wheel=self._has_wheel)
 
     @property
     def doubles_only_near(self) -> bool:

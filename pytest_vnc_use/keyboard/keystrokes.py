@@ -1,12 +1,12 @@
-"""What a desktop takes as input, and how an action becomes keystrokes: chords, scrolls by keys, and a text's plan."""
+"""How an action becomes keystrokes: chords, scrolls by keys, and the plan for a text."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, Union, runtime_checkable
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Union
 
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keysyms import (
@@ -20,7 +20,6 @@ from pytest_vnc_use.keyboard.keysyms import (
     RIGHT,
     SHIFT,
     Chord,
-    name_of,
 )
 from pytest_vnc_use.types import Direction
 
@@ -33,47 +32,6 @@ _BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-
 _HALF = re.compile(r"[\ud800-\udfff]")
 TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
 """The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
-
-
-@dataclass(frozen=True)
-class Means:
-    """The ways in which a desktop takes input.
-
-    `text`: the text that goes by keys. `wheel`: whether there is a wheel. `substitutes`: the keysym that is sent
-    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit.
-    """
-
-    text: TypableText = "clipboard"
-    wheel: bool = True
-    substitutes: Mapping[int, int] = field(default_factory=dict)
-    only_keysyms: frozenset[int] | None = None
-
-    def keysym(self, keysym: int) -> int:
-        """Return the keysym to send for `keysym`. Raises ActionError if the server does not support it."""
-        keysym = self.substitutes.get(keysym, keysym)
-        if self.only_keysyms is not None and keysym not in self.only_keysyms:
-            characters = "ASCII" if self.text == "ascii" else "Latin-1"
-            raise ActionError(
-                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
-                "F12 and the editing keys"
-            )
-        return keysym
-
-    def chord(self, chord: Chord) -> Chord:
-        """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
-        return Chord(tuple(map(self.keysym, chord.keysyms)))
-
-
-@runtime_checkable
-class TellsMeans(Protocol):
-    """A Controller that knows how its desktop takes input.
-
-    For any other Controller, a policy assumes the input that most servers take.
-    """
-
-    @property
-    def means(self) -> Means:
-        """The means by which text gets to the program."""
 
 
 class KeyEvent(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.browser import MOST_TEXT, Browser, browser_at, browser_functions, with_browser
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
