@@ -70,12 +70,12 @@ class Agent(ABC):
 
     # --- the run -----------------------------------------------------------------------------------------------------
 
-    def run(self, max_steps: int = 40) -> RunResult:
-        """Carry out the task in at most `max_steps` actions. Raises as `VncUseAgent.run` does."""
+    def run(self, max_steps: int = 40, *, expect: str | Sequence[str] | None = ()) -> RunResult:
+        """Carry out the task in at most `max_steps` actions. `expect` and errors are those of `VncUseAgent.run`."""
         agent = self._own_agent()
         limits = Limits(max_steps, agent.settings.seconds, agent.settings.stall)
         try:
-            return agent.run(self.task, limits=limits, planner=self)
+            return agent.run(self.task, expect=expect, limits=limits, planner=self)
         finally:
             self.end_run()
 

@@ -72,7 +72,6 @@ class ContainerDesktop(RemoteDesktop):
         check_size(size)
         if not image or image.startswith("-") or image != "".join(image.split()):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
-        super().__init__(connect, launch_timeout_s=start_timeout_s)
         self._image, self._start_timeout_s = image, start_timeout_s
         mounts = [_volume(text) for text in volumes]
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
@@ -82,12 +81,13 @@ class ContainerDesktop(RemoteDesktop):
         self._kept_fault: str | None = None
         self._engine = find_engine(engine)
         self._engine.pull_missing(image)
-        self._session = Session(as_tester=True)
+        self._own = Session(as_tester=True)
+        super().__init__(connect, start_timeout_s, self._own)
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
         try:
             for removal in ("kill",), ("rm", "--force", "--volumes"):  # `rm --force` alone lets Podman wait 10 s
-                self._session.note_command([self._engine.path, *removal, self.container])
-            file = self._session.directory / "environment"  # every user of this machine could read a command line
+                self._own.note_command([self._engine.path, *removal, self.container])
+            file = self._own.directory / "environment"  # every user of this machine could read a command line
             file.touch(mode=0o600)
             file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()), encoding="utf-8")
             self._engine.run(image, self.container, port, mounts, file)
@@ -117,7 +117,7 @@ class ContainerDesktop(RemoteDesktop):
     @property
     def container(self) -> str:
         """The container's name, for `docker exec`."""
-        return self._session.directory.name
+        return self._own.directory.name
 
     def fault(self) -> str:
         """Return how the container ended, and the last lines of its output; "" while it runs."""
@@ -136,10 +136,10 @@ class ContainerDesktop(RemoteDesktop):
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
         if self._kept_logs is None:
-            self._kept_fault = self.fault() if self._program and self._program.fault else ""
+            self._kept_fault = self.fault() if self._program and self._program.end else ""
             self._kept_logs = self.logs()
             self._end_program()
-            self._session.stop()
+            self._own.stop()
 
     def _await_ready(self, port: int, deadline: Deadline) -> None:
         while not greets_at(self.server, _GREETING_TIMEOUT_S):
