@@ -1,7 +1,8 @@
-"""PNG encoder: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time.
+"""Pixels of a screen: their arrays, the rectangles of an update, and their encoding as PNG.
 
-ISA-L deflates it. Where that has no wheel, the standard library does: other bytes, the same pixels. Level 1 of either
-comes within a tenth of the smallest size that deflate reaches for a screen.
+PNG: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time. ISA-L deflates it. Where that has
+no wheel, the standard library does: other bytes, the same pixels. Level 1 of either comes within a tenth of the
+smallest size that deflate reaches for a screen.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Union
 
 import numpy as np
-
-from pytest_vnc_use.backends.screen.rectangles import Pixels
+import numpy.typing as npt
 
 try:
     from isal import isal_zlib as deflate
 except ImportError:  # no wheel for this machine, or this Python
     import zlib as deflate  # type: ignore[no-redef]
 
+Pixels = npt.NDArray[np.uint32]
+"""An array of shape (height, width). A pixel is 0x00RRGGBB; its highest byte means nothing."""
+COLOUR_BITS = np.uint32(0xFFFFFF)
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _ZLIB_HEADER = b"\x78\x01"
 _FILTER_UP = 2
@@ -28,6 +32,36 @@ _RAW = -15
 _ADLER = 65521
 _BAND = 32
 """The rows that are deflated while they are in the processor's cache; all at once takes half as long again."""
+
+
+class Area(NamedTuple):
+    """A part of the screen, in pixels; it is empty if its width or height is 0."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def size(self) -> int:
+        """The number of its pixels."""
+        return self.width * self.height
+
+    @property
+    def slices(self) -> tuple[slice, slice]:
+        """Its rows and columns in an array of pixels."""
+        return slice(self.y, self.y + self.height), slice(self.x, self.x + self.width)
+
+
+class Rectangle(NamedTuple):
+    """A part of an update: an area, and its new pixels or the area of the same size that they are copied from."""
+
+    area: Area
+    source: Union[Pixels, Area]
+
+    def pixels(self, screen: Pixels) -> Pixels:
+        """Return the new pixels of the area on this screen."""
+        return screen[self.source.slices].copy() if isinstance(self.source, Area) else self.source
 
 
 def encode_png(pixels: Pixels) -> bytes:

@@ -1,24 +1,190 @@
-"""The live framebuffer: the pixels as the server last sent them, and the place where callers wait for the server.
+"""The live screen: the pixels as the server last sent them, and where callers wait for the server.
 
 The reactor's thread writes; the caller's thread reads and waits. One condition guards all of it.
+
+Transient frames are screens that showed for a while between two looks, such as a toast, a splash, "loading …". A screen
+is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions
+are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
+`MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.screen.activity import REST_S, TILE_PX, Activity, Tiles
-from pytest_vnc_use.backends.screen.capture import Capture, regions
-from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels, Rectangle
-from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
-from pytest_vnc_use.backends.screen.transients import TransientFrames
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, Rectangle, encode_png
+from pytest_vnc_use.backends.settling import REST_S, TILE_PX, ActionWindow, Activity, SettleRules, Tiles, decide
 from pytest_vnc_use.errors import VncUseError
-from pytest_vnc_use.types import Glance, Region, Settled
+from pytest_vnc_use.same_screen import within_caret
+from pytest_vnc_use.types import Frame, FrameRef, Glance, Region, Settled
+
+SHOWN_S = 0.2
+"""The shortest time that counts; text to be read is shown longer."""
+MOST_A_TILE = 3
+MOST_FRAMES = 8
+MOST_BYTES = 128 << 20
+
+Times = npt.NDArray[np.float64]
+"""The moment when each tile last changed, on the monotonic clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointerShape:
+    """The pixels of a pointer, which of them cover the screen, and which one points, from the top left."""
+
+    pixels: Pixels
+    covers: npt.NDArray[np.bool_]
+    hot_x: int
+    hot_y: int
+
+    @classmethod
+    def of(cls, hot_x: int, hot_y: int, width: int, height: int, image: bytes, mask: bytes) -> PointerShape:
+        """Return the shape in a message: 4 bytes a pixel, and a bit a pixel in rows of whole bytes."""
+        pixels = np.frombuffer(image, "<u4").reshape(height, width)
+        bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
+        return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
+
+
+class PlacedPointer(NamedTuple):
+    """A pointer's shape, and the pixel of the screen at which it points."""
+
+    shape: PointerShape
+    x: int
+    y: int
+
+    def drawn_on(self, pixels: Pixels) -> Pixels:
+        """Return a copy of the pixels with the pointer on them, as far as it is on the screen."""
+        drawn: Pixels = pixels.copy()
+        left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
+        cut_left, cut_top = max(0, -left), max(0, -top)
+        target = drawn[top + cut_top :, left + cut_left :]
+        part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
+        covers, new = self.shape.covers[part], self.shape.pixels[part]
+        target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
+        return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Capture:
+    """Pixels that nobody writes to any more, with the facts that a Frame holds about them."""
+
+    pixels: Pixels
+    taken_at: float
+    changed: Tiles
+    moving: Tiles
+    pointer: PlacedPointer | None = None
+
+    def frame(self, *, pointer: bool = False) -> Frame:
+        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
+        pixels = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        png = encode_png(pixels)
+        height, width = self.pixels.shape
+        changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
+        digest = hashlib.sha256(png).hexdigest()
+        return Frame(FrameRef(digest, width, height), png, self.taken_at, changed, moving, pixels)
+
+
+def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
+    """Yield rectangles, within a screen of this size, that cover the marked tiles and no others."""
+    begun: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
+        edges = np.flatnonzero(row[1:] != row[:-1]).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for left, right in sorted(begun.keys() - runs):
+            top = begun.pop((left, right))
+            yield Region(left * TILE_PX, top * TILE_PX, min(right * TILE_PX, width), min(number * TILE_PX, height))
+        begun |= dict.fromkeys(runs - begun.keys(), number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """The screen at a moment: `base` with `part` at `place`; `part` is empty if no look came before."""
+
+    base: Pixels
+    place: tuple[slice, slice]
+    part: Pixels
+    taken_at: float
+    changed: Tiles
+    moving: Tiles
+
+    def capture(self) -> Capture:
+        """Return the whole screen."""
+        pixels = self.base.copy()
+        pixels[self.place] = self.part
+        return Capture(pixels, self.taken_at, self.changed, self.moving)
+
+    def is_a_caret(self) -> bool:
+        """Return whether only a caret differs from the look before."""
+        differs = ((self.base[self.place] ^ self.part) & COLOUR_BITS) != 0
+        return bool(self.part.size) and within_caret(differs)
+
+
+class TransientFrames:
+    """The newest transient frames, limited in number and bytes. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._base: Pixels | None = None
+        self._base_s = self._known_s = np.inf
+        self._ended = np.zeros((0, 0), np.int64)
+        self._kept: list[_Moment] = []
+
+    def look(self, seen: Capture) -> None:
+        """Note a look at the screen; later changes may be transient."""
+        self._base = seen.pixels
+        self._base_s = self._known_s = seen.taken_at
+        self._ended = np.zeros(seen.changed.shape, np.int64)
+
+    def resize(self, tiles: Tiles) -> None:
+        """Note that the screen has other tiles; frames that were kept of the old ones stay."""
+        self._base = None
+        self._ended = np.zeros(tiles.shape, np.int64)
+
+    def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the same for `SHOWN_S`.
+
+        These tiles are now drawn over.
+        """
+        passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
+        passing &= self._ended < MOST_A_TILE
+        if passing.any():
+            self._ended += passing
+            self._known_s = now_s
+            self._keep(pixels, last_s, moving, now_s)
+
+    def take(self) -> Iterator[Capture]:
+        """Return the transient frames since the last call, oldest first.
+
+        Each is a whole screen, which is made when it is asked for.
+        """
+        kept, self._kept = self._kept, []
+        return (moment.capture() for moment in kept if not moment.is_a_caret())
+
+    def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        if self._base is None:
+            self._base, self._base_s = pixels.copy(), now_s
+        changed = last_s >= self._base_s
+        rows, columns = np.nonzero(changed)
+        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty if there are none
+        self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
+        while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
+            del self._kept[0]
+
+    @property
+    def _bytes(self) -> int:
+        bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
+        return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
+
+
+def _span(found: npt.NDArray[np.intp]) -> slice:
+    return slice(found.min() * TILE_PX, (found.max() + 1) * TILE_PX) if found.size else slice(0, 0)
 
 
 class Framebuffer:
@@ -99,7 +265,7 @@ class Framebuffer:
     def _draw(self, rectangle: Rectangle) -> None:
         area = rectangle.area
         target = self._pixels[area.slices]
-        new = rectangle.on(self._pixels)
+        new = rectangle.pixels(self._pixels)
         changed = ((target ^ new) & COLOUR_BITS) != 0
         target[:] = new
         self._activity.add(area.x, area.y, changed, clock.monotonic())
@@ -125,11 +291,6 @@ class Framebuffer:
         """The moment when a pixel last changed, on the monotonic clock."""
         with self._condition:
             return self._activity.last_change_s()
-
-    def capture(self, timeout_s: float) -> Capture | None:
-        """Return a copy of the pixels; None if some are still missing after `timeout_s`. Raises DesktopError."""
-        with self._condition:
-            return self.last_capture() if self.wait_complete(timeout_s) else None
 
     def last_capture(self) -> Capture:
         """Return a copy of the pixels as they were last seen, even if the connection ended."""

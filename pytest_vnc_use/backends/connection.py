@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import math
+import os
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any, NoReturn
 
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.rfb.keepalive import Pulse
-from pytest_vnc_use.backends.rfb.outgoing import Outgoing
-from pytest_vnc_use.backends.rfb.place import Place
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
-from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks, quirks_of
-from pytest_vnc_use.backends.screen.capture import Capture
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing, ServerFacts
+from pytest_vnc_use.backends.quirks import ServerQuirks, quirks_of
+from pytest_vnc_use.backends.reactor import Pulse, reactor, start_reactor
+from pytest_vnc_use.backends.screen import Capture, Framebuffer
+from pytest_vnc_use.backends.tls import context_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, DesktopSilent, SettingsError
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.types import EncodingChoice
 from pytest_vnc_use.types.protocols import MessageTap
-from pytest_vnc_use.types.wire import Wire
+from pytest_vnc_use.types.wire import Wire, host_and_port
 
 _TAKEN_WITHIN_S = 10.0
 _FRESH_S = 0.1
@@ -46,40 +44,48 @@ class RfbConnection:
         password: str | None,
         timeout_s: float,
         *,
-        encoding: EncodingChoice = "auto",
+        encoding: EncodingChoice | None = None,
         wire: Wire = Wire(),  # noqa: B008  # frozen
-        new_factory: Callable[..., DesktopFactory] = DesktopFactory,
         tap: MessageTap | None = None,
+        facts: ServerFacts | None = None,
+        new_factory: Callable[..., DesktopFactory] = DesktopFactory,
     ) -> None:
-        """Connect. Through a unix socket the encoding `auto` means `raw`, unless the screen is very large.
+        """Connect; `new_factory` takes the arguments of DesktopFactory.
 
         Raises SettingsError, DesktopRefused or AuthenticationFailed, within `timeout_s`.
         """
-        place = Place.of(server, wire)
+        self._path, self._host, self._port, self._url = _locate(server, wire)
         if password is not None and not password.isascii() and not wire.user:
             raise SettingsError("the VNC password must contain only ASCII characters")
         start_reactor()
         self.server = without_query(server)
         self.outgoing = Outgoing(tap)
-        self._new_factory = partial(new_factory, server=self.server, password=password)
-        self._encoding = encoding
+        self.facts = facts or ServerFacts()
+        self._password, self._new_factory = password, new_factory
+        self._encoding: EncodingChoice = encoding or ("raw" if self._path else "tight")
         self._sent_s = math.inf
         """The moment when an action was last sent; infinity once `answers` has asked for its effect."""
         self._dialled: Deferred[Any] | None = None
         deadline = Deadline(timeout_s)
         try:
-            self._open(place, wire, deadline)
+            self._open(wire, deadline)
         except DesktopRefused:
             if not self._factory.takes_plain:
                 raise
-            self._open(place, replace(wire, tls="off"), deadline)
+            self._open(replace(wire, tls="off"), deadline)
 
-    def _open(self, place: Place, wire: Wire, deadline: Deadline) -> None:
+    def _open(self, wire: Wire, deadline: Deadline) -> None:
         self.framebuffer = Framebuffer()
-        self._factory = self._new_factory(self.framebuffer)
-        self._factory.wire, self._factory.encoding = wire, self._encoding
-        self._factory.outgoing, self._factory.is_near = self.outgoing, place.is_socket
-        reactor.callFromThread(self._dial, place, deadline.remaining_s)
+        self._factory = self._new_factory(
+            self.framebuffer,
+            self.server,
+            self._password,
+            wire=wire,
+            encoding=self._encoding,
+            outgoing=self.outgoing,
+            facts=self.facts,
+        )
+        reactor.callFromThread(self._dial, deadline.remaining_s)
         try:
             self._wait_first_frame(deadline.remaining_s)
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
@@ -94,26 +100,20 @@ class RfbConnection:
         return self._factory.opened
 
     @property
-    def name(self) -> str:
-        """The name that the server gives its desktop."""
-        return bytes(self.protocol.name).decode("utf-8", "replace")
-
-    @property
-    def protection(self) -> str:
-        """Return what keeps others from reading along, in words; "" if nothing does."""
-        return self.protocol.protection
-
-    @property
-    def has_password(self) -> bool:
-        """Return whether the server checked a password."""
-        return "Vnc" in self.protocol.security_used
+    def exposure(self) -> str:
+        """Return what others on the network can read of this connection; "" if it is protected."""
+        if self.facts.protection:
+            return ""
+        has_password = "Vnc" in self.facts.security_used
+        guess = ", and can guess the VNC password offline (its check is DES)" if has_password else ""
+        return f"others on the network can read every key that is typed and every picture{guess}"
 
     @property
     def quirks(self) -> ServerQuirks:
         """Return the input that the server is known to take."""
         protocol = self.protocol
         return quirks_of(
-            self.name,
+            self.facts.name,
             protocol.security_types,
             announces_clipboard=protocol.announces_clipboard,
             takes_scancodes=protocol.takes_scancodes,
@@ -168,17 +168,16 @@ class RfbConnection:
 
     def capture(self, timeout_s: float) -> Capture:
         """Return the whole screen. Without one, drop the connection and raise ConnectionLost."""
-        captured = self.framebuffer.capture(timeout_s)
-        if captured is None:
-            self._give_up(_not_whole(self.server, timeout_s))
-        return captured
+        if not self.framebuffer.wait_complete(timeout_s):
+            self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")
+        return self.framebuffer.last_capture()
 
     def refresh(self, timeout_s: float) -> None:
         """Have the whole screen sent anew. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
-        self.send(self.protocol.framebufferUpdateRequest)
+        self.send(self.protocol.request)
         if not self.framebuffer.wait_complete(timeout_s):
-            self._give_up(_not_whole(self.server, timeout_s))
+            self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")
 
     def close(self) -> None:
         """End the connection once all messages are on their way; a second call does nothing.
@@ -204,16 +203,28 @@ class RfbConnection:
     def _end(self) -> None:
         self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} is closed"))
 
-    def _dial(self, place: Place, timeout_s: float) -> None:
+    def _dial(self, timeout_s: float) -> None:
         factory = self._factory
-        self._dialled = maybeDeferred(place.dial, factory, timeout_s)
+        self._dialled = maybeDeferred(self._connect, factory, timeout_s)
         self._dialled.addErrback(lambda reason: factory.clientConnectionFailed(None, reason))
+
+    def _connect(self, factory: DesktopFactory, timeout_s: float) -> Any:
+        factory.host, factory.port = self._host, self._port
+        if self._path:
+            return UNIXClientEndpoint(reactor, self._path, timeout=timeout_s).connect(factory)  # type: ignore[no-untyped-call]
+        if self._url is not None:
+            from pytest_vnc_use.backends.websocket import start  # websockets is loaded for this alone
+
+            return start(factory, self._url, timeout_s)
+        socket.socket().close()  # raises what pytest-socket would raise where names are resolved, which nothing reports
+        endpoint: Any = HostnameEndpoint(reactor, self._host, self._port, timeout=timeout_s)
+        return endpoint.connect(factory)
 
     def _drop(self) -> None:
         if self._dialled is not None:
             self._dialled.cancel()
-        if self._factory.lowest is not None:
-            self._factory.lowest.abortConnection()
+        if self._factory.opened is not None:
+            self._factory.opened.transport.abortConnection()
 
     def _wait_first_frame(self, timeout_s: float) -> None:
         started_s = clock.monotonic()
@@ -231,5 +242,21 @@ class RfbConnection:
         raise error
 
 
-def _not_whole(server: str, timeout_s: float) -> str:
-    return f"{server!r} did not send its whole screen within {timeout_s} s"
+def _locate(server: str, wire: Wire) -> tuple[str, str, int, Any]:
+    """Return the path of a unix socket, host, port, and the parts of a WebSocket's URL.
+
+    Raises SettingsError if the address is invalid or contradicts the rules; DesktopRefused if there is no socket.
+    """
+    scheme = server.partition("://")[0].lower() if "://" in server else ""
+    if wire.requires_tls or scheme == "wss":
+        context_of(wire)
+    if scheme in ("ws", "wss"):
+        from pytest_vnc_use.backends.websocket import parse_url  # websockets is loaded for this alone
+
+        url = parse_url(server, wire)
+        return "", url.host, url.port, url
+    if found := host_and_port(server):
+        return "", found[0] or "127.0.0.1", found[1], None
+    if not os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
+        raise DesktopRefused(f"there is no unix socket {server!r}")
+    return server, "", 0, None

@@ -8,7 +8,6 @@ https://gitlab.gnome.org/GNOME/at-spi2-core.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import subprocess
@@ -100,10 +99,20 @@ class Bus:
         left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)
         return bool(left <= x < left + width and top <= y < top + height)
 
+    def all(self) -> list[dict[str, object]]:
+        """Return the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
+        found = []
+        for node, states, _ in self._walk(lambda node, role: True):
+            try:
+                found.append(self.described(node, states))
+            except self._glib.Error:
+                continue
+        return found
+
     def _walk(self, enters: Any) -> Any:
         """Yield each showing node on the way down, its states, and whether its window is active."""
-        programs = {tuple(node) for node in self.ask(ROOT, ACCESSIBLE, "GetChildren")}
-        pending = [(node, False) for node in programs]
+        pending = [(tuple(node), False) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
+        programs = {node for node, _ in pending}
         for _ in range(MOST):
             if not pending:
                 return
@@ -117,8 +126,7 @@ class Bus:
                 if node not in programs:
                     yield node, states, active
                 if role not in FIELDS:
-                    inner = map(tuple, self.ask(node, ACCESSIBLE, "GetChildren"))
-                    pending += [(each, active) for each in inner]
+                    pending += [(tuple(each), active) for each in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))]
             except self._glib.Error:
                 continue
 
@@ -133,21 +141,6 @@ class Bus:
             pass
         return {key: found[key] for key in ("role", "focusable", "box")} | {"name": name}
 
-    def showing_nodes(self) -> Any:
-        """Yield the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
-        pending = [tuple(node) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
-        programs = set(pending)
-        while pending:
-            node = pending.pop()
-            try:
-                states = self.ask(node, ACCESSIBLE, "GetState")[0]
-                if node not in programs and states & SHOWING:
-                    yield self.described(node, states)
-                if node in programs or states & SHOWING:
-                    pending += map(tuple, reversed(self.ask(node, ACCESSIBLE, "GetChildren")))
-            except self._glib.Error:
-                continue
-
 
 def main() -> None:
     """Print the nodes as JSON, or exit with a message about the missing program or library."""
@@ -157,7 +150,7 @@ def main() -> None:
         sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
     bus, asked = Bus(Gio, GLib), sys.argv[1:]
     if not asked:
-        nodes = list(itertools.islice(bus.showing_nodes(), MOST))
+        nodes: list[dict[str, object] | None] = [*bus.all()]
     elif asked == ["focus"]:
         nodes = [bus.focus()]
     else:

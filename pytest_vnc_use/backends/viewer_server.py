@@ -23,12 +23,10 @@ from vncdotool.const import AuthTypes, Encoding, MsgC2S
 from vncdotool.rfb import PixelFormat
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.rfb.authentication import answer_challenge
-from pytest_vnc_use.backends.rfb.protocol import BGRX
-from pytest_vnc_use.backends.rfb.reactor import reactor, start_reactor
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
-from pytest_vnc_use.backends.screen.rectangles import Pixels
+from pytest_vnc_use.backends.client import BGRX, answer_challenge
+from pytest_vnc_use.backends.pixels import Pixels
+from pytest_vnc_use.backends.reactor import reactor, start_reactor
+from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll

@@ -1,18 +1,17 @@
-"""Pointer and keyboard of one connection; each knows its pressed buttons or keys, and releases them."""
+"""Pointer and keyboard of one connection. Each knows its pressed buttons or keys, and releases them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from pytest_vnc_use.backends.rfb.connection import RfbConnection
-from pytest_vnc_use.backends.rfb.scancodes import key_event
-from pytest_vnc_use.backends.rfb.server_quirks import ServerQuirks
-from pytest_vnc_use.backends.screen.settle import SettleRules
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.quirks import ServerQuirks, key_event
+from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.keyboard.keystrokes import KeyEvent, scroll_chords, stroke
-from pytest_vnc_use.keyboard.keysyms import Chord
-from pytest_vnc_use.types import Button, Direction
+from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL, KeyEvent, Piece, Typed, stroke
+from pytest_vnc_use.keyboard.keysyms import BACKSPACE, Chord, chord_of, key_of
+from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
 
 HOLD_S = 0.02
 """The length of a press. Programs count too few clicks if presses have no length."""
@@ -21,8 +20,16 @@ DRAG_MOVE_S = 0.01
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
 _ANSWER_S = 1.0
+_FETCH_S = 2.0
+EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
+"""The wait between a click or a shortcut and the next keys, because keys could overtake it."""
+_PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
+"""The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+_PIXELS_OF_A_SCROLL = 800
+"""The pixels of a scroll that says only where it goes."""
+_BUTTON_NAMES = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
 
 
 class Pointer:
@@ -136,9 +143,11 @@ class Pointer:
         self.pause(DRAG_MOVE_S)
 
     def _send(self, momentary: int = 0) -> None:
+        (x, y), mask = self._at, self._pressed | momentary
         protocol = self._connection.protocol
-        self._connection.outgoing.pointer(*self._at, self._pressed | momentary)
-        self._connection.send(protocol.pointerEvent, *self._at, self._pressed | momentary)
+        buttons = [name for bit, name in enumerate(_BUTTON_NAMES) if mask >> bit & 1]
+        self._connection.outgoing.note("pointer", x=x, y=y, buttons=buttons)
+        self._connection.send(protocol.point, x, y, mask)
 
 
 class Keyboard:
@@ -149,6 +158,7 @@ class Keyboard:
 
     def __init__(self, connection: RfbConnection, quirks: ServerQuirks) -> None:
         self._connection = connection
+        self._screen = connection.framebuffer
         self._quirks = quirks
         self._held: list[int] = []
 
@@ -175,9 +185,21 @@ class Keyboard:
         released = {keysym for events in strokes for keysym, down in events if not down}
         self._held = [held for held in self._held if held not in released]
 
-    def scroll(self, direction: Direction, notches: int) -> None:
-        """Scroll whatever has the focus, as far as `notches` of the wheel, see `scroll_chords`."""
-        self.strike(*scroll_chords(direction, notches))
+    def write(self, pieces: Iterable[Piece]) -> None:
+        """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
+        for piece in pieces:
+            if isinstance(piece, Typed):
+                self.strike(*map(chord_of, piece.text))
+            else:
+                self._paste(piece.text)
+
+    def clear(self, *, to_be_replaced: bool) -> None:
+        """Select all text of the field, so that the next text replaces it; if there is no next text, delete it."""
+        self._screen.mark_began()
+        self.strike(SELECT_ALL)
+        if not to_be_replaced:
+            self.strike(Chord((BACKSPACE,)))
+        self._screen.wait_settled(EFFECT)
 
     def release_all(self) -> None:
         """Release every key; a connection that ended has none to release."""
@@ -187,12 +209,58 @@ class Keyboard:
 
     def _send(self, events: Sequence[KeyEvent]) -> None:
         data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
-        self._connection.outgoing.keys(events)
-        self._connection.send(self._connection.protocol.transport.write, data)
+        protocol = self._connection.protocol
+        for keysym, down in events if self._connection.outgoing.is_tapped else ():
+            self._connection.outgoing.note("key", key=key_of(keysym), down=down)
+        self._connection.send(protocol.transport.write, data)
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
+
+    def _paste(self, text: str) -> None:
+        protocol = self._connection.protocol
+        before = protocol.fetched_texts
+        self._connection.outgoing.note("clipboard", text=text)
+        self._connection.send(protocol.offer_text, text)
+        self._screen.mark_began()
+        self.strike(PASTE)
+        if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
+            raise ActionError(
+                f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
+                "is a text field focused?"
+            )
+        if self._screen.wait_settled(_PASTED).reason == "nothing_changed":
+            raise ActionError(
+                "a program fetched the text from the clipboard, perhaps one that keeps it, "
+                f"and no pixel changed within {_PASTED.first_change_s} s; is a text field focused?"
+            )
 
 
 def _mask(button: Button) -> int:
     if button not in _BUTTONS:
         raise ActionError(f"a button must be 'left', 'middle' or 'right', got {button!r}")
     return 1 << (_BUTTONS[button] - 1)
+
+
+def scroll_of(
+    x: int | Direction | None,
+    y: int | None,
+    direction: Direction | None,
+    clicks: int,
+    by: ScrollMeans,
+    magnitude: int | None,
+    size: tuple[int, int],
+) -> Scroll:
+    """Return the scroll; without a point it is in the middle of a screen of this `size`, and goes by pixels.
+
+    Raises ActionError.
+    """
+    if not isinstance(x, int):  # as in scroll("down", magnitude=800)
+        direction, pixels = x or direction, magnitude if y is None else y
+        x, y, magnitude = size[0] // 2, size[1] // 2, _PIXELS_OF_A_SCROLL if pixels is None else pixels
+    if direction not in _WHEEL or y is None:
+        raise ActionError(f"a scroll must have a direction, up, down, left or right, got {direction!r}")
+    if magnitude is not None and magnitude < 1:
+        raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
+    notches = clicks if magnitude is None else max(1, round(magnitude / PIXELS_A_NOTCH))
+    if notches < 1:
+        raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
+    return Scroll(x, y, direction, notches, by)

@@ -19,14 +19,13 @@ On each of these servers a text goes out at once, and the server takes it at its
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pytest_vnc_use.backends.rfb.scancodes import US_KEYBOARD
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import Means
-from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS
-from pytest_vnc_use.keyboard.text_plan import TypableText
+from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.keyboard.keystrokes import TypableText
+from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS, Chord, name_of, shifted
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -39,17 +38,27 @@ _QT_KEYS = frozenset(
         *range(0xFF50, 0xFF58),  # Home, arrows, pages, End
         *(0xFF8D, 0xFFAA, 0xFFAB, 0xFFAD, 0xFFAE, 0xFFAF, *range(0xFFB0, 0xFFBA)),  # number pad
         *range(F1, F1 + 12),
-        *(
-            0xFFE1,
-            0xFFE2,
-            0xFFE3,
-            0xFFE4,
-            0xFFE9,
-            0xFFEA,
-        ),  # shift, control, alt; meta would have no effect
+        *(*range(0xFFE1, 0xFFE5), 0xFFE9, 0xFFEA),  # shift, control, alt; meta would have no effect
     ]
 )
 
+_ROWS = {0x02: "1234567890-=", 0x10: "qwertyuiop[]", 0x1E: "asdfghjkl;'`", 0x2B: "\\zxcvbnm,./", 0x39: " "}
+"""The characters of a US keyboard on consecutive keys, by the code of the first key."""
+_OTHERS = {
+    0xFF1B: 0x01, 0xFF08: 0x0E, 0xFF09: 0x0F, 0xFF0D: 0x1C,  # Escape, BackSpace, Tab, Return
+    0xFFE1: 0x2A, 0xFFE2: 0x36, 0xFFE3: 0x1D, 0xFFE4: 0x9D, 0xFFE9: 0x38, 0xFFEA: 0xB8,  # shift, control, alt
+    0xFE03: 0xB8, 0xFFEB: 0xDB, 0xFFEC: 0xDC, 0xFF67: 0xDD,  # AltGr, super, Menu
+    0xFFE5: 0x3A, 0xFF7F: 0x45, 0xFF14: 0x46,  # locks: caps, num, scroll
+    0xFF61: 0xB7, 0xFF13: 0xC6, 0xFF8D: 0x9C, 0xFF9F: 0x53,  # Print, Pause, Enter and Delete of the number pad
+    0xFF63: 0xD2, 0xFFFF: 0xD3, 0xFF50: 0xC7, 0xFF57: 0xCF, 0xFF55: 0xC9, 0xFF56: 0xD1,  # Insert to Page_Down
+    0xFF51: 0xCB, 0xFF52: 0xC8, 0xFF53: 0xCD, 0xFF54: 0xD0,  # arrows
+    **{F1 + number: 0x3B + number for number in range(10)}, F1 + 10: 0x57, F1 + 11: 0x58,
+}  # fmt: skip
+
+
+_PLAIN = {ord(character): start + nth for start, row in _ROWS.items() for nth, character in enumerate(row)}
+US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHERS}
+"""The scan code of each keysym; a shifted character has the code of its key."""
 
 _WORDS: Mapping[TypableText, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
@@ -60,16 +69,36 @@ _WORDS: Mapping[TypableText, str] = {
 
 
 @dataclass(frozen=True)
-class ServerQuirks(Means):
-    """The means of a server, and its pace.
+class ServerQuirks:
+    """The input that a server takes, and its pace.
 
-    The server needs `event_s` for a key event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in
-    the protocol ClickRules.
+    `text`: the text that goes by keys. `wheel`: whether there is a wheel. `substitutes`: the keysym that is sent
+    instead. `only_keysyms`: all keysyms that the desktop takes; None for no limit. The server needs `event_s` for a key
+    event. `scancodes` are sent along with keysyms. `doubles_only_near` is as in the protocol ClickRules.
     """
 
+    text: TypableText
+    wheel: bool = True
+    substitutes: Mapping[int, int] = field(default_factory=dict)
+    only_keysyms: frozenset[int] | None = None
     event_s: float = 0.0
     scancodes: Mapping[int, int] = field(default_factory=dict)
     doubles_only_near: bool = False
+
+    def keysym(self, keysym: int) -> int:
+        """Return the keysym to send for `keysym`. Raises ActionError if the server does not support it."""
+        keysym = self.substitutes.get(keysym, keysym)
+        if self.only_keysyms is not None and keysym not in self.only_keysyms:
+            characters = "ASCII" if self.text == "ascii" else "Latin-1"
+            raise ActionError(
+                f"this VNC server does not support the key {name_of(keysym)!r}. It supports {characters}, F1 to "
+                "F12 and the editing keys"
+            )
+        return keysym
+
+    def chord(self, chord: Chord) -> Chord:
+        """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
+        return Chord(tuple(map(self.keysym, chord.keysyms)))
 
     def pasting(self) -> ServerQuirks:
         """Return these quirks with all text pasted. Raises SettingsError if the server has no clipboard for that."""
@@ -101,3 +130,13 @@ def quirks_of(
     if _TIGHT_SECURITY in security_types:
         return ServerQuirks("latin-1")
     return ServerQuirks("ascii", substitutes=KEYPAD_CHARACTERS)
+
+
+def key_event(keysym: int, down: bool, scancode: int = 0) -> bytes:
+    """Return the message that a key went down or up.
+
+    Send a scan code only to a server that has confirmed scan codes.
+    """
+    if scancode:
+        return struct.pack(">BBHII", 255, 0, down, keysym, scancode)
+    return struct.pack(">BBxxI", 4, down, keysym)
