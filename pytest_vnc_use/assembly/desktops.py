@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 START_SETTINGS = (
     *("server", "screen_size", "rendering", "start_seconds"),
-    *("engine", "container_port", "container_env", "volumes"),
+    *("engine", "container_port", "container_env", "container_network", "volumes"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
@@ -163,6 +163,7 @@ def start_desktop(settings: Settings) -> Desktop:
                 environment=settings.container_env,
                 volumes=settings.volumes,
                 port=settings.container_port,
+                network=settings.container_network,
                 engine=settings.engine,
                 password=given_password(settings),
                 connect=connect_bare,

@@ -57,7 +57,6 @@ class Parts:
     `announce` gets the first frame. `to_placeholders` takes declared secrets out of the next action; the actor reveals
     them again. `hide` takes all secrets out of every output. `crash` returns which signal ended the program under test.
     With `watch`, a model is asked again if the screen changed during its answer. `request_s` as in Observation.
-    `trust`: also trust a checkpoint from elsewhere.
     """
 
     actor: Actor
@@ -71,7 +70,6 @@ class Parts:
     crash: Callable[[], str] = str
     watch: bool = True
     request_s: float | None = None
-    trust: bool = False
 
 
 class Nodes:
@@ -190,9 +188,12 @@ class Nodes:
             return self._end_run(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
         ruling = None
         if pending:
-            proposal = from_json(Proposal, pending[0])
-            ruling = Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
+            ruling = self.rule_on(from_json(Proposal, pending[0]))
         return CUAState(pending=pending, ruling=to_json(ruling) if ruling else None, elapsed_s=self._deadline.spent_s)
+
+    def rule_on(self, proposal: Proposal) -> Ruling:
+        """Return the ruling on the next action."""
+        return Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
 
     def _is_halted(self, proposal: Proposal) -> bool:
         """Return whether to leave out a call of a turn that failed. Keys and buttons are still released."""

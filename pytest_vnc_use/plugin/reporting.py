@@ -19,7 +19,6 @@ from pytest_vnc_use.plugin.stash import (
     REPORTED_DOLLARS,
     REPORTED_RUNS,
     RUNS,
-    SETTINGS,
     TRIAGE_OF_FAILURE,
     FailureTriage,
     desktop_of,
@@ -42,7 +41,6 @@ class ItemObserver:
 
     def observe(self, event: RunEvent) -> None:
         """Note the event on the test."""
-        from pytest_vnc_use.runs.shared_pictures import share_pictures
         from pytest_vnc_use.types import FolderMade, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
@@ -51,7 +49,6 @@ class ItemObserver:
             case RunStarted():
                 self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
                 self._item.stash[PLACE] = "before the first step"
-                share_pictures(Path(self._item.config.stash[SETTINGS].runs_dir, event.run_id))
             case StepStarted():
                 self._item.stash[PLACE] = f"at step {event.number}"
             case StepFinished():

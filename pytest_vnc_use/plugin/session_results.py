@@ -107,14 +107,11 @@ class _Session:
 
         The session fails if it was for recordings, and one could not be written.
         """
-        from pytest_vnc_use.runs.shared_pictures import end_sharing
-
         if self._without_recording and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._begun.close()
         if self._tests:
             remove_left_notes()
-        end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliability_lines

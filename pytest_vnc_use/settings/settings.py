@@ -98,6 +98,9 @@ class Settings:
     container_env: tuple[str, ...] = _setting(
         (), _words, "variables of a container: NAME=VALUE, or NAME to copy it from here"
     )
+    container_network: str = _setting(
+        "", str, "none: a container has no network; its image must have bash (default: the engine's own network)"
+    )
     volumes: tuple[str, ...] = _setting((), _words, "folders to mount in a container: HERE:THERE or HERE:THERE:ro")
     start_seconds: float = _setting(
         60.0, _seconds, "how long a desktop that is started here may take until it is ready"

@@ -76,7 +76,7 @@ def as_planner(thing: object) -> Planner:
     Raises SettingsError if it is none of these.
     """
     if isinstance(thing, type):
-        return as_planner(_make(thing))
+        return as_planner(thing.as_planner() if hasattr(thing, "as_planner") else _make(thing))
     if callable(getattr(thing, "decide", None)):
         if not hasattr(thing, "name"):
             raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {thing!r}")
