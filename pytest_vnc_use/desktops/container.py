@@ -80,7 +80,6 @@ class ContainerDesktop(RemoteDesktop):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
         if network not in ("", "none"):
             raise SettingsError(f"a container's network must be none, or empty for the engine's own, got {network!r}")
-        super().__init__(connect, launch_timeout_s=start_timeout_s)
         self._image, self._start_timeout_s = image, start_timeout_s
         mounts = [_volume(text) for text in volumes]
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
@@ -91,16 +90,17 @@ class ContainerDesktop(RemoteDesktop):
         self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
         self._engine.pull_missing(image)
-        self._session = Session(as_tester=True)
+        self._own = Session(as_tester=True)
+        super().__init__(connect, start_timeout_s, self._own)
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
         try:
             for removal in ("kill",), ("rm", "--force", "--volumes"):  # `rm --force` alone lets Podman wait 10 s
-                self._session.note_command([self._engine.path, *removal, self.container])
-            file = self._session.directory / "environment"  # every user of this machine could read a command line
+                self._own.note_command([self._engine.path, *removal, self.container])
+            file = self._own.directory / "environment"  # every user of this machine could read a command line
             file.touch(mode=0o600)
             file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()), encoding="utf-8")
             if network:
-                self._server = str(self._session.directory / "vnc")
+                self._server = str(self._own.directory / "vnc")
                 self._listen([self._engine.path, "exec", "-i", self.container, "bash", "-c", _TO_PORT, str(port)])
             self._engine.run(image, self.container, port, mounts, file, network)
             if not network:
@@ -130,7 +130,7 @@ class ContainerDesktop(RemoteDesktop):
     @property
     def container(self) -> str:
         """The container's name, for `docker exec`."""
-        return self._session.directory.name
+        return self._own.directory.name
 
     def fault(self) -> str:
         """Return how the container ended, and the last lines of its output; "" while it runs."""
@@ -149,12 +149,12 @@ class ContainerDesktop(RemoteDesktop):
     def stop(self) -> None:
         """End and remove the container; a second call does nothing."""
         if self._kept_logs is None:
-            self._kept_fault = self.fault() if self._program and self._program.fault else ""
+            self._kept_fault = self.fault() if self._program and self._program.end else ""
             self._kept_logs = self.logs()
             self._end_program()
             if self._listener:
                 self._listener.shutdown(socket.SHUT_RDWR)  # accept() returns, which close() alone would not do
-            self._session.stop()
+            self._own.stop()
 
     def _listen(self, argv: Sequence[str]) -> None:
         """Run `argv` for each connection to the unix socket, with the connection as its input and output."""

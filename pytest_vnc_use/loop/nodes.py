@@ -11,8 +11,9 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed
+from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ProgramCrashed
 from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
+from pytest_vnc_use.loop.decisions import decision_of
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
@@ -164,7 +165,8 @@ class Nodes:
         )
         if not isinstance(self._parts.planner, Replaying):  # else it is resumed: what was replayed is not its own
             observation = seen_by_live(observation)
-        return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        answer = self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        return decision_of(answer, f"an answer of {self._parts.planner.name}")
 
     def _decide(self, decision: Decision, state: CUAState) -> CUAState:
         match decision.kind:
@@ -174,10 +176,6 @@ class Nodes:
             case "gave_up":
                 return self._end_run(Outcome.GAVE_UP, decision.words)
             case "act":
-                if not decision.proposals:
-                    raise PlannerError(
-                        f"{self._parts.planner.name} answered `act` without any action; it must propose at least one"
-                    )
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
                 afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
                 return afresh | self._next(pending, steps=state["step"])

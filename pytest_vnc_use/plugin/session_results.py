@@ -244,7 +244,7 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
     result = replace(result, healed=_lines(result.healed, report, HEALED))
     result = replace(result, went_on=_lines(result.went_on, report, WENT_ON))
-    checked = {run.task: run.checked_by for run in result.runs if not run.rehearsal}
+    checked = {run.task: run.checked_by for run in result.runs if run.checked_by and not run.rehearsal}
     result = replace(result, checked_by=tuple(checked.values()) or ("none",))
     return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
 

@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import Given, check_needs
-from pytest_vnc_use.planners.local.callables import CallablePlanner
+from pytest_vnc_use.planners.local.callables import Answer, CallablePlanner, finish
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -55,8 +55,8 @@ def order_status(number: int) -> str:
     return "packed"
 
 
-def plan(observation: Observation) -> list[Proposal] | None:
-    return [RISKY, TYPES] if not observation.turns else None
+def plan(observation: Observation) -> Answer:
+    return [RISKY, TYPES] if not observation.turns else finish()
 
 
 # --- what it needs ---------------------------------------------------------------------------------------------------

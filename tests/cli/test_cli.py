@@ -157,9 +157,10 @@ def test_a_secret_is_given_again_or_the_run_does_not_go_on(
 @pytest.mark.slow
 def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
+        "from pytest_vnc_use.planners import finish\n"
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
         "def plan(seen):\n"
-        "    return None if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
+        "    return finish() if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
     )
     start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
     run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.container import ContainerDesktop, find_engine
 from pytest_vnc_use.errors import (
@@ -28,7 +27,6 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import TypeText
 from support.containers import ENGINE, FOLDER, desktop_image, started_container
 from support.leftovers import processes_naming
@@ -271,21 +269,6 @@ def test_nothing_outlives_the_process_that_started_it() -> None:
     wait_for(lambda: not folder.exists() and not processes_naming(folder), "the end of the rest")
 
 
-@pytest.mark.container
-def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
-    living, left = start(), start()
-    folder = Path(tempfile.gettempdir(), left.container)
-    folder.rename(hidden := folder.with_name(f"hidden-{folder.name}"))  # as if its guard had died before the container
-    try:
-        find_engine(ENGINE)
-        assert not exists(left.container)
-        assert exists(living.container)
-        with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*container"):
-            left.run(["true"])
-    finally:
-        hidden.rename(folder)
-
-
 # --- examples/desktop ------------------------------------------------------------------------------------------------
 
 
@@ -324,19 +307,6 @@ def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: S
     wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
     desktop.stop()
     assert desktop.program_fault() == ""
-
-
-@pytest.mark.container
-def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Path) -> None:
-    desktop = start()
-    settings = Settings(runs_dir=str(tmp_path))
-    with VncUseAgent(vnc_password=desktop.password, settings=settings, desktop=desktop) as agent:
-        agent.click(10, 10)
-        before = desktop.server
-        desktop.reset()
-        assert desktop.server != before
-        assert agent.screenshot()
-        assert agent.server == desktop.server
 
 
 @pytest.mark.container
