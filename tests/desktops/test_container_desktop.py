@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pytest_vnc_use.desktops.container_engine import find_engine
 
-from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.container import ContainerDesktop
+from pytest_vnc_use.desktops.container import ContainerDesktop, find_engine
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,
@@ -29,7 +27,6 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings.settings import Settings
 from support.containers import ENGINE, FOLDER, desktop_image, started_container
 from support.leftovers import processes_naming
 from support.vnc_servers import wait_for
@@ -133,23 +130,6 @@ def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) 
     assert desktop.logs()["program"] == "about to open orders\n"
     assert "Xvnc TigerVNC" in desktop.logs()["container"]
     assert (exists(desktop.container), folder.exists(), processes_naming(folder)) == (False, False, {})
-
-
-@pytest.mark.container
-@pytest.mark.slow
-def test_a_reset_is_a_container_anew_that_takes_input_at_once(start: Start) -> None:
-    desktop = start("xterm")
-    before = desktop.container
-    desktop.write_file("list.txt", "apples")
-    desktop.reset()
-    assert not exists(before)
-    assert desktop.program_fault() == ""
-    with pytest.raises(FileNotFoundError, match="it has no files"):
-        desktop.read_file("list.txt")
-    desktop.launch(["xterm", "-e", "head -1 >typed.txt"])
-    with closing(connect(desktop.server, desktop.password)) as controller:
-        controller.type_text("two apples", press_enter=True)
-        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -304,19 +284,6 @@ def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: S
     wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
     desktop.stop()
     assert desktop.program_fault() == ""
-
-
-@pytest.mark.container
-def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Path) -> None:
-    desktop = start()
-    settings = Settings(runs_dir=str(tmp_path))
-    with VncUseAgent(vnc_password=desktop.password, settings=settings, desktop=desktop) as agent:
-        agent.click(10, 10)
-        before = desktop.server
-        desktop.reset()
-        assert desktop.server != before
-        assert agent.screenshot()
-        assert agent.server == desktop.server
 
 
 @pytest.mark.container
