@@ -163,7 +163,8 @@ class RecordedStep(_Part):
 
     `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    `elements` are what it acted on, if known. They are for people; no replay reads them.
+    They were gone when the screen had come to rest for the next step, `took_s` seconds later. `elements` are what it
+    acted on, if known. They are for people; no replay reads them.
     """
 
     action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
@@ -174,6 +175,7 @@ class RecordedStep(_Part):
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
+    took_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     elements: Elements = ()
 
     @field_serializer("action")

@@ -15,11 +15,6 @@ from pytest_vnc_use.types.action_points import points
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-REST_MAY_DIFFER = 0.05
-"""The share of the screen that may differ outside the compared part, before a step in the middle of a run.
-
-No step has changed anything there so far.
-"""
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
 MOST_MASKS = 4
@@ -58,15 +53,13 @@ def masks_entry(masks: Iterable[Region]) -> str:
 class Gate:
     """The screen that a replay must see before a step, or at the end.
 
-    All pixels in `compared` must be as in `expected`, except those in `ignored`. The first and the last gate compare
-    the whole screen. The others compare the pixels that any step so far has changed, and the surroundings of the step's
-    `targets`. `changed` are the pixels that the step before changed. Each of the `parts` must show one of its looks.
-    `tells`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
-    `caret`. `hidden` are carets, clocks and masks: they are not compared with looks either.
+    All pixels must be as in `expected`, except those in `ignored`. `changed` are the pixels that the step before
+    changed, `targets` the surroundings of the next step's. Each of the `parts` must show one of its looks. `tells`: the
+    gate can distinguish this screen from the one before the step, by changed pixels or by the moved `caret`. `hidden`
+    are carets, clocks and masks: they are not compared with looks either.
     """
 
     expected: Pixels
-    compared: Mask
     changed: Mask
     ignored: Mask
     parts: tuple[Volatile, ...] = ()
@@ -77,24 +70,26 @@ class Gate:
     caret: Region | None = None
     hidden: Mask | None = None
 
-    def mismatch(self, seen: Pixels, acted_on: Pixels | None = None) -> Mismatch | None:
+    def mismatch(
+        self, seen: Pixels, acted_on: Pixels | None = None, passing: Iterable[Volatile] = ()
+    ) -> Mismatch | None:
         """Return the difference from the recording; None where the gate is open.
 
-        `acted_on` is the screen before the step.
+        `acted_on` is the screen before the step. What is `passing` may still be there.
         """
-        return self._other(seen) or self._unknown_look(seen) or self._caret_mismatch(seen, acted_on)
+        return self._other(seen, passing) or self._unknown_look(seen) or self._caret_mismatch(seen, acted_on)
 
-    def _other(self, seen: Pixels) -> Mismatch | None:
+    def _other(self, seen: Pixels, passing: Iterable[Volatile]) -> Mismatch | None:
         if seen.shape != self.expected.shape:
             height, width = seen.shape
             return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
         differs = differing(self.expected, seen) & ~self.ignored
-        found = differs & self.compared
-        if found.any():
-            return _mismatch(self._place(found, seen), found, self.targets)
-        if differs.mean() > REST_MAY_DIFFER:
-            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs, self.targets)
-        return None
+        if not differs.any():
+            return None
+        for part in passing:
+            there = part.region.part_of(differs)
+            there &= differing(part.looks[0].pixels(), part.region.part_of(seen))
+        return _mismatch(self._place(differs, seen), differs, self.targets) if differs.any() else None
 
     def _place(self, found: Mask, seen: Pixels) -> str:
         if np.isin(seen[found], COVER_COLOURS).all():
@@ -110,15 +105,14 @@ class Gate:
 
     def _unknown_look(self, seen: Pixels) -> Mismatch | None:
         for part in self.parts:
-            if self._is_compared(part) and self.look_of(part, seen) is None:
+            if self.look_of(part, seen) is None:
                 words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
                 return Mismatch(words, part.region)
         return None
 
     def look_of(self, part: Volatile, seen: Pixels) -> int | None:
         """Return the number of the look that the compared pixels of a part show; None if they show another one."""
-        compared = self.compared if self.hidden is None else self.compared & ~self.hidden
-        return look_of(part, seen, compared)
+        return look_of(part, seen, None if self.hidden is None else ~self.hidden)
 
     def with_parts(self, parts: Sequence[Volatile]) -> Gate:
         """Return a gate that also accepts any look of these parts. Each replaces the known parts within it."""
@@ -126,13 +120,10 @@ class Gate:
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
-    def _is_compared(self, part: Volatile) -> bool:
-        return bool(part.region.part_of(self.compared).any())
-
     @property
     def blinking(self) -> tuple[Volatile, ...]:
-        """Return the compared parts that must show each of their looks in turn."""
-        return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
+        """Return the parts that must show each of their looks in turn."""
+        return tuple(part for part in self.parts if part.kind == "blinks")
 
     def _caret_mismatch(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
         """Return a mismatch while the caret has not arrived where the step before moved it.
@@ -144,10 +135,6 @@ class Gate:
         if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
             return None
         return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
-
-    def elsewhere(self, seen: Pixels) -> list[Region]:
-        """Return the boxes where the screen differs outside the part that the gate compares."""
-        return boxes_of(differing(self.expected, seen) & ~self.ignored & ~self.compared)
 
 
 class BlinkWatch:
@@ -184,26 +171,23 @@ def gate(
     before: Pixels | None = None,
     parts_before: Sequence[Volatile] = (),
     masks: Sequence[Region] = (),
-    touched: Mask | None = None,
     targets: tuple[Region, ...] = (),
 ) -> Gate:
     """Return the gate to a recorded screen on which `parts` changed by themselves.
 
-    A step turned the screen `before` into it; `before` is None where nothing was done yet. `touched` are the pixels
-    that any step so far has changed; None compares the whole screen.
+    A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
     with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
     hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
-    compared = np.ones(expected.shape, np.bool_) if touched is None else touched | mask_of(targets, expected.shape)
     if before is None:
         nothing = np.zeros(expected.shape, np.bool_)
-        return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
+        return Gate(expected, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
     stays = bool((differing(before, expected) & ~left_out).any())
     caret = None if stays else _moved_caret(parts_before, parts)
     changed = changed_tiles(before, expected)
-    made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)
+    made = Gate(expected, changed, ignored, with_looks, targets, hidden=hidden)
     return replace(made, tells=stays or caret is not None, caret=caret)
 
 

@@ -224,12 +224,14 @@ class Recorder:
         self.steps: list[RecordedStep] = []
         self.holds_secret = False
         self._begun: tuple[Proposal, Screen] | None = None
+        self._acted_at = 0.0
 
     def observe(self, event: RunEvent) -> None:
         """Take in an event of the run; before a step, wait for the screen to be at rest."""
         match event:
             case StepStarted(proposal=proposal) if not _is_look(proposal):
-                self._begun = proposal, self.screen()
+                self._begun = proposal, self.next_screen()
+                self._acted_at = clock.monotonic()
             case StepFinished(step=step) if self._begun:
                 (proposal, screen), self._begun = self._begun, None
                 if not step.error:
@@ -240,6 +242,14 @@ class Recorder:
                 self._keep_transients(step.frame_after, *step.passed)
             case _:
                 pass
+
+    def next_screen(self) -> Screen:
+        """Return the screen at rest after the newest step, and note how long after it that is. Raises DesktopError."""
+        screen = self.screen()
+        if self.steps:
+            took_s = round(clock.monotonic() - self._acted_at, 1)
+            self.steps[-1] = self.steps[-1].model_copy(update={"took_s": took_s})
+        return screen
 
     def _keep_transients(self, *transient: FrameRef) -> None:
         """Keep the frames that may be transient with the newest step.

@@ -141,7 +141,7 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
         if known:
             yield _part(known.region, [known], gate, seen)
         return
-    differs = differing(gate.expected, seen) & ~gate.ignored & gate.compared
+    differs = differing(gate.expected, seen) & ~gate.ignored
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, *differs.shape[::-1]) for box in _thin_boxes(differs)]
     area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)

@@ -7,14 +7,13 @@ RecordingDrifted, and nothing more is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.demonstrated import PERSON
-from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen, Volatile, volatile
 from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Gate,
@@ -26,7 +25,7 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
@@ -58,18 +57,11 @@ class ClosedGate:
     region: Region
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """The result of the test's runs before this one: the screen before the last step, and all pixels changed so far."""
-
-    screen: Screen | None = None
-    touched: Mask | None = None
-
-
 class Replay:
     """The port Planner for one run of a recording; it counts the steps.
 
-    `masks` are left out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences.
+    `earlier` is the screen before the last step of the test's run before. `masks` are left out of all comparisons; they
+    are kept in `file`. A `rehearsal` learns harmless differences.
     `closed` receives the gate that stayed closed.
     """
 
@@ -78,7 +70,7 @@ class Replay:
         run: RecordedRun,
         live: Planner | None,
         *,
-        earlier: Earlier = Earlier(),  # frozen
+        earlier: Screen | None = None,
         masks: tuple[Region, ...] = (),
         file: str = "",
         rehearsal: Rehearsal | None = None,
@@ -94,13 +86,13 @@ class Replay:
         self._next = 0
         self._made: Gate | None = None
         self._blinks = BlinkWatch(())
-        self._touched = earlier.touched
         self._opened: FrameRef | None = None
         self._seen: Pixels | None = None
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
-        self.elsewhere: list[Region] = []
-        """The places where the newest frame differs from the recording though no gate compares them."""
+        self._acted_at = 0.0
+        self._passing: list[tuple[float, Volatile]] = []
+        """What the recording saw come and go after the newest steps, and until when it may still be there."""
         self.taken_over_at: int | None = None
         """The number of turns after which the live planner took over; None while it has not."""
         self.carried_out: tuple[RecordedStep, ...] = ()
@@ -144,7 +136,9 @@ class Replay:
 
     def look(self, seen: Pixels) -> Mismatch | None:
         """Return the difference from the gate; None where it is open."""
-        return self._gate.mismatch(seen, self._acted_on) or self._blinks.look(seen)
+        now, targets = clock.monotonic(), self._gate.targets
+        passing = (part for until, part in self._passing if now < until and not any(map(part.region.meets, targets)))
+        return self._gate.mismatch(seen, self._acted_on, passing) or self._blinks.look(seen)
 
     def look_anew(self) -> None:
         """Forget what the gate has seen so far."""
@@ -160,10 +154,8 @@ class Replay:
         seen = load()
         found = self.look(seen)
         self._opened, self._seen = (None, None) if found else (frame, seen)
-        if not found:
-            self.elsewhere = self._gate.elsewhere(seen)
-            if self._rehearsal:
-                self._rehearsal.note(self._screen, self._gate, seen)
+        if not found and self._rehearsal:
+            self._rehearsal.note(self._screen, self._gate, seen)
         return found
 
     def accept(self, frame: FrameRef, load: Callable[[], Pixels]) -> bool:
@@ -180,19 +172,28 @@ class Replay:
         return self._run.steps[self._next - 1] if self._next else None
 
     def unknown_parts(self, transient: Pixels) -> list[Region]:
-        """Return where a transient frame differs from all that this run's recording shows there."""
-        now = self._gate
-        known = [now.expected] if self._before is None else [now.expected, self._before]
-        left_out = now.ignored
+        """Return where a transient frame differs from all that this run's recording shows there.
+
+        A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
+        """
+        left_out, known = self._gate.ignored, [self._gate.expected]
+        known += [] if self._before is None else [self._before]
         if not (found := unknown_parts(transient, known, left_out)):
             return []
-        recorded = [each.pixels() for step in self._run.steps for each in step.transients]
-        return unknown_parts(transient, [*known, *recorded], left_out) if recorded else found
+        known += [each.pixels() for step in self._run.steps for each in step.transients]
+        shown = [*(step.screen for step in self._run.steps), self._run.end]
+        known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
+        if found := unknown_parts(transient, known, left_out):
+            earlier = (each.pixels() for each in shown[: max(0, self._next - 1)])
+            others = (unknown_parts(transient, [*known, each], left_out) for each in earlier)
+            return found if all(others) else []
+        return found
 
-    def touched(self) -> Earlier:
-        """Return the screen and the changed pixels that the test's next run begins with."""
+    @property
+    def last_screen(self) -> Screen | None:
+        """Return the screen before the last step, with which the test's next run begins."""
         steps = self._run.steps
-        return Earlier(steps[-1].screen if steps else self._earlier.screen, self._touched)
+        return steps[-1].screen if steps else self._earlier
 
     # --- the port ----------------------------------------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ class Replay:
         self._before = self._gate.expected
         self._next += 1
         self._made, self._opened = None, None
-        self._acted_on, self._seen = self._seen, None
+        self._acted_on, self._seen, self._acted_at = self._seen, None, clock.monotonic()
         return Decision("act", step.intent, (step.proposal,), provider_details={REPLAYED: True})
 
     @property
@@ -221,6 +222,7 @@ class Replay:
             made = self._gate_to(self._next)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
+            self._passing = [] if self.at_end else [*self._passing, *self._came_and_went(self._made.ignored)]
         return self._made
 
     @property
@@ -229,11 +231,10 @@ class Replay:
 
     def _gate_to(self, number: int) -> Gate:
         steps = self._run.steps
-        screen_before = steps[number - 1].screen if number else self._earlier.screen
+        screen_before = steps[number - 1].screen if number else self._earlier
         before = screen_before.pixels() if screen_before else None
         screen = steps[number].screen if number < len(steps) else self._run.end
         expected = screen.pixels()
-        self._touch(before, expected)
         size = expected.shape[1], expected.shape[0]
         return gate(
             expected,
@@ -241,15 +242,22 @@ class Replay:
             before=before,
             parts_before=screen_before.volatile if screen_before else (),
             masks=self._masks,
-            touched=self._touched if 0 < number < len(steps) else None,
             targets=surroundings(steps[number].action, size) if number < len(steps) else (),
         )
 
-    def _touch(self, before: Pixels | None, now: Pixels) -> None:
-        if self._touched is None:
-            self._touched = np.zeros(now.shape, np.bool_)
-        if before is not None:
-            self._touched = self._touched | changed_tiles(before, now)
+    def _came_and_went(self, ignored: Mask) -> Iterator[tuple[float, Volatile]]:
+        """Yield what the recording saw come and go since the newest step, and until when it may still be there.
+
+        The frames that passed while the planner was asked are recorded with the step that it then took.
+        """
+        newest, due = self.newest_step, self._run.steps[self._next : self._next + 1]
+        if newest is None or not any(step.transients for step in (newest, *due)):
+            return
+        until = self._acted_at + newest.took_s
+        known = [screen.pixels() for screen in (newest.screen, self._screen)]
+        for transient in (each.pixels() for step in (newest, *due) for each in step.transients):
+            for box in unknown_parts(transient, known, ignored):
+                yield until, volatile(box, "unstable", box.part_of(transient))
 
     def _problem(self, observation: Observation) -> Mismatch | None:
         last = _last_step(observation)

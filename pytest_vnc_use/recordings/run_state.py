@@ -94,10 +94,14 @@ class RunState:
         if self.known and not self.is_live:
             return self.known
         steps = (*(self.replay.carried_out if self.replay else ()), *self.recorder.steps)
-        end = self.recorder.screen()
+        end = self.recorder.next_screen()
         following = [*(step.screen for step in steps[1:]), end]  # without steps, only the end
-        kept = tuple(with_known_transients(step, after) for step, after in zip(steps, following, strict=False))
-        return RecordedRun(task=self.task, planner=self.planner, steps=kept, end=end)
+        kept = [with_known_transients(step, after) for step, after in zip(steps, following, strict=False)]
+        passes = [bool(step.transients) for step in kept] + [False]
+        for number, step in enumerate(kept):
+            if not (passes[number] or passes[number + 1]):  # nothing passed then whose time matters
+                kept[number] = step.model_copy(update={"took_s": 0.0})
+        return RecordedRun(task=self.task, planner=self.planner, steps=tuple(kept), end=end)
 
 
 def with_known_transients(step: RecordedStep, after: Screen) -> RecordedStep:

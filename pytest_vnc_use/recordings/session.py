@@ -17,7 +17,7 @@ from pytest_vnc_use.recordings.pictures import Pixels, frame_of, pixels_in, pixe
 from pytest_vnc_use.recordings.recorded_judge import RecordedJudge
 from pytest_vnc_use.recordings.recorder import Recorder, screen_at_rest
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.replay import ClosedGate, Earlier, Replay, what_to_do
+from pytest_vnc_use.recordings.replay import ClosedGate, Replay, what_to_do
 from pytest_vnc_use.recordings.run_state import RunState, frame_pixels, mark_staying
 from pytest_vnc_use.recordings.savings import Savings, saved_by
 from pytest_vnc_use.recordings.store import Key, check_writable, load_of, masks_of, save
@@ -127,7 +127,7 @@ class RecordedTest:
         if run.known is None:
             return planner, desktop
         live = None if self.mode == "replay" else planner
-        on_closed, earlier = partial(self._report_closed, run), before.touched() if before else Earlier()
+        on_closed, earlier = partial(self._report_closed, run), before.last_screen if before else None
         file = str(self.key.path)
         run.replay = Replay(
             run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=on_closed

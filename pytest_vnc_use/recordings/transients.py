@@ -21,13 +21,10 @@ class TransientWatch:
         self.messages: list[str] = []
 
     def look_after(self, run: RunState, step: Step) -> None:
-        """Report the transient frames of a replayed step, and the differences where no gate compares."""
+        """Report the transient frames of a replayed step."""
         when = f"after step {step.number} of {len(run.known.steps) if run.known else 0}"
         for ref in step.passed:
             self._look_at(run, when, ref)
-        if run.replay and run.replay.elsewhere:
-            run.replay.elsewhere = []
-            self._look_at(run, when, step.frame_after)
 
     def look_at_end(self, run: RunState, desktop: Controller) -> None:
         """Report the transient frames after the last step of a replay."""

@@ -66,6 +66,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
         ("wrong colour", 2),
         ("moved button", 1),
         ("stale status", 4),
+        ("lasting banner", 2),
         ("spelling", 0),
     ],
 )
