@@ -8,17 +8,18 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from pytest_vnc_use.recordings.format import Volatile, volatile
+from pytest_vnc_use.recordings.format import Screen, Volatile, volatile
 from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Gate,
+    Mismatch,
+    evidence_gate,
     gate,
     is_maskable,
     masks_entry,
-    other_than,
     surroundings,
 )
-from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import Click, Drag, KeyCombo, Region, TypeText
 from support.drawings import SIZE, drawn
 
@@ -204,19 +205,23 @@ def test_where_more_than_a_caret_changed_the_rest_tells() -> None:
     assert (opened.tells, opened.caret) == (True, None)
 
 
+def mismatch_of(expected: Pixels, seen: Pixels, *parts: Volatile) -> Mismatch | None:
+    return evidence_gate(Screen(volatile=parts, pixels=lambda: expected)).mismatch(seen)
+
+
 def test_what_is_left_out_is_not_compared() -> None:
     left_out = Region(15, 25, 100, 50)
     assert gate(drawn("total 3.00"), (), masks=(left_out,)).mismatch(drawn("total 3.01")) is None
-    assert other_than(drawn("total 3.00"), drawn("total 3.01"), (volatile(left_out, "endless"),)) is None
+    assert mismatch_of(drawn("total 3.00"), drawn("total 3.01"), volatile(left_out, "endless")) is None
 
 
 def test_evidence_is_the_whole_screen() -> None:
     now = drawn("total 3.00").copy()
     now[199, 319] ^= 0x80
-    mismatch = other_than(drawn("total 3.00"), now)
+    mismatch = mismatch_of(drawn("total 3.00"), now)
     assert mismatch is not None
     assert mismatch.region == Region(319, 199, 320, 200)
-    assert other_than(drawn("a"), np.zeros((10, 10), np.uint32)) is not None
+    assert mismatch_of(drawn("a"), np.zeros((10, 10), np.uint32)) is not None
 
 
 def test_surroundings_are_of_points_and_on_the_screen() -> None:
@@ -224,3 +229,12 @@ def test_surroundings_are_of_points_and_on_the_screen() -> None:
     assert surroundings(TypeText("a", 319, 199), SIZE) == (Region(199, 159, 320, 200),)
     assert len(surroundings(Drag(10, 10, 200, 100), SIZE)) == 2
     assert surroundings(KeyCombo(("enter",)), SIZE) == surroundings(TypeText("a"), SIZE) == ()
+
+
+def test_redacted_box_is_left_out_and_nothing_beside_it() -> None:
+    box = Region(15, 25, 100, 50)
+    screen = Screen(redacted=(box,), pixels=lambda: drawn("total 3.00"))
+    assert evidence_gate(screen).mismatch(drawn("total 3.01")) is None
+    beside = drawn("total 3.00").copy()
+    beside[30, 100] = 0
+    assert evidence_gate(screen).mismatch(beside) is not None

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import Recording, Volatile, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
-from pytest_vnc_use.recordings.rehearsal import Rehearsal, is_same_drawing
+from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.rehearse import Rehearsal, is_same_drawing
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.types import Region
 from support.tills import Tills

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Decision, Observation

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vnc_use.recordings.modes import Mode
+from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.triage.rules import rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
 from support.programs_on_x import Desk, in_terminal, with_window

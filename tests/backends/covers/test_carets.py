@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_vnc_use.backends.covers.carets import CaretWatch
-from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import Region
 
 FIELD = Region(5, 5, 95, 35)

@@ -13,7 +13,7 @@ from pytest_vnc_use import deadline
 from pytest_vnc_use.backends.covers import controller
 from pytest_vnc_use.backends.covers.controller import CoveringController
 from pytest_vnc_use.backends.covers.covers import Covers
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
     COVER_COLOURS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_vnc_use.backends.covers.unrest import Unrest
-from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.images import Pixels
 
 
 def screen(look: int) -> Pixels:

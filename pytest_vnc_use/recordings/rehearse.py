@@ -22,7 +22,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4
@@ -59,7 +59,8 @@ class Rehearsal:
         fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
-    def opened(self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
+    @staticmethod
+    def opened(gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
         """Return the gate with so many looks that it is open to the screen; None if more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
