@@ -15,13 +15,17 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import Screen, Volatile, is_part_of, merged, volatile
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
 from pytest_vnc_use.types import BAR_PX, CARET_PX, COVER_COLOURS, Action, Frame, Glance, Region
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
+_BORDER_PX = 6
+"""The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
+_SAME_COLOUR_LEVELS = 8
+"""The largest difference of a level where pixels of one colour have another one now: blended edges are rounded."""
 MOST_MASKS = 4
 BENEATH_A_COVER = (
     "the covered secret differs from the recording: another text is there, or the secret's value has changed"
@@ -272,6 +276,21 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
             return []
         marked &= differing(seen, screen)
     return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
+
+
+def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
+    """Return whether a box around a target shows the same drawing in other colours, apart from its border."""
+    if not any(box.left <= x < box.right and box.top <= y < box.bottom for x, y in targets):
+        return False
+    was, now = (box.part_of(screen)[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX] for screen in (before, seen))
+    colours, kinds = np.unique(was, return_inverse=True)
+    for level in (now >> shift & 0xFF for shift in (0, 8, 16)):
+        least, most = np.full(len(colours), 0xFF), np.zeros(len(colours), np.int64)
+        np.minimum.at(least, kinds.ravel(), level.ravel())
+        np.maximum.at(most, kinds.ravel(), level.ravel())
+        if (most - least > _SAME_COLOUR_LEVELS).any():
+            return False
+    return len(colours) <= 1 or len(np.unique(now)) > 1
 
 
 def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:

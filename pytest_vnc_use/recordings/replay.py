@@ -21,6 +21,7 @@ from pytest_vnc_use.recordings.gates import (
     evidence_gate,
     gate,
     is_maskable,
+    is_recoloured,
     is_small,
     mask_of,
     masks_entry,
@@ -315,6 +316,7 @@ class Replay(ForwardingController):
         """Return where a transient frame differs from all that this run's recording shows there.
 
         A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
+        It shows the target of the step for longer in other colours and with another border: focused, or pressed.
         """
         if self.is_live:
             return []
@@ -325,9 +327,16 @@ class Replay(ForwardingController):
         known += [each.pixels() for step in self._run.steps for each in step.transients]
         shown = [*(step.screen for step in self._run.steps), self._run.end]
         known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
-        found = unknown_parts(transient, known, left_out)
-        earlier = (each.pixels() for each in shown[: max(0, self._next - 1)] if found)
-        return found if all(unknown_parts(transient, [*known, each], left_out) for each in earlier) else []
+        targets = points(self.newest_step.action) if self.newest_step else ()
+        found = [
+            part
+            for part in unknown_parts(transient, known, left_out)
+            if self._before is None or not is_recoloured(part, targets, self._before, transient)
+        ]
+        for each in shown[: max(0, self._next - 1)] if found else ():
+            unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
+            found = [part for part in found if any(map(part.meets, unlike))]
+        return found
 
     # --- the port Controller -----------------------------------------------------------------------------------------
 
