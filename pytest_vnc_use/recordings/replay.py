@@ -320,18 +320,18 @@ class Replay(ForwardingController):
         """
         if self.is_live:
             return []
-        left_out, known = self._gate.ignored, [self._gate.expected]
-        known += [] if self._before is None else [self._before]
-        if not unknown_parts(transient, known, left_out):
+        left_out, beside = self._gate.ignored, [self._gate.expected]
+        beside += [] if self._before is None else [self._before]
+        if not unknown_parts(transient, beside, left_out):
             return []
-        known += [each.pixels() for step in self._run.steps for each in step.transients]
+        known = [*beside, *(each.pixels() for step in self._run.steps for each in step.transients)]
         shown = [*(step.screen for step in self._run.steps), self._run.end]
         known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
         targets = points(self.newest_step.action) if self.newest_step else ()
         found = [
             part
             for part in unknown_parts(transient, known, left_out)
-            if self._before is None or not is_recoloured(part, targets, self._before, transient)
+            if not any(is_recoloured(part, targets, each, transient) for each in beside)
         ]
         for each in shown[: max(0, self._next - 1)] if found else ():
             unlike = unknown_parts(transient, [*known, each.pixels()], left_out)

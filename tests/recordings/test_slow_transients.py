@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from PIL import Image, ImageDraw
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.images import Pixels, png_of
 from pytest_vnc_use.recordings.replay import Replay
-from pytest_vnc_use.types import Click, Frame, FrameRef, Observation
+from pytest_vnc_use.types import Click, FrameRef, Observation
 from support.painted_form import numbers
 
 SIZE = (320, 200)
@@ -36,15 +37,18 @@ def page(text: str = "", *, status: str = "", ring: str = BLUE, button: str = BL
 SCREENS = [page(), page("alice"), page("alice", status="welcome"), page("alice", status="paid")]
 
 
+def _png(shown: Pixels, _: FrameRef) -> bytes:
+    return png_of(shown)
+
+
 def after_two_steps() -> Replay:
     """A replay after its second step, a click on the button."""
     *before, end = (Screen(pixels=lambda shown=shown: shown) for shown in SCREENS)
     steps = tuple(RecordedStep(action=Click(80, 140), screen=screen) for screen in before)
     replay = Replay(cast(Any, None), RecordedRun(task="Sign in", steps=steps, end=end))
     for shown in SCREENS[:2]:
-        frame = Frame(FrameRef(str(shown.sum()), *SIZE), png_of(shown))
-        load = cast(Any, lambda _, frame=frame: frame.png)
-        replay.decide(Observation("Sign in", frame.ref, frame.ref, (), load), timeout_s=1.0)
+        frame = FrameRef(str(shown.sum()), *SIZE)
+        replay.decide(Observation("Sign in", frame, frame, (), partial(_png, shown)), timeout_s=1.0)
     return replay
 
 
