@@ -298,8 +298,6 @@ def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
     return bool(np.all(pixels == pixels[0]))
 
 
-# --- what moves by itself ---------------------------------------------------------------------------------------------
-
 QUIET_S = 1.2
 """How long nothing may change, except parts that move by themselves, before a screen is recorded."""
 LONGEST_WATCH_S = 5.0

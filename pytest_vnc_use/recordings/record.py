@@ -23,7 +23,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, screen_at_rest, screen_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.recordings.replay import ButtonRelease, RecordedJudge, Replay
+from pytest_vnc_use.recordings.replay import Question, RecordedJudge, Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, former_of, load_of, save
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.json_lines import to_json
@@ -63,8 +63,6 @@ from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
 from pytest_vnc_use.types.verdicts import PERSON_SAID
 from pytest_vnc_use.verification.verifier import end_state_claim
-
-# --- by demonstration ------------------------------------------------------------------------------------------------
 
 NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
 
@@ -166,8 +164,6 @@ class DemonstratedRun(ForwardingController):
         return ()
 
 
-# --- the steps of a run ----------------------------------------------------------------------------------------------
-
 _MOST_TRANSIENTS = 4
 """The most frames kept with a step as possible transient frames."""
 _READING = frozenset({"get_browser_state", "list_elements"})
@@ -198,14 +194,17 @@ class Recorder:
             case StepStarted(proposal=proposal) if not _is_look(proposal):
                 self._begun = proposal, self.next_screen()
                 self._acted_at = clock.monotonic()
-            case StepFinished(step=step) if self._begun:
-                (proposal, screen), self._begun = self._begun, None
-                if not step.error:
+            case StepFinished(step=step):
+                if self._begun and not step.error:
+                    proposal, screen = self._begun
                     self.steps.append(_step_of(step, screen))
                     self.holds_secret |= step.proposal.action != proposal.action
-                self._keep_transients(step.frame_after, *step.passed)
-            case StepFinished(step=step):
-                self._keep_transients(step.frame_after, *step.passed)
+                self._begun = None
+                if self.steps:  # a toast may still be there after the step
+                    frames = (step.frame_after, *step.passed)[:_MOST_TRANSIENTS]
+                    passed = tuple(Screen(pixels=partial(self._load, frame)) for frame in frames)
+                    transients = (*self.steps[-1].transients, *passed)
+                    self.steps[-1] = self.steps[-1].model_copy(update={"transients": transients})
             case _:
                 pass
 
@@ -216,17 +215,6 @@ class Recorder:
             took_s = round(clock.monotonic() - self._acted_at, 1)
             self.steps[-1] = self.steps[-1].model_copy(update={"took_s": took_s})
         return screen
-
-    def _keep_transients(self, *transient: FrameRef) -> None:
-        """Keep the frames that may be transient with the newest step.
-
-        The frame after the step is one of them: a toast may still be there.
-        """
-        if not self.steps:
-            return
-        newest = self.steps[-1]
-        samples = [Screen(pixels=partial(self._load, frame)) for frame in transient[:_MOST_TRANSIENTS]]
-        self.steps[-1] = newest.model_copy(update={"transients": (*newest.transients, *samples)})
 
 
 def _is_look(proposal: Proposal) -> bool:
@@ -249,9 +237,6 @@ def _step_of(step: Step, screen: Screen) -> RecordedStep:
             "elements": step.elements,
         }
     )
-
-
-# --- what replays save -----------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -298,9 +283,6 @@ def saved_by(runs: Iterable[tuple[Live | None, Meter]]) -> Savings | None:
     saved = [then - now for then, now in dollars if then is not None and now is not None]
     seconds = sum(live.seconds - meter.seconds for live, meter in known)
     return Savings(seconds, sum(saved) if len(saved) == len(pairs) else None)
-
-
-# --- the test --------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -415,10 +397,8 @@ class RecordedTest:
         marked_off: bool = False,
         left_over: str = "",
     ) -> None:
-        self.key, self._marked_off, self._left_over = key, marked_off, left_over
-        self._rehearsal = rehearsal
-        self._show = show
-        self.mode = mode
+        self.key, self.mode, self._show, self._rehearsal = key, mode, show, rehearsal
+        self._marked_off, self._left_over = marked_off, left_over
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge went on: healed if the test passes."""
@@ -434,8 +414,7 @@ class RecordedTest:
         self._opening: list[Evidence] = []
         self._runs: list[_Run] = []
         self._current: _Run | None = None
-        self._questions: dict[str, tuple[Frame, Evidence | None, Mismatch | None]] = {}
-        """The newest question about each claim: the compared frame, its evidence, and how it differs from that."""
+        self._questions: dict[str, Question] = {}
         self._is_whole = True
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
@@ -462,7 +441,10 @@ class RecordedTest:
             return person, person
         recorder = Recorder(partial(screen_at_rest, desktop), load)
         run = _Run(task, planner.name, folder, emit, recorder, expected, self._known(task, desktop))
-        before, let_go = self._runs[-1].replay if self._runs else None, self._let_go()
+        before, acts_unseen, self._acts_unseen = self._runs[-1].replay if self._runs else None, self._acts_unseen, False
+        let_go = before.let_go if before else None
+        if acts_unseen or (self._runs and before is None):  # only a replay knows where a button was released last
+            let_go = None, clock.monotonic()
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
@@ -477,19 +459,9 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
-            closed=partial(self._report, run, healed=self.mode != "replay"),
+            closed=partial(self._report, run),
         )
         return run.replay, run.replay
-
-    def _let_go(self) -> ButtonRelease | None:
-        """Return where a button was released last; None before the first action.
-
-        Only the newest run's controller knows the place. If something else acted, the place is None.
-        """
-        replay, acts_unseen, self._acts_unseen = self._runs[-1].replay if self._runs else None, self._acts_unseen, False
-        if acts_unseen or (self._runs and replay is None):
-            return None, clock.monotonic()
-        return replay.let_go if replay else None
 
     def known_run(self, task: str) -> RecordedRun | None:
         """Return the run that is recorded in this place of the test, if it is of this task."""
@@ -512,7 +484,7 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             eyes=eyes,
             hide=hide,
-            on_question=self._note_question,
+            questions=self._questions,
         )
 
     def _known(self, task: str, desktop: Controller) -> RecordedRun | None:
@@ -545,15 +517,6 @@ class RecordedTest:
             f"{where} has no recording of the task {task!r}; at this place it has {there}; record the test again with "
             "--vnc-record=auto or rewrite, and a planner, or with --vnc-record=demonstrate"
         )
-
-    def _check_size(self, screen: FrameRef) -> None:
-        size = self._recording.screen_size if self._recording else ()
-        if size != (screen.width, screen.height):
-            raise RecordingError(
-                f"{str(self.key.path)!r} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one "
-                f"has {screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or "
-                f"{AGAIN}"
-            )
 
     def observe(self, event: RunEvent) -> None:
         """Take in an event of a run: keep steps and answers, report transient frames."""
@@ -593,13 +556,13 @@ class RecordedTest:
             run.ended = run.end()
 
     def _report(
-        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, healed: bool
+        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, at_end: bool = False
     ) -> None:
-        """Report a screen that differs from the recorded one."""
+        """Report a screen that differs from the recorded one. Where a model may go on, it is healed."""
+        is_healed = self.mode != "replay" and not at_end
         recorded = run.folder.store(frame_of(expected))
-        run.emit(Drifted(problem, recorded, seen, mismatch.region, healed))
-        if healed:
-            self.healed.append(problem)
+        run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
+        self.healed += [problem] if is_healed else []
 
     def conclude(self) -> None:
         """Watch the newest run's end for its full time, if that was postponed.
@@ -662,11 +625,8 @@ class RecordedTest:
         if mismatch and run.known:
             problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
             frame = replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), healed=False)
+            self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
             raise RecordingDrifted("\n".join([problem, *replay.remedies(mismatch, pixels_in(frame))]))
-
-    def _note_question(self, claim: str, frame: Frame, evidence: Evidence | None, mismatch: Mismatch | None) -> None:
-        self._questions[claim] = frame, evidence, mismatch
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""
@@ -681,11 +641,10 @@ class RecordedTest:
             return
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
-            healed = self.mode != "replay"
             if self._runs:
                 run, expected = self._runs[-1], evidence.screen.pixels()
-                self._report(run, expected, mismatch, problem, run.folder.store(frame), healed=healed)
-            elif healed:  # no run folder for the pictures before the first run
+                self._report(run, expected, mismatch, problem, run.folder.store(frame))
+            elif self.mode != "replay":  # no run folder for the pictures before the first run
                 self.healed.append(problem)
         if self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
             answers.append(self._evidence(claim, judged, frame))

@@ -48,8 +48,6 @@ class Rehearsal:
         self._transients: dict[int, tuple[Screen, ...]] = {}
         self._known = [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
 
-    # --- for a replay ------------------------------------------------------------------------------------------------
-
     def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also accepts the unstable parts of other screens.
 
@@ -93,8 +91,6 @@ class Rehearsal:
         """Remember a transient frame after a step."""
         self._transients[id(step)] = (*self._transients.get(id(step), ()), transient)
 
-    # --- the result --------------------------------------------------------------------------------------------------
-
     @property
     def regions(self) -> list[Region]:
         """Return the places where other looks were learnt, each once."""
@@ -129,9 +125,6 @@ def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
     if any(part.region.meets(other.region) for other in own):
         return False
     return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
-
-
-# --- looks -----------------------------------------------------------------------------------------------------------
 
 
 def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile]:
@@ -204,9 +197,6 @@ def _is_moved(one: Pixels, other: Pixels, down: int, across: int) -> bool:
 
 def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
     return np.stack([pixels >> shift & 0xFF for shift in (0, 8, 16)], axis=-1).astype(np.int16)
-
-
-# --- boxes -----------------------------------------------------------------------------------------------------------
 
 
 def _thin_boxes(differs: Mask) -> Iterator[Region]:

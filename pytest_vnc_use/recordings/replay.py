@@ -187,8 +187,6 @@ class Replay(ForwardingController):
         """Return the newest frame that was compared; without one, a new frame."""
         return self._frame or self.desktop.frame()
 
-    # --- the port Planner --------------------------------------------------------------------------------------------
-
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next recorded step where its gate is open; else the live planner's decision.
 
@@ -252,8 +250,6 @@ class Replay(ForwardingController):
             f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
         )
 
-    # --- gates -------------------------------------------------------------------------------------------------------
-
     @property
     def _at_end(self) -> bool:
         return self._next == len(self._run.steps)
@@ -316,7 +312,7 @@ class Replay(ForwardingController):
         """Return where a transient frame differs from all that this run's recording shows there.
 
         A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
-        It shows the target of the step for longer in other colours and with another border: focused, or pressed.
+        It shows a step's target for longer in other colours and with another border: pressed, or losing the focus.
         """
         if self.is_live:
             return []
@@ -327,7 +323,7 @@ class Replay(ForwardingController):
         known = [*beside, *(each.pixels() for step in self._run.steps for each in step.transients)]
         shown = [*(step.screen for step in self._run.steps), self._run.end]
         known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
-        targets = points(self.newest_step.action) if self.newest_step else ()
+        targets = [point for step in self._run.steps[: self._next] for point in points(step.action)]
         found = [
             part
             for part in unknown_parts(transient, known, left_out)
@@ -337,8 +333,6 @@ class Replay(ForwardingController):
             unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
             found = [part for part in found if any(map(part.meets, unlike))]
         return found
-
-    # --- the port Controller -----------------------------------------------------------------------------------------
 
     def elements_of(self, action: Action) -> Any:
         """Return the elements that the recorded step acted on; None once the live planner has taken over."""
@@ -456,19 +450,20 @@ def _last_step(observation: Observation) -> Any:
     return steps[-1] if steps else None
 
 
-# --- what was judged -------------------------------------------------------------------------------------------------
-
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 _BLINKS_S = 4.0
 """The longest wait for all looks of a blinking part."""
+
+Question = tuple[Frame, Evidence | None, Mismatch | None]
+"""The newest question about a claim: the compared frame, its evidence, and how it differs from that."""
 
 
 class RecordedJudge:
     """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
 
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `on_question` takes
-    each claim, the frame that was compared, the evidence for it if there is any, and where the frame differs from that.
+    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
+    for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
     """
 
     def __init__(
@@ -480,10 +475,10 @@ class RecordedJudge:
         rehearsal: Rehearsal | None = None,
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
-        on_question: Callable[[str, Frame, Evidence | None, Mismatch | None], None],
+        questions: dict[str, Question],
     ) -> None:
         self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
-        self._eyes, self._hide, self._on_question = eyes, hide, on_question
+        self._eyes, self._hide, self._questions = eyes, hide, questions
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
@@ -511,11 +506,11 @@ class RecordedJudge:
         sanitized, mismatch, compared = self._hide(claim), None, frame
         evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
         if not evidence:
-            self._on_question(sanitized, frame, None, None)
+            self._questions[sanitized] = frame, None, None
             return None, "it has no recorded verdict, and no judge is configured", frame
         for each in evidence:
             mismatch, compared = self._mismatch(each, frame)
-            self._on_question(sanitized, compared, each, mismatch)
+            self._questions[sanitized] = compared, each, mismatch
             if mismatch is None:
                 return each, "", compared
         where = mismatch.problem if mismatch else ""

@@ -84,9 +84,6 @@ def _file_name(test: str) -> str:
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-# --- the text --------------------------------------------------------------------------------------------------------
-
-
 def text_of(recording: Recording) -> str:
     """Return the text of a recording's file: JSON, with one line for each step and each claim."""
     content = recording.model_dump(mode="json", exclude_defaults=True)
@@ -137,9 +134,6 @@ def parse(text: str, where: str) -> Recording:
         place = parts.removeprefix(", ") or "it"  # as `runs 1, steps 2, action`, counted from 1
         got = cut(repr(first["input"]), _LONGEST_VALUE)
         raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def load(path: Path) -> Recording | None:
@@ -257,9 +251,6 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
         return chain.pixels(number)
     except (ValueError, OSError) as exc:  # Pillow raises OSError for a file that is no picture
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
-
-
-# --- writing ---------------------------------------------------------------------------------------------------------
 
 
 def check_writable(path: Path) -> None:

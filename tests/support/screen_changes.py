@@ -116,9 +116,7 @@ RESTLESS = {
     "nothing, but it is hovered and selected": restless("", 0.5),
     "nothing, but its caret stopped when it was recorded": restless("", 12.0),
     "a toast of 6 s, recorded slowly": restless("toast", 7.0),
-    "a toast of 6 s, recorded at once": restless("toast", 0.5),
     "a tooltip of 10 s, recorded slowly": restless("tooltip", 11.0),
-    "a tooltip of 10 s, recorded at once": restless("tooltip", 0.5),
     "a notification of 4 s in its corner": restless("notification", 2.0),
     "a minute that changes": restless("minute", 2.0),
 }
