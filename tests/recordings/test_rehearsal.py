@@ -55,8 +55,16 @@ def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> No
     assert {len(part.looks) for part in parts} == {2}
     replayed(recorded)
     replayed(recorded, "--fault=shaky text")
-    with pytest.raises(RecordingDrifted):
+    with pytest.raises(RecordingDrifted) as drift:
         replayed(recorded, "--fault=wrong total")
+    assert "vnc_rehearse" not in str(drift.value)
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_drift_that_rehearsal_would_learn_names_it(recorded: Tills) -> None:
+    with pytest.raises(RecordingDrifted, match=r"let a rehearsal learn it, .* vnc_rehearse = 2 or more"):
+        replayed(recorded, "--fault=shaky text")
 
 
 @pytest.mark.desktop
