@@ -280,7 +280,7 @@ class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `covered` is true, the pictures have covers over typed secrets. `history` are the accepted changes, the
+    run. Where `covered` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
     oldest first; their pictures are kept.
     """
 
@@ -303,7 +303,7 @@ class Recording(_Part):
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
     def has_covers(self, by_settings: bool) -> bool:
-        """Return whether a replay has covers: as in the recording if a secret is typed, else as the settings say."""
+        """Return whether a replay redacts secrets: as its recording if one is typed, else as the settings say."""
         return self.covered if self.types_secrets else by_settings
 
     @model_validator(mode="after")

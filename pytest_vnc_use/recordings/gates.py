@@ -14,7 +14,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import Screen, Volatile, is_part_of, merged, volatile
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
-from pytest_vnc_use.types import BAR_PX, CARET_PX, COVER_COLOURS, Action, Frame, Glance, Region
+from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.protocols import Controller
 
@@ -27,14 +27,6 @@ _BORDER_PX = 6
 _SAME_COLOUR_LEVELS = 8
 """The largest difference of a level where pixels of one colour have another one now: blended edges are rounded."""
 MOST_MASKS = 4
-BENEATH_A_COVER = (
-    "the covered secret differs from the recording: another text is there, or the secret's value has changed"
-)
-NEWLY_COVERED = (
-    "a typed secret is covered there, but not in the recording: the program shows it at another place, or the "
-    "recording is older than covers"
-)
-
 LARGEST_MASK = 0.25
 """The largest part of a screen for which a mask is proposed."""
 
@@ -94,7 +86,7 @@ class Gate:
             there = part.region.part_of(differs)
             there &= differing(part.looks[0].pixels(), part.region.part_of(seen))
         if differs.any():
-            return self._other(differs, seen)
+            return self._other(differs)
         for part in self.parts:
             if self.look_of(part, seen) is None:
                 words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
@@ -105,10 +97,10 @@ class Gate:
             return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
         return None
 
-    def _other(self, differs: Mask, seen: Pixels) -> Mismatch:
+    def _other(self, differs: Mask) -> Mismatch:
         """Return a mismatch that says how many pixels differ, where, and how many near the step's targets."""
         box = box_of(differs)
-        problem = f"{int(differs.sum()):,} px {_place_in_words(box)}: {self._place(differs, seen)}"
+        problem = f"{int(differs.sum()):,} px {_place_in_words(box)}: {self._place(differs)}"
         if self.targets:
             where = " and ".join(map(_place_in_words, self.targets))
             near = int((differs & mask_of(self.targets, differs.shape)).sum())
@@ -116,10 +108,7 @@ class Gate:
             problem += f"; of these, {near:,} px in the surroundings, {where}" if near else f"; {as_recorded}"
         return Mismatch(problem, box, tuple(boxes_of(differs)))
 
-    def _place(self, found: Mask, seen: Pixels) -> str:
-        if np.isin(seen[found], COVER_COLOURS).all():
-            was_covered = np.isin(self.expected[found], COVER_COLOURS).all()
-            return BENEATH_A_COVER if was_covered else NEWLY_COVERED
+    def _place(self, found: Mask) -> str:
         if any(target.part_of(found).any() for target in self.targets):
             return "the surroundings of its target look different"
         if self.is_first:
@@ -155,6 +144,8 @@ class BlinkWatch:
         for part, unseen in self._unseen.items():
             if (look := look_of(part, seen)) is not None:
                 unseen.discard(look)
+            if (part.region.part_of(seen) == REDACTED_COLOUR).any():
+                unseen.clear()
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
         if missing is None:
             return None

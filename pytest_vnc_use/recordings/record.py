@@ -382,7 +382,7 @@ class RecordedTest:
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
-    covers over typed secrets, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
+    typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
     that is gone may be this test's. Raises RecordingError if it is unusable.
     """
 
@@ -407,9 +407,11 @@ class RecordedTest:
         self._passed: list[Region] = []
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.covers = self._recording.has_covers(covers) if self._recording else covers
-        """True if typed secrets are covered in all pictures of this test; a replay does as its recording does."""
+        """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
-        self._masks, self._history = (former.masks, former.history) if former else ((), ())
+        self.masks = former.masks if former else ()
+        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        self._history = former.history if former else ()
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
         self._runs: list[_Run] = []
@@ -454,7 +456,7 @@ class RecordedTest:
             None if self.mode == "replay" else planner,
             limit_s=started.settings["gate_seconds"],
             earlier=before.last_screen if before else None,
-            masks=self._masks,
+            masks=self.masks,
             file=str(self.key.path),
             rehearsal=self._rehearsal,
             let_go=let_go,
@@ -480,7 +482,7 @@ class RecordedTest:
         return RecordedJudge(
             evidence,
             None if self.mode == "replay" else live,
-            masks=self._masks,
+            masks=self.masks,
             rehearsal=self._rehearsal,
             eyes=eyes,
             hide=hide,
@@ -699,7 +701,7 @@ class RecordedTest:
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
-            masks=self._masks,
+            masks=self.masks,
             claims=tuple(self._opening),
             runs=runs,
             history=self._history,
