@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.desktops.external import Lease
 
 START_SETTINGS = (
-    *("server", "screen_size", "depth", "start_seconds"),
-    *("engine", "container_port", "container_env", "volumes", "tunnel"),
+    *("server", "screen_size", "depth", "rendering", "start_seconds"),
+    *("engine", "container_port", "container_env", "container_network", "volumes", "tunnel"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
@@ -143,6 +143,7 @@ def start_desktop(settings: Settings) -> Desktop:
         )
     _withhold_keys(settings)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
+    pinned = settings.rendering == "pinned"
     match settings.server:
         case "":
             raise SettingsError(
@@ -153,11 +154,12 @@ def start_desktop(settings: Settings) -> Desktop:
         case "qt":
             from pytest_vnc_use.desktops.qt import QtDesktop
 
-            return QtDesktop(**started, is_open=settings.qt_open == "always", may_be_open=settings.qt_open != "false")
+            qt_open = settings.qt_open
+            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", pinned=pinned)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, depth=settings.depth)
+            return XvncDesktop(**started, depth=settings.depth, pinned=pinned)
         case _:
             from pytest_vnc_use.desktops.container import ContainerDesktop
 
@@ -167,6 +169,7 @@ def start_desktop(settings: Settings) -> Desktop:
                 environment=settings.container_env,
                 volumes=settings.volumes,
                 port=settings.container_port,
+                network=settings.container_network,
                 engine=settings.engine,
                 password=given_password(settings),
                 connect=connect_bare,

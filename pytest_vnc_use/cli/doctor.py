@@ -64,7 +64,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
         *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
-        ("own desktop", partial(_own_desktop, settings.server)),
+        ("own desktop", partial(_own_desktop, settings.server, settings.rendering == "pinned")),
         ("vnc_env_file", _env_file),
         ("model", partial(_model, settings)),
         ("langsmith", _langsmith),
@@ -81,7 +81,10 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
     ]
     if means == "xvnc":
         checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
-        checks += [("window manager", _window_manager), ("own desktop", partial(_own_desktop, "xvnc"))]
+        checks += [
+            ("window manager", _window_manager),
+            ("own desktop", partial(_own_desktop, "xvnc", settings.rendering == "pinned")),
+        ]
     elif means == "qt":
         checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=True)))
     elif means == "container":
@@ -256,7 +259,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 # --- a desktop of our own --------------------------------------------------------------------------------------------
 
 
-def _own_desktop(server: str) -> Iterator[Finding]:
+def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
     """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
     from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
 
@@ -264,7 +267,7 @@ def _own_desktop(server: str) -> Iterator[Finding]:
         return
     program = READS_LINES if shutil.which("xterm") else ()
     deadline = Deadline(LIMIT_S)
-    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S)
+    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S, pinned=pinned)
     try:
         program_text = "with an xterm" if program else "without a program"
         yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")

@@ -22,7 +22,8 @@ from urllib.parse import urlsplit
 from filelock import FileLock, Timeout
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.desktops.remote import Program, RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
@@ -55,7 +56,7 @@ class ExternalDesktop(RemoteDesktop):
         super().__init__(connect)
         self._server, self._remote, self._lease = server, remote_exec, lease
         self._was_used = False
-        self._last_end: tuple[Program | None, str] = None, ""
+        self._last_end: tuple[Process | None, str] = None, ""
 
     @property
     def server(self) -> str:
@@ -69,10 +70,9 @@ class ExternalDesktop(RemoteDesktop):
 
     def fault(self) -> str:
         """Return why the server could not be reached when the program ended; "" while the program runs."""
-        program = self._program
-        if program and program.fault and self._last_end[0] is not program:
-            self._last_end = program, self._end_now()
-        return self._last_end[1] if self._last_end[0] is program else ""
+        if self._program and self._program.end and self._last_end[0] is not self._program:
+            self._last_end = self._program, self._end_now()
+        return self._last_end[1] if self._program in (None, self._last_end[0]) else ""
 
     def stop(self) -> None:
         """End everything that was launched and run, and give the lease back; a second call does nothing.
@@ -81,16 +81,14 @@ class ExternalDesktop(RemoteDesktop):
         """
         try:
             self._end_program()
+            if self._session:
+                self._session.stop()
             if self._remote and self._was_used:
                 self._was_used = False
                 self._remote.end()
         finally:
             if self._lease:
                 self._lease.release()
-
-    def _end_program(self) -> None:
-        self.fault()  # later the desktop may be another test's
-        super()._end_program()
 
     def _end_now(self) -> str:
         if self._connect is None:

@@ -55,6 +55,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
+from pytest_vnc_use.verification.verifier import check_answer
 
 _RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
 _WITH_A_PLANNER = (
@@ -487,7 +488,8 @@ class RecordedJudge:
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
         if self._live is not None:
-            return self._live().judge(claim, frame, timeout_s=timeout_s, report=report)
+            live = self._live()
+            return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
         return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
@@ -496,9 +498,10 @@ class RecordedJudge:
         if known:
             reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
-        live = self._live() if self._live is not None else None
-        if isinstance(live, Reader):
-            return live.read(question, schema, frame, timeout_s=timeout_s, report=report)
+        reader = self._live() if self._live is not None else None
+        if isinstance(reader, Reader):
+            reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
+            return check_answer(reader, reading, Reading)
         raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:

@@ -76,6 +76,12 @@ class Settings:
     )
     screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop started here", "WxH")
     depth: int = _setting(24, _depth, "bits for each pixel of a desktop that xvnc starts: 16 or 24")
+    rendering: str = _setting(
+        "pinned",
+        _one_of("pinned", "system"),
+        "Fonts, theme, locale and time zone of programs on xvnc and qt: alike on every machine (pinned), or this "
+        "machine's (system)",
+    )
     scope: str = _setting(
         "test", _one_of("test", "module", "session"), "keep a desktop for one test, one module or the session", "SCOPE"
     )
@@ -93,6 +99,9 @@ class Settings:
     container_port: int = _setting(5901, _count, "port of the VNC server inside a container")
     container_env: tuple[str, ...] = _setting(
         (), _words, "variables of a container: NAME=VALUE, or NAME to copy it from here"
+    )
+    container_network: str = _setting(
+        "", str, "none: a container has no network; its image must have bash (default: the engine's own network)"
     )
     volumes: tuple[str, ...] = _setting((), _words, "folders to mount in a container: HERE:THERE or HERE:THERE:ro")
     start_seconds: float = _setting(

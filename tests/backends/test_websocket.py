@@ -25,25 +25,8 @@ from support import vnc_servers
 from support.certificates import Authority
 from support.forked_python import run_python
 from support.rfb_server import greeting
-from support.vnc_servers import VncServer, wait_for
+from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
-
-
-@contextmanager
-def websockify(target: str, *options: str) -> Iterator[int]:
-    """Yield the port of websockify, which leads to `target`."""
-    port = vnc_servers.free_port()
-    host, _, number = target.partition("::")
-    command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
-    with vnc_servers.running(*command) as process:
-
-        def listens() -> bool:
-            assert process.poll() is None, "websockify has ended"
-            with socket.socket() as client:
-                return client.connect_ex(("127.0.0.1", port)) == 0
-
-        vnc_servers.wait_for(listens, "the start of websockify")
-        yield port
 
 
 @pytest.mark.desktop

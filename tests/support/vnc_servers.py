@@ -245,6 +245,23 @@ def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[
     raise RuntimeError("no VNC server came up")
 
 
+@contextmanager
+def websockify(target: str, *options: str) -> Iterator[int]:
+    """Yield the port of websockify, which leads to `target`."""
+    port = free_port()
+    host, _, number = target.partition("::")
+    command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
+    with running(*command) as process:
+
+        def listens() -> bool:
+            assert process.poll() is None, "websockify has ended"
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_for(listens, "the start of websockify")
+        yield port
+
+
 def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Return a PySide6 program as an X client."""
     require_pyside()

@@ -37,9 +37,14 @@ def redacting(form: PaintedForm, redactor: Redactor = REDACTOR, masks: tuple[Reg
 
 
 def type_secret(
-    controller: RedactingController, text: str = TYPED, redactor: Redactor = REDACTOR, **how: bool
+    controller: RedactingController,
+    text: str = TYPED,
+    redactor: Redactor = REDACTOR,
+    *,
+    press_enter: bool = False,
+    clear_first: bool = False,
 ) -> Pixels:
-    controller.perform(TypeText(redactor.reveal(text), **how))
+    controller.perform(TypeText(redactor.reveal(text), press_enter=press_enter, clear_first=clear_first))
     return seen_by(controller)
 
 
@@ -53,7 +58,8 @@ def seen_by(controller: RedactingController) -> Pixels:
 
 
 def redacted_in(pixels: Pixels) -> Mask:
-    return pixels == REDACTED_COLOUR
+    redacted: Mask = pixels == REDACTED_COLOUR
+    return redacted
 
 
 def shows_piece(pixels: Pixels, text: str = SECRET, length: int = 3) -> bool:
@@ -156,6 +162,20 @@ def test_last_digit_opens_other_page_which_stays_visible() -> None:
     assert not shows_piece(seen_by(controller))
 
 
+def test_last_digit_resizes_screen_which_stays_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = PaintedForm()
+    small = form.pixels()[:200, :300]
+
+    def pixels() -> Pixels:
+        return small if len(form.text) == len(SECRET) else PaintedForm.pixels(form)
+
+    monkeypatch.setattr(form, "pixels", pixels)
+    controller = redacting(form)
+    assert np.array_equal(type_secret(controller), small)
+    form.text = SECRET[:-1]
+    assert not shows_piece(seen_by(controller))
+
+
 def test_text_around_secret_stays_visible() -> None:
     form = PaintedForm()
     seen = type_secret(redacting(form), f"user {TYPED}", clear_first=True)
@@ -236,7 +256,12 @@ def test_secret_typed_letter_by_letter_is_redacted() -> None:
     form = PaintedForm()
     controller = redacting(form)
     controller.perform(Click(100, 70))
-    for action in (*map(TypeText, f"{SECRET[:4]}q"), KeyCombo(("backspace",)), *map(TypeText, SECRET[4:])):
+    typed: list[DesktopAction] = [
+        *map(TypeText, f"{SECRET[:4]}q"),
+        KeyCombo(("backspace",)),
+        *map(TypeText, SECRET[4:]),
+    ]
+    for action in typed:
         if action == KeyCombo(("backspace",)):
             form.text = form.text[:-1]
         controller.perform(action)
@@ -321,7 +346,7 @@ def test_address_with_secret_is_typed_by_keys() -> None:
 def test_actions_before_secret_are_performed_unchanged() -> None:
     form = PaintedForm()
     controller = redacting(form)
-    actions = [Click(100, 70), TypeText("alice", 100, 70, clear_first=True), TypeText("a")]
+    actions: list[DesktopAction] = [Click(100, 70), TypeText("alice", 100, 70, clear_first=True), TypeText("a")]
     for action in actions:
         controller.perform(action)
     assert form.typed == actions
