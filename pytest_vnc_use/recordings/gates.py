@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing as exactly_differing
+from pytest_vnc_use.recordings.rasterised import differing
 from pytest_vnc_use.types import CARET_PX, COVER_COLOURS, Action, Region
 from pytest_vnc_use.types.action_points import points
 
@@ -173,7 +174,7 @@ def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int |
     """Return the number of the recorded look that a part of the screen shows; None where it shows another."""
     now = part.region.part_of(seen)
     counts = True if compared is None else part.region.part_of(compared)
-    same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
+    same = (n for n, look in enumerate(part.looks) if not (exactly_differing(look.pixels(), now) & counts).any())
     return next(same, None)
 
 
@@ -200,7 +201,7 @@ def gate(
         nothing = np.zeros(expected.shape, np.bool_)
         return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
-    stays = bool((differing(before, expected) & ~left_out).any())
+    stays = bool((exactly_differing(before, expected) & ~left_out).any())
     caret = None if stays else _moved_caret(parts_before, parts)
     changed = changed_tiles(before, expected)
     made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)

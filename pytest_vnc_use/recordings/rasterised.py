@@ -14,16 +14,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from pytest_vnc_use.recordings.pictures import SAME_LEVELS, Mask, Pixels, differing as exactly_differing
 from pytest_vnc_use.types import Region
 
-Pixels = npt.NDArray[np.uint32]
-"""Shape (height, width); one number a pixel, 0xRRGGBB."""
-Mask = npt.NDArray[np.bool_]
 Coverage = npt.NDArray[np.float32]
 """Shape (height, width, 3): the distance of each channel from the background; 1 is the contrast of the line."""
 
-SAME_LEVELS = 2
-"""The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 SMALLEST_PX, LARGEST_PX = 11, 64
 """The height of a line, from its highest to its lowest pixel. In smaller text a digit may hide in the noise."""
 SMALLEST_HINTED_PX = 14
@@ -38,16 +34,20 @@ _TILE_PX, _REACH = 8, 2
 """Differences within so many tiles of so many pixels may belong to one line."""
 _GAP = 0.6
 """The widest gap between two glyphs of a line, a space for example, in heights of the line."""
-_MOVES = np.arange(-8, 9) / 8
-"""The moves that are tried, in pixels."""
+_MOVES = np.arange(-10, 11) / 8
+"""The moves that are tried, in pixels; to the side, up to `_MAX_ASIDE`."""
 _SLOPE = 2
 """How many of these moves two neighbouring rows of a glyph may be apart."""
 _STEP_COST = 0.002
 """What it costs to change the move from one row to the next, so that plain rows do not."""
 _MAX_HINTED, _MAX_OFFSET = 0.22, 0.12
 """The largest share of the contrast that may remain in a blurred pixel after the move."""
-_MAX_APART = 0.25
-"""How far the moves to the side may be apart: each glyph starts at a quarter of a pixel."""
+_MAX_CHANNEL = 0.3
+"""The same for one channel of LCD text that is hinted another way."""
+_MAX_ASIDE, _MAX_APART = 0.75, 0.25
+"""How far a glyph may move to the side, and two glyphs apart: each starts at a quarter of a pixel."""
+_FRINGE = 0.1
+"""A column with less, of the contrast, parts two glyphs: that much of LCD text reaches into the gaps."""
 _FAINT = 0.03
 """The smallest share of the contrast that connects two pixels to one part."""
 _MAX_INK = 0.2
@@ -65,18 +65,6 @@ def differing(recorded: Pixels, now: Pixels) -> Mask:
     same = [line for line in _lines(marked, recorded, now) if is_same_text(*map(line.part_of, (recorded, now)))]
     for line in same:
         line.part_of(marked)[:] = False
-    return marked
-
-
-def exactly_differing(one: Pixels, other: Pixels) -> Mask:
-    """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`."""
-    marked: Mask = one != other
-    places = np.flatnonzero(marked)
-    if places.size:
-        found = (screen.ravel()[places].astype("<u4") for screen in (one, other))
-        levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in found)  # a row for a pixel's channels
-        apart = np.maximum(levels, others) - np.minimum(levels, others)
-        marked.ravel()[places[(apart <= SAME_LEVELS).all(axis=1)]] = False
     return marked
 
 
@@ -211,8 +199,10 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     before, now = (_levels(pixels) - background for pixels in (one, other))
     apart = np.abs(before - now).max(axis=2) > SAME_LEVELS
     contrast = max(np.abs(before).max(), np.abs(now).max())
+    if all((levels == levels[..., :1]).all() for levels in (before, now)):
+        before, now = before[..., :1], now[..., :1]
     before, now = (np.pad(levels, ((2, 2), (2, 2), (0, 0))) / np.float32(contrast) for levels in (before, now))
-    starts = _glyphs(((before != 0) | (now != 0)).any(axis=(0, 2)))
+    starts = _glyphs(np.maximum(np.abs(before), np.abs(now)).max(axis=(0, 2)) > _FRINGE)
     if len(starts) < 2 or contrast < _MIN_CONTRAST:
         return False
     if not np.logical_or.reduceat(np.pad(apart.any(axis=0), 2), starts).all():
@@ -263,16 +253,17 @@ def _fits_hinted(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) 
         best.append(best[-1] + np.take_along_axis(back, best[-1][None], axis=0)[0])
     chosen = _of_columns(np.stack(best[::-1]), starts, now.shape[1])
     left = np.take_along_axis(moved, chosen[None, :, :, None], axis=0)[0] - now
-    return bool(np.abs(left).max() <= _MAX_HINTED)
+    return bool(np.abs(left.mean(axis=2)).max() <= _MAX_HINTED and np.abs(left).max() <= _MAX_CHANNEL)
 
 
 def _fits_offset(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:
     """Return whether one move to the side for each glyph, nearly the same for all, turns one line into the other."""
     before, now = (_blurred(_blurred(each, 1), 1) for each in (before, now))
-    moved = np.stack([_moved(before, move, 1) for move in _MOVES])
+    moves = _MOVES[np.abs(_MOVES) <= _MAX_ASIDE]
+    moved = np.stack([_moved(before, move, 1) for move in moves])
     best = np.add.reduceat(((moved - now) ** 2).sum(axis=(1, 3)), starts, axis=1).argmin(axis=0)
     left = np.take_along_axis(moved, _of_columns(best[None], starts, now.shape[1])[None, :, :, None], axis=0)[0] - now
-    return bool(np.abs(left).max() <= _MAX_OFFSET and np.ptp(_MOVES[best]) <= _MAX_APART)
+    return bool(np.abs(left).max() <= _MAX_OFFSET and np.ptp(moves[best]) <= _MAX_APART)
 
 
 def _blurred(coverage: Coverage, axis: int) -> Coverage:
