@@ -24,7 +24,7 @@ SMALLEST_PX, LARGEST_PX = 11, 64
 """The height of a line, from its highest to its lowest pixel. In smaller text a digit may hide in the noise."""
 SMALLEST_HINTED_PX = 14
 """The smallest height of a line that may be hinted another way."""
-MAX_LINES = 64
+MAX_LINES = 128
 """More lines than that are not fitted: it is another screen, and a comparison must stay fast."""
 MAX_SHARE = 0.1
 """The largest share of the screen that may be text that is rasterised another way."""
@@ -48,6 +48,8 @@ _MAX_ASIDE, _MAX_APART = 0.75, 0.25
 """How far a glyph may move to the side, and two glyphs apart: each starts at a quarter of a pixel."""
 _FRINGE = 0.1
 """A column with less, of the contrast, parts two glyphs: that much of LCD text reaches into the gaps."""
+_FLIP, _MAX_FLIPS = 0.9, 0.2
+"""The share of differing pixels that may differ by nearly the whole contrast: in text, nearly all differ a little."""
 _FAINT = 0.03
 """The smallest share of the contrast that connects two pixels to one part."""
 _MAX_INK = 0.2
@@ -206,6 +208,8 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     if len(starts) < 2 or contrast < _MIN_CONTRAST:
         return False
     if not np.logical_or.reduceat(np.pad(apart.any(axis=0), 2), starts).all():
+        return False
+    if (np.abs(before - now).max(axis=2) > _FLIP).sum() > _MAX_FLIPS * apart.sum():
         return False
     strongest = [np.maximum.reduceat(np.abs(levels).max(axis=0), starts) for levels in (before, now)]
     if np.abs(strongest[0] - strongest[1]).max() > _MAX_COLOUR:

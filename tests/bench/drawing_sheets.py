@@ -12,9 +12,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Job = dict[str, Any]
+ROWS = 64
+"""The lines of an xterm."""
 
 
 def chromium(job: Job, picture: Path) -> None:
@@ -29,10 +35,16 @@ def chromium(job: Job, picture: Path) -> None:
         text = cell["markup"] if "<" in cell["markup"] or "&" in cell["markup"] else html.escape(cell["markup"])
         body.append(f'<div style="position:absolute;white-space:pre;{place};{font}">{text}</div>')
     page = picture.with_suffix(".html")
-    style = "<style>body{margin:0;background:#fff} button,input{font:inherit} input,progress{height:1em;width:1em;margin:0}</style>"
-    page.write_text(f'<!doctype html><meta charset="utf-8">{style}{"".join(body)}', "utf-8")
+    style = "body{margin:0;background:#fff} button,input{font:inherit} input,progress{height:1em;width:1em;margin:0}"
+    page.write_text(f'<!doctype html><meta charset="utf-8"><style>{style}</style>{"".join(body)}', "utf-8")
     width, height = (int(side / device) + 1 for side in job["size"])
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--force-device-scale-factor={device}"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--force-device-scale-factor={device}",
+    ]
     options += [f"--window-size={width},{height}", "--enable-lcd-text" if job["lcd"] else "--disable-lcd-text"]
     profile = f"--user-data-dir={picture.parent / 'profile'}"
     subprocess.run(["chromium", *options, profile, f"--screenshot={picture}", page.as_uri()], timeout=200, check=True)
@@ -96,53 +108,59 @@ def qt(job: Job, picture: Path) -> None:
 
 
 def xterm(job: Job, picture: Path) -> None:
-    """Draw in xterms, one for each font and size, each in a display of its own size."""
+    """Draw in xterms, one for each font and size, each in a display of its own."""
     import numpy as np
     from PIL import Image
 
     sheet = np.full((job["size"][1], job["size"][0], 3), 255, np.uint8)
-    rows: dict[tuple[str, float], list[Job]] = {}
+    terminals: dict[tuple[str, float], list[Job]] = {}
     for cell in job["cells"]:
-        rows.setdefault((cell["font"], cell["px"]), []).append(cell)
-    for (font, px), cells in rows.items():
-        for at in range(0, len(cells), 20):
-            _xterm_lines(font, px, cells[at : at + 20], sheet)
+        terminals.setdefault((cell["font"], cell["px"]), []).append(cell)
+    for (font, px), cells in terminals.items():
+        screen = _terminal(f"{font}:pixelsize={px:.2f}", cells, picture.parent)
+        height = int(np.flatnonzero((screen[:, 0] == 255).all(axis=1))[-1] + 1) // ROWS
+        for number, cell in enumerate(cells):
+            left, top, width, _ = cell["at"]
+            row = screen[number * height : (number + 1) * height, :width]
+            sheet[top + 5 : top + 5 + height, left : left + row.shape[1]] = row
     Image.fromarray(sheet).save(picture)
 
 
-def _xterm_lines(font: str, px: float, cells: list[Job], sheet: Any) -> None:
+def _terminal(face: str, cells: list[Job], directory: Path) -> npt.NDArray[np.uint8]:
+    """Return the screen of an xterm that shows each cell in a line of its own."""
     import numpy as np
 
-    read, write = os.pipe()
-    server = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "800x1200x24", "-nolisten", "tcp"], pass_fds=[write]
+    lines = []
+    for cell in cells:
+        red, green, blue = (int(cell["colour"][at : at + 2], 16) for at in (1, 3, 5))
+        lines.append(f"\x1b[38;2;{red};{green};{blue}m {cell['markup']}")
+    drawn, (read, write) = directory / "drawn", os.pipe()
+    drawn.unlink(missing_ok=True)
+    screen = ("-screen", "0", f"640x{ROWS * 40}x24", "-br", "-nolisten", "tcp")
+    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), *screen], pass_fds=[write], stderr=subprocess.DEVNULL)
+    display = f":{os.read(read, 16).decode().strip()}"
+    shows = f"printf '\x1b[?25l'; printf '%s\\n' \"$@\"; : > {drawn}; exec sleep 60"
+    looks = ("-u8", "-b", "0", "+sb", "-fa", face, "-bg", "white", "-fg", "black", "-geometry", f"40x{ROWS}+0+0")
+    terminal = subprocess.Popen(
+        ["xterm", *looks, "-e", "sh", "-c", shows, "sh", *lines], env={**os.environ, "DISPLAY": display}
     )
     try:
-        display = f":{os.read(read, 16).decode().strip()}"
-        colours = [tuple(int(cell["colour"][at : at + 2], 16) for at in (1, 3, 5)) for cell in cells]
-        lines = [f"\x1b[38;2;{r};{g};{b}m {cell['markup']}" for (r, g, b), cell in zip(colours, cells, strict=True)]
-        done = Path(os.environ["HOME"] if not os.access("/tmp", os.W_OK) else "/tmp") / f"drawn-{os.getpid()}"
-        script = f"printf '\x1b[?25l%s\\n\\n' \"$@\"; : > {done}; sleep 60"
-        terminal = subprocess.Popen(
-            ["xterm", "-u8", "-b", "0", "+sb", "-fa", f"{font}:pixelsize={px:.2f}", "-bg", "white", "-fg", "black"]
-            + ["-geometry", "30x45+0+0", "-e", "sh", "-c", script, "sh", *lines],
-            env={**os.environ, "DISPLAY": display},
-        )
-        while not done.exists():
-            time.sleep(0.1)
-        time.sleep(0.5)
-        dump = subprocess.run(["xwd", "-root", "-silent", "-display", display], capture_output=True, check=True).stdout
-        done.unlink()
-        terminal.terminate()
+        before = b""
+        while True:  # until it has drawn all on white, and two looks are equal
+            time.sleep(0.3)
+            dump = ["xwd", "-root", "-silent", "-display", display]
+            now = subprocess.run(dump, capture_output=True, check=True, timeout=60).stdout
+            if drawn.exists() and now == before and b"\xff" * 64 in now:
+                break
+            before = now
     finally:
+        terminal.terminate()
+        terminal.wait(10)
         server.terminate()
         server.wait(10)
-    header = np.frombuffer(dump, ">u4", 25)
-    height, stride = int(header[5]), int(header[12])
-    begin = int(header[0]) + int(header[19]) * 12
-    screen = np.frombuffer(dump, np.uint8, height * stride, begin).reshape(height, -1, 4)[..., 2::-1]
-    inked = np.flatnonzero((screen[:, :400] != 255).any(axis=(1, 2)))
-    raise SystemExit(f"{inked}")
+    header = np.frombuffer(now, ">u4", 25)  # X11/XWDFile.h
+    height, stride, begin = int(header[5]), int(header[12]), int(header[0]) + int(header[19]) * 12
+    return np.frombuffer(now, np.uint8, height * stride, begin).reshape(height, -1, 4)[..., 2::-1]
 
 
 if __name__ == "__main__":

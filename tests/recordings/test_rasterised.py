@@ -108,6 +108,14 @@ def test_differing_redrawn_line_in_other_colour_is_marked() -> None:
         assert differing(before, after | np.uint32(colour)).any()
 
 
+def test_differing_bars_grown_by_one_pixel_are_marked() -> None:
+    before, after = screen(), screen()
+    for number, height in enumerate((20, 14, 26, 30, 18)):
+        columns = np.s_[50 + 14 * number : 58 + 14 * number]
+        before[100 - height : 100, columns] = after[99 - height : 100, columns] = 0
+    assert (differing(before, after) == exactly_differing(before, after)).all()
+
+
 @pytest.mark.parametrize(
     "change",
     [
