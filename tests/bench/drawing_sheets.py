@@ -150,7 +150,7 @@ def _terminal(face: str, cells: list[Job], directory: Path) -> npt.NDArray[np.ui
             time.sleep(0.3)
             dump = ["xwd", "-root", "-silent", "-display", display]
             now = subprocess.run(dump, capture_output=True, check=True, timeout=60).stdout
-            if drawn.exists() and now == before and b"\xff" * 64 in now:
+            if drawn.exists() and now == before and b"\xff\xff\xff\x00" * 64 in now:
                 break
             before = now
     finally:
