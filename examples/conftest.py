@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
-from pytest_vnc_use.desktops.kinds.qt import reach_of_server, why_not_closable
 from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
@@ -21,13 +20,6 @@ collect_ignore = ["gallery"]  # a project of its own, whose programs need not be
 SHOP = Path(__file__).parent / "shop"
 WITH_A_MODEL = "run it with a key in GOOGLE_API_KEY and --vnc-planner=gemini"
 DEBIAN = "libegl1 libgl1 libglib2.0-0 libxkbcommon0 libfontconfig1 libdbus-1-3"
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say who reaches the shop while the tests run: only this user, where the machine allows a network of its own."""
-    if sys.platform != "linux" or config.getoption("--vnc-server") not in (None, "", "qt"):
-        return None
-    return reach_of_server()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -47,18 +39,17 @@ def qt_is_installed() -> None:
 def vnc_settings(vnc_settings: Settings) -> Settings:
     """The shop, started for each test, unless another desktop or another program is given.
 
-    It may start while the test before ends, as no fixture prepares anything for it. The recordings are of Qt's own
-    platform; other desktops show pointers and frames of their own.
+    The recordings are of Qt's own platform; other desktops show pointers and frames of their own.
     """
     server = vnc_settings.server or "qt"
     shop = shlex.join([sys.executable, str(SHOP)]) if server in ("qt", "xvnc") else ""
     record = vnc_settings.record or ("" if server == "qt" else "off")
-    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record, start_ahead=True)
+    settings = replace(vnc_settings, server=server, app=vnc_settings.app or shop, record=record)
     if settings.server != "qt":
         return settings
     if sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
-    return replace(settings, qt_open=settings.qt_open or bool(why_not_closable()))
+    return replace(settings, qt_open="true") if settings.qt_open == "false" else settings
 
 
 @pytest.fixture

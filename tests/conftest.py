@@ -16,13 +16,12 @@ from xdist.remote import Producer
 from xdist.scheduler import WorkStealingScheduling
 
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.desktops.kinds.qt import reach_of_server
 from pytest_vnc_use.plugin import markers as markers, on_demand as on_demand  # pytester forgets what a session imports
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply
 from support.paths import PAD, PAD_LINE, TESTS
-from support.qt_desktop import WHY_OPEN, QtDesktop
+from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
 DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
@@ -36,15 +35,9 @@ def pytest_configure() -> None:
 
     Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it.
     """
-    if WHY_OPEN:
-        os.environ["VNC_USE_QT_OPEN"] = "true"
+    os.environ["VNC_USE_QT_OPEN"] = "true"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_report_header() -> str | None:
-    """Say who reaches the programs that tests show with Qt's server."""
-    return reach_of_server() if sys.platform == "linux" else None
 
 
 @pytest.hookimpl(optionalhook=True)

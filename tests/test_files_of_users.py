@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.costs.prices import load_prices
-from pytest_vnc_use.desktops.processes.working_folder import WorkingFolder
+from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plugin.toml_format import read_task_file
@@ -50,7 +50,7 @@ def test_what_is_no_regular_file_stays_closed(oddity: Path) -> None:
     with pytest.raises((OSError, ValueError)):
         read_whole(oddity)
     with pytest.raises((FileUnreadable, FileNotFoundError, DesktopError, ValueError)):
-        WorkingFolder(oddity.parent).read(oddity.name)
+        WorkingDirectory(oddity.parent).read(oddity.name)
     assert {each.name for each in descriptors.iterdir()} == before
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.types.protocols import Desktop
 
 TERMINAL = ["xterm", "-geometry", "80x24+60+60", "-e", "sh", "-c"]

@@ -55,7 +55,8 @@ class AgentParts:
         ambient = assembly.ambient_secrets(settings(), password)
         self.secrets = Secrets.of(own.secrets, assembly.api_keys(), ambient, own.other_secrets)
         hide = self.secrets.everything.hide if own.secrets or own.other_secrets else None
-        self.connection = assembly.Connection(settings, password, own.desktop, own.controller, hide)
+        masks = own.recorded.masks if own.recorded else ()
+        self.connection = assembly.Connection(settings, password, own.desktop, own.controller, hide, masks)
         functions = own.functions
         if functions is None:
             functions = assembly.desktop_functions(settings(), self.connection.place)

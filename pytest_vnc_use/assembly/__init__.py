@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_vnc_use.assembly.connection import Connection as Connection
-from pytest_vnc_use.assembly.covers import covered_as as covered_as, covering as covering
 from pytest_vnc_use.assembly.desktops import (
     browsable as browsable,
     connect as connect,
@@ -15,13 +14,11 @@ from pytest_vnc_use.assembly.desktops import (
     given_password as given_password,
     is_given as is_given,
     lease_desktop as lease_desktop,
-    managed_desktops as managed_desktops,
     same_connection as same_connection,
     same_desktop as same_desktop,
     same_start as same_start,
     settings_at as settings_at,
     settle_rules as settle_rules,
-    start_ahead as start_ahead,
     vnc_behind as vnc_behind,
 )
 from pytest_vnc_use.assembly.eyes import (

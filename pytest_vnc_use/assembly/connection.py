@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from pytest_vnc_use.assembly.covers import covering
 from pytest_vnc_use.assembly.desktops import connect, elements_asker, given_desktop, same_connection, settings_at
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.messages import MessageLog
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage import failure_text
-from pytest_vnc_use.types import Action
+from pytest_vnc_use.types import Action, Region
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.backends.redaction import Redactions
+
+_REDACTIONS: dict[str, Redactions] = {}
+"""The redactions on desktops that several tests use one after the other, by address, for the time of this process."""
 
 
 class Connection:
     """The controller of a desktop, connected on first use.
 
     It reconnects if the settings or the reset `desktop` have another address. A given `controller` is used first.
-    `hide` takes secrets out of what is typed: with it, pictures have covers over typed secrets, unless the settings say
-    otherwise.
+    `hide` takes secrets out of what is typed: with it, frames are redacted where one was typed, and in the `masks`,
+    unless the settings say otherwise.
     """
 
     def __init__(
@@ -30,12 +36,13 @@ class Connection:
         desktop: Desktop | None,
         controller: Controller | None,
         hide: Callable[[str], str] | None = None,
+        masks: tuple[Region, ...] = (),
     ) -> None:
         self._settings, self._password, self._desktop = settings, password, desktop
         self.place = desktop or given_desktop(settings())
         """The desktop whose files and commands are used."""
-        self._hide = hide
-        self._controller = self._with_covers(controller) if controller else None
+        self._hide, self._masks = hide, masks
+        self._controller = self._redacted(controller) if controller else None
         self._messages = MessageLog()
         self._connected_as: Settings | None = None
         self._is_at_rest = False
@@ -57,13 +64,18 @@ class Connection:
             read_file = self.place.read_file
             tap = self._messages if there.keep_messages else None
             eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file, tap=tap)
-            self._controller = self._with_covers(
-                eyes, f"{there.tunnel} {there.server}" if there.scope != "test" else ""
-            )
+            shared = f"{there.tunnel} {there.server}" if there.scope != "test" else ""
+            self._controller = self._redacted(eyes, shared)
         return self._controller
 
-    def _with_covers(self, eyes: Controller, kept_for: str = "") -> Controller:
-        return covering(eyes, self._hide, kept_for) if self._hide and not self._settings().show_secrets else eyes
+    def _redacted(self, eyes: Controller, shared: str = "") -> Controller:
+        """Return the controller with redaction; on a `shared` desktop, other tests' secrets are redacted too."""
+        from pytest_vnc_use.backends.redaction import RedactingController, Redactions
+
+        if self._hide is None or self._settings().show_secrets:
+            return eyes
+        redactions = _REDACTIONS.setdefault(shared, Redactions()) if shared else Redactions()
+        return RedactingController(eyes, self._hide, redactions, self._masks)
 
     def await_rest(self, acting: Controller) -> None:
         """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.assembly.eyes import connect_bare, connect_to, wire_of
@@ -29,15 +28,11 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser.devtools import Browser
     from pytest_vnc_use.backends.controller import VNCController
     from pytest_vnc_use.backends.screen.settle import SettleRules
-    from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-    from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
-    from pytest_vnc_use.desktops.sharing.leases import Lease
-    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops, Startable
+    from pytest_vnc_use.desktops.external import Lease
 
 START_SETTINGS = (
-    *("server", "screen_size", "depth", "start_seconds", "desktops"),
-    *("engine", "container_port", "container_env", "volumes", "tunnel", "new_user"),
+    *("server", "screen_size", "depth", "start_seconds"),
+    *("engine", "container_port", "container_env", "volumes", "tunnel"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
@@ -51,7 +46,7 @@ CONNECTION_SETTINGS = (
 
 def _withhold_keys(settings: Settings) -> None:
     """Remove the variables of keys, as the settings name them, from the environment of the desktop and its program."""
-    from pytest_vnc_use.desktops.processes.environment import withhold
+    from pytest_vnc_use.desktops.environment import withhold
 
     withhold(settings.password_env, settings.api_key_env)
 
@@ -71,18 +66,13 @@ def same_desktop(one: Settings, other: Settings) -> bool:
     return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
 
 
-def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops | None = None) -> Desktop:
+def lease_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
-    With `managed` it is one of those. `holder` is the name that other waiting tests see. Raises DesktopError,
-    SettingsError.
+    `holder` is the name that other waiting tests see. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop: Desktop
-    if managed is not None:
-        desktop = managed.lease(holder, timeout_s=settings.lease_seconds)
-    else:
-        desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings)
+    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings)
     try:
         if command:
             desktop.launch(command)
@@ -90,19 +80,6 @@ def lease_desktop(settings: Settings, holder: str = "", managed: ManagedDesktops
         desktop.stop()
         raise
     return desktop
-
-
-def managed_desktops(settings: Settings) -> ManagedDesktops:
-    """Return the desktops that the setting `desktops` limits in number. Raises SettingsError."""
-    if is_given(settings):
-        raise SettingsError(
-            f"--vnc-desktops={settings.desktops} limits the desktops that this plugin starts, but "
-            f"--vnc-server={settings.server!r} names a running desktop. Set --vnc-server to xvnc, qt or "
-            "container:IMAGE, or remove --vnc-desktops"
-        )
-    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
-
-    return ManagedDesktops(settings.desktops, partial(start_desktop, settings))
 
 
 def program_of(settings: Settings) -> list[str]:
@@ -139,7 +116,7 @@ def settings_at(settings: Settings, server: str) -> Settings:
 
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that somebody else started. Raises SettingsError if one is not an address."""
-    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
+    from pytest_vnc_use.desktops.remote import remote_exec_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
     for address in servers or [settings.server]:
@@ -157,25 +134,15 @@ def given_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_ahead(settings: Settings, environment: Mapping[str, str]) -> StartedAhead | None:
-    """Start the next test's desktop and program. Return None if that is not allowed.
-
-    It is allowed only for xvnc and qt, and not with `--vnc-desktops`.
-    """
-    if not settings.start_ahead or settings.server not in ("qt", "xvnc") or settings.desktops:
-        return None
-    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
-
-    return StartedAhead(partial(_start_here, settings, inherited=environment), program_of(settings))
-
-
-def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
-    """Start a desktop without a program; its private folder is in `place`. Raises DesktopError, SettingsError."""
+def start_desktop(settings: Settings) -> Desktop:
+    """Start a desktop without a program. Raises DesktopError, SettingsError."""
     if settings.tunnel:
         raise SettingsError(
             f"--vnc-tunnel={settings.tunnel!r} needs a running desktop, got --vnc-server={settings.server!r}. "
             "Give its address as the tunnel's other end sees it, such as localhost::5901"
         )
+    _withhold_keys(settings)
+    started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
     match settings.server:
         case "":
             raise SettingsError(
@@ -183,53 +150,32 @@ def start_desktop(settings: Settings, place: Path | None = None) -> Startable:
                 "start a desktop with --vnc-server=xvnc, --vnc-server=container:IMAGE, or --vnc-server=qt with "
                 "--vnc-app"
             )
-        case "qt" | "xvnc":
-            return _start_here(settings, place)
+        case "qt":
+            from pytest_vnc_use.desktops.qt import QtDesktop
+
+            return QtDesktop(**started, is_open=settings.qt_open == "always", may_be_open=settings.qt_open != "false")
+        case "xvnc":
+            from pytest_vnc_use.desktops.xvnc import XvncDesktop
+
+            return XvncDesktop(**started, depth=settings.depth)
         case _:
-            return _container(settings, place)
+            from pytest_vnc_use.desktops.container import ContainerDesktop
 
-
-def _start_here(
-    settings: Settings, place: Path | None = None, inherited: Mapping[str, str] | None = None
-) -> QtDesktop | XvncDesktop:
-    _withhold_keys(settings)
-    given: dict[str, Any] = {
-        "size": settings.screen_size,
-        "start_timeout_s": settings.start_seconds,
-        "place": place,
-        "inherited": inherited,
-        "new_user": settings.new_user,
-    }
-    if settings.server == "qt":
-        from pytest_vnc_use.desktops.kinds.qt import QtDesktop
-
-        return QtDesktop(**given, is_open=settings.qt_open)
-    from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-
-    return XvncDesktop(**given, depth=settings.depth)
-
-
-def _container(settings: Settings, place: Path | None) -> Startable:
-    from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
-
-    _withhold_keys(settings)
-    return ContainerDesktop(
-        settings.server.removeprefix("container:"),
-        size=settings.screen_size,
-        environment=settings.container_env,
-        volumes=settings.volumes,
-        port=settings.container_port,
-        engine=settings.engine,
-        password=given_password(settings),
-        start_timeout_s=settings.start_seconds,
-        connect=connect_bare,
-        place=place,
-    )
+            return ContainerDesktop(
+                settings.server.removeprefix("container:"),
+                **started,
+                environment=settings.container_env,
+                volumes=settings.volumes,
+                port=settings.container_port,
+                engine=settings.engine,
+                password=given_password(settings),
+                connect=connect_bare,
+            )
 
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
-    from pytest_vnc_use.desktops.sharing.leases import lease
+    from pytest_vnc_use.desktops.external import lease
 
     _withhold_keys(settings)
     servers, tunnel = given_servers(settings), wire_of(settings).tunnel
@@ -249,15 +195,16 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
 
 
 def _leased_desktop(settings: Settings, leased: Lease, *, check: bool) -> Desktop:
-    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
-    from pytest_vnc_use.desktops.sharing.leases import LeasedDesktop
+    from pytest_vnc_use.desktops.external import ExternalDesktop
+    from pytest_vnc_use.desktops.remote import remote_exec_of
 
     def look(server: str, _: str | None) -> Controller:
         return connect_to(settings, server, given_password(settings))
 
     if check:
         look(leased.server, None).close()
-    return LeasedDesktop(leased, remote_exec_of(settings.exec, leased.server) if settings.exec else None, look)
+    remote_exec = remote_exec_of(settings.exec, leased.server) if settings.exec else None
+    return ExternalDesktop(leased.server, remote_exec, look, leased)
 
 
 def given_desktop(settings: Settings) -> Desktop:
@@ -265,11 +212,11 @@ def given_desktop(settings: Settings) -> Desktop:
 
     Raises SettingsError.
     """
-    from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-    from pytest_vnc_use.desktops.processes.remote_exec import remote_exec_of
+    from pytest_vnc_use.desktops.external import ExternalDesktop
+    from pytest_vnc_use.desktops.remote import remote_exec_of
 
     _withhold_keys(settings)
-    return AddressDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
+    return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
 
 def given_password(settings: Settings) -> str | None:
@@ -374,11 +321,11 @@ def vnc_behind(controller: Controller) -> VNCController:
     """Return the VNC connection of this controller. Raises SettingsError if it has none."""
     from pytest_vnc_use.backends.browser.controller import BrowsingController
     from pytest_vnc_use.backends.controller import VNCController
-    from pytest_vnc_use.backends.covers.controller import CoveringController
+    from pytest_vnc_use.backends.redaction import RedactingController
     from pytest_vnc_use.backends.watchdog import Watchdog
 
     match controller:
-        case BrowsingController() | CoveringController():
+        case BrowsingController() | RedactingController():
             return vnc_behind(controller.desktop)
         case Watchdog():
             return vnc_behind(controller.watched)

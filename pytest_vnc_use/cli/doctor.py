@@ -125,7 +125,7 @@ def _missing(about: str, text: str, *, asked: bool = False) -> Finding:
 
 def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
     """Check a way to start desktops; `found` returns what is there, or raises VncUseError with what would help."""
-    from pytest_vnc_use.desktops.kinds.local import check_linux
+    from pytest_vnc_use.desktops.started import check_linux
 
     try:
         check_linux(option, "because its programs are made for it")
@@ -135,7 +135,7 @@ def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) ->
 
 
 def _tigervnc() -> str:
-    from pytest_vnc_use.desktops.kinds.xvnc import SERVERS
+    from pytest_vnc_use.desktops.xvnc import SERVERS
 
     found = next(filter(None, map(shutil.which, SERVERS)), "")
     if not found:
@@ -144,7 +144,7 @@ def _tigervnc() -> str:
 
 
 def _window_manager() -> Iterator[Finding]:
-    from pytest_vnc_use.desktops.kinds.xvnc import WINDOW_MANAGER
+    from pytest_vnc_use.desktops.xvnc import WINDOW_MANAGER
 
     found = shutil.which(WINDOW_MANAGER[0])
     if found:
@@ -157,7 +157,7 @@ _QT_FOLDERS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 """The packages that bring Qt with its platform vnc, and the folder of Qt in each."""
 
 
-def _qt(is_open: bool) -> str:
+def _qt(qt_open: str) -> str:
     """Return what Qt is there, and who reaches its server. Raises DesktopError; SettingsError where that is refused."""
     name = next((name for name in _QT_FOLDERS if find_spec(name)), "PySide6")
     try:
@@ -169,17 +169,16 @@ def _qt(is_open: bool) -> str:
     plugin = Path(str(package.__file__)).parent / _QT_FOLDERS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
-    return f"{name} with Qt {qt} and its platform vnc, {_reach_of_qt(is_open)}"
+    return f"{name} with Qt {qt} and its platform vnc, {_reach_of_qt(qt_open)}"
 
 
-def _reach_of_qt(is_open: bool) -> str:
-    from pytest_vnc_use.desktops.kinds.qt import check_closable, why_not_closable
+def _reach_of_qt(qt_open: str) -> str:
+    from pytest_vnc_use.desktops.qt import check_network, why_not_closable
 
-    if is_open:
-        return "which everybody can reach: vnc_qt_open is set"
-    if check_closable():
-        return "which only this user reaches"
-    return f"which everybody can reach: no network namespace, {why_not_closable()}"
+    if qt_open == "always" or (qt_open == "true" and why_not_closable()):
+        return f"which everybody can reach: vnc_qt_open is {qt_open}"
+    check_network(may_be_open=False)
+    return "which only this user reaches"
 
 
 def _env_file() -> Iterator[Finding]:
@@ -193,7 +192,7 @@ def _langsmith() -> Iterator[Finding]:
 
 
 def _container_engine(name: str) -> str:
-    from pytest_vnc_use.desktops.kinds.container_engine import find_engine
+    from pytest_vnc_use.desktops.container import find_engine
 
     try:
         return f"{Deadline(LIMIT_S).call(partial(find_engine, name)).name} answers"
@@ -259,7 +258,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 
 def _own_desktop(server: str) -> Iterator[Finding]:
     """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
-    from pytest_vnc_use.desktops.kinds.xvnc import SERVERS, XvncDesktop
+    from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
 
     if server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
         return

@@ -22,8 +22,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.safety.policy_words import explain
+    from pytest_vnc_use.safety.policy_file import explain, load_policy
 
     print(sanitize(explain(load_policy(arguments.file)), hide=str))
     return 0

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.safety.patterns import NotReviewed
-from pytest_vnc_use.safety.policy_words import combination
-from pytest_vnc_use.safety.rules import Policy, ReviewContext
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, combination, keys_of
 from pytest_vnc_use.types import Proposal, Ruling, Step
 
 MOST_KEYS = 20
@@ -53,26 +51,17 @@ class ReplayedStep:
 def replay(policy: Policy, run_folders: Iterable[Path]) -> Iterator[ReplayedStep]:
     """Yield the policy's ruling on every step of recorded runs, and on the step that waits for an answer.
 
-    The run folder does not hold the desktop's way of typing: text beyond ASCII counts as pasted, scrolling as done by
-    the wheel. Raises RunFolderError where a folder cannot be read.
+    Raises RunFolderError where a folder cannot be read.
     """
     for run in run_folders:
         trace = read_trace(run)
         context = ReviewContext(trace.started.test_id, trace.started.task)
         for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
             now = policy.review(step.proposal, context)
-            yield ReplayedStep(run, step.number, step.proposal, step.ruling, now, _keys_of(step.proposal, context))
+            keys = keys_of(step.proposal.action, context.held)
+            yield ReplayedStep(run, step.number, step.proposal, step.ruling, now, keys)
             if isinstance(step, Step):
-                context = replace(
-                    context, keyboard=context.keyboard.after_steps([step]), page_url=partial(str, step.url)
-                )
-
-
-def _keys_of(proposal: Proposal, context: ReviewContext) -> tuple[frozenset[str], ...]:
-    try:
-        return context.sight_of(proposal.action).keys
-    except NotReviewed:  # the ruling says so, where a rule looks at keys
-        return ()
+                context = replace(context.after(step), page_url=partial(str, step.url))
 
 
 def replay_rulings(policy: Policy, run_folders: Iterable[Path]) -> str:

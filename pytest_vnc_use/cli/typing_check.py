@@ -42,7 +42,7 @@ _IN_XTERM = Move(100, 100)
 
 def check_typing(controller: VNCController, server: str, tunnel: str) -> Finding:
     """Type letters and signs, but only if nobody else uses the desktop."""
-    from pytest_vnc_use.desktops.sharing.leases import lease
+    from pytest_vnc_use.desktops.external import lease
 
     try:
         held = lease([server], "cua-vnc doctor", timeout_s=0.0, tunnel=tunnel)

@@ -39,7 +39,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `covered` is true, pictures have covers over typed secrets.
+    Where `covered` is true, typed secrets are redacted in the pictures.
     """
 
     task: str

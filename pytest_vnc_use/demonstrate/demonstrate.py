@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
 from pytest_vnc_use import assembly, clock
+from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
@@ -62,7 +63,8 @@ class ViewerTasks:
             password=assembly.given_password(self.settings),
             elements_of=self.elements_of,
         )
-        return showing.of(desktop, limit_s - _SOONER_S, eyes=assembly.covered_as(controller, desktop))
+        eyes = controller.over(desktop) if isinstance(controller, RedactingController) else None
+        return showing.of(desktop, limit_s - _SOONER_S, eyes=eyes)
 
 
 # --- a test that is written ------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say
         there, rules = assembly.settings_at(settings, desktop.server), assembly.settle_rules(settings)
         with closing(assembly.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
             hide = redactor.hide if secrets and not settings.show_secrets else None
-            return showing.of(eyes, until=_ends, eyes=assembly.covering(eyes, hide) if hide else None)
+            return showing.of(eyes, until=_ends, eyes=RedactingController(eyes, hide) if hide else None)
     finally:
         desktop.stop()
 

@@ -1,1 +1,1 @@
-"""Desktops: their kinds, their processes, their X servers, and the sharing of them."""
+"""Desktops: started here (TigerVNC, Qt, a container), or by somebody else."""

@@ -96,7 +96,7 @@ def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
 
 
 def _key_name(key: str) -> str:
-    name = re.sub(r"[\s_-]", "", key).casefold() if len(key) > 1 else key.casefold()
+    name = re.sub(r"[\s_-]", "", key).casefold() if len(key) > 1 else key.lower()[:1]
     name = _CODE.sub("", name)
     affixed = _AFFIXED.fullmatch(name)
     name = affixed[affixed.lastindex or 0] if affixed else name

@@ -31,7 +31,7 @@ from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, SealedCh
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.nodes import Nodes, Parts
 from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.safety import rulings
+from pytest_vnc_use.safety import rules
 from pytest_vnc_use.types import CUAState, Ruling
 from pytest_vnc_use.types.protocols import Replaying
 
@@ -156,7 +156,7 @@ def next_node(state: CUAState) -> str:
 def answered(state: CUAState, answer: bool) -> dict[str, Any]:
     """Return the ruling on the next call after a person's yes or no, as JSON."""
     ruling = from_json(Ruling, state["ruling"])
-    after: dict[str, Any] = to_json(rulings.approve(ruling) if answer else rulings.deny(ruling))
+    after: dict[str, Any] = to_json(rules.answer(ruling, yes=answer))
     return after
 
 

@@ -19,7 +19,6 @@ from pytest_vnc_use.loop.stall import fingerprint, repeats
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.runs.takeover import seen_by_live
-from pytest_vnc_use.safety import rulings
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.triage.failure_text import format_program_end
 from pytest_vnc_use.types import (
@@ -62,7 +61,7 @@ class Parts:
 
     actor: Actor
     planner: Planner
-    review: Callable[[Proposal], Ruling]
+    review: Callable[..., Ruling]
     announce: Callable[[FrameRef], None]
     emit: Callable[[RunEvent], None]
     limits: Limits
@@ -212,7 +211,7 @@ class Nodes:
             number=state["step"] + 1,
             turn=state["turn"],
             proposal=proposal,
-            ruling=rulings.final_ruling(proposal, from_json(Ruling, state["ruling"])),
+            ruling=self._ruling(proposal, from_json(Ruling, state["ruling"])),
             frame_before=frame,
             frame_after=frame,
             words=decision.words,
@@ -229,6 +228,13 @@ class Nodes:
         self.history.add(step)
         self._parts.emit(StepFinished(step))
         return step
+
+    def _ruling(self, proposal: Proposal, ruling: Ruling) -> Ruling:
+        """Return the ruling; a denial where the policy denies by now what a person has said yes to."""
+        if ruling.kind != "allow" or ruling.by != "person":
+            return ruling
+        now = self._parts.review(proposal, after_yes=True)
+        return now if now.kind == "deny" else ruling
 
     def _carried_out(self, step: Step, model_s: float, *, watched: bool) -> Step:
         if step.ruling.kind != "allow":

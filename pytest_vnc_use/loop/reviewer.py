@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from pytest_vnc_use.safety.keyboard_state import KeyboardState
-from pytest_vnc_use.safety.rules import Policy, ReviewContext
-from pytest_vnc_use.safety.rulings import deny_unasked
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, deny_unasked
 from pytest_vnc_use.types import Proposal, Ruling, RunEvent, Step, StepFinished
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
 
@@ -17,24 +15,25 @@ class Reviewer:
 
     def __init__(self, *, hitl_mode: bool) -> None:
         self._hitl_mode = hitl_mode
-        self._keyboard = KeyboardState()
+        self._context = ReviewContext()
         self._page_url: Callable[[], str] = str
         self._runs: set[str] = set()
 
     def begin(self, run_id: str, controller: Controller, before: Iterable[Step]) -> None:
         """Note that a run begins or continues; `controller` acts in it, `before` are its steps so far."""
         self._page_url = controller.page_url if isinstance(controller, TellsUrl) else str
-        self._keyboard = self._keyboard.on(controller)
         if run_id not in self._runs:  # it has observed the other steps
-            self._keyboard = self._keyboard.after_steps(before)
+            for step in before:
+                self._context = self._context.after(step)
         self._runs.add(run_id)
 
     def observe(self, event: RunEvent) -> None:
         """Note a step that is over."""
         if isinstance(event, StepFinished):
-            self._keyboard = self._keyboard.after_steps([event.step])
+            self._context = self._context.after(event.step)
 
-    def review(self, policy: Policy, context: ReviewContext, proposal: Proposal) -> Ruling:
-        """Rule on a proposal."""
-        ruling = policy.review(proposal, replace(context, keyboard=self._keyboard, page_url=self._page_url))
-        return ruling if self._hitl_mode or ruling.kind != "ask" else deny_unasked(ruling)
+    def review(self, policy: Policy, context: ReviewContext, proposal: Proposal, *, after_yes: bool = False) -> Ruling:
+        """Rule on a proposal; with `after_yes`, on one that a person has said yes to."""
+        typed, held = self._context.typed, self._context.held
+        ruling = policy.review(proposal, replace(context, typed=typed, held=held, page_url=self._page_url))
+        return ruling if self._hitl_mode or after_yes or ruling.kind != "ask" else deny_unasked(ruling)

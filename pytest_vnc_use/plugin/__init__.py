@@ -29,7 +29,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
     pytest_collectreport              redaction        outermost  no other plugin sees a secret
     pytest_html_results_table_header  session_results             columns for triage and cost
     pytest_collection_finish          ended_tests                 a dead worker's tests are known by its notes
-    pytest_runtest_protocol           desktops_ahead   wraps      the only hook that names the next test so early
     pytest_timeout_set_timer          rehearsals       first      a rehearsal gets as much time as the test
     pytest_runtest_setup              collecting       first      a test with wrong markers starts nothing
                                       triage           first      a repeated test starts without old notes
@@ -39,7 +38,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
                                       playwright_page  wraps      the calls of Playwright, for the report
     pytest_pyfunc_call                calling          wraps      the tasks before the body
     pytest_runtest_teardown           rehearsals       first      notes the next test before fixtures end
-                                      desktops_ahead   wraps      the next desktop starts while this one ends
     pytest_runtest_makereport         costs            first      the report includes the cost
                                       triage           innermost  all other wrappers see the triage
                                       reporting        wraps      pictures and properties, of whatever outcome
@@ -58,7 +56,6 @@ or none of the other wrappers. Of several outermost wrappers, the one that is re
     pytest_keyboard_interrupt         redaction        first      likewise, in what ended the session
                                       session_results             a test that a person stopped is no failure
     pytest_handlecrashitem            session_results  first      before pytest-rerunfailures repeats the test
-    pytest_testnodedown               session_results             what a dead worker left must be removed
     pytest_sessionfinish              session_results             vnc-results.json, the job summary
                                       junit            wraps      pictures for JUnit, once pytest wrote the XML
     pytest_html_results_summary       session_results             the reliability of repeated tests

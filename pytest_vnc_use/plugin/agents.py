@@ -11,7 +11,6 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.plugin import (
     costs,
-    desktops_ahead,
     hooks,
     live_line,
     markers,
@@ -63,7 +62,6 @@ def _agent(
     functions: Sequence[Callable[..., object]],
     recorded: RecordedTest | None,
 ) -> VncUseAgent:
-    replays = recorded is not None and recorded.mode == "replay"
     if recorded:
         settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
     return VncUseAgent(
@@ -77,7 +75,6 @@ def _agent(
         other_secrets=redaction.secrets_of(item.config).declared,
         observers=[
             reporting.ItemObserver(item),
-            desktops_ahead.LastRun(item, replays=replays),
             *live_line.open_line(item),
             hooks.HookCalls(item),
         ],

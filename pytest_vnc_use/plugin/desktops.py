@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
-from pytest_vnc_use.plugin import desktops_ahead, engine
+from pytest_vnc_use.plugin import engine
 from pytest_vnc_use.plugin.stash import DESKTOPS
 from pytest_vnc_use.settings.paths import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.desktops.sharing.ahead import StartedAhead
-    from pytest_vnc_use.desktops.sharing.pool import ManagedDesktops
-
-
-@dataclass(frozen=True)
-class _Ahead:
-    """A desktop that was started ahead for `holder`: by these settings, in this environment, from this folder."""
-
-    holder: str
-    settings: Settings
-    environment: dict[str, str]
-    folder: str
-    started: StartedAhead
-
-    def suits(self, settings: Settings) -> bool:
-        """Return whether the holder, which leases now, would start the same desktop."""
-        is_same = settings.start_ahead and assembly.same_desktop(self.settings, settings)
-        return is_same and (self.environment, self.folder) == (dict(os.environ), os.getcwd())
 
 
 class Desktops:
@@ -47,8 +25,6 @@ class Desktops:
 
     def __init__(self) -> None:
         self._shared: dict[str, tuple[Settings, Desktop]] = {}
-        self._managed: tuple[Settings, ManagedDesktops] | None = None
-        self._ahead: _Ahead | None = None
 
     def lease(self, settings: Settings, holder: str) -> Desktop:
         """Lease a desktop, with its program, for `holder` alone until its `stop()`.
@@ -56,45 +32,11 @@ class Desktops:
         Raises DesktopError, SettingsError.
         """
         try:
-            if started := self._take_ahead(settings, holder):
-                return started
-            return assembly.lease_desktop(settings, holder, self._managed_for(settings) if settings.desktops else None)
+            return assembly.lease_desktop(settings, holder)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
                 raise DesktopRefused(f"no desktop: {problem}") from exc
             raise
-
-    def start_ahead(self, settings: Settings, holder: str) -> None:
-        """Start the desktop that `holder`, the next test, will lease if its settings are the same.
-
-        Does nothing if the settings do not allow it, or if there is one already.
-        """
-        if self._ahead:
-            return
-        environment = {**os.environ, "PYTEST_CURRENT_TEST": f"{holder} (setup)".replace("\0", "(null)")}
-        if started := assembly.start_ahead(settings, environment):
-            self._ahead = _Ahead(holder, settings, environment, os.getcwd(), started)
-
-    def drop_ahead(self, holder: str = "") -> None:
-        """End the desktop that was started ahead for that holder, by default for any; does nothing if there is none."""
-        if self._ahead and holder in ("", self._ahead.holder):
-            ahead, self._ahead = self._ahead, None
-            ahead.started.drop()
-
-    def _take_ahead(self, settings: Settings, holder: str) -> Desktop | None:
-        """Return the desktop that was started ahead for `holder`, unless `holder` needs another desktop by now."""
-        if not self._ahead or self._ahead.holder != holder:
-            return None
-        if not self._ahead.suits(settings):
-            self.drop_ahead()
-            return None
-        try:
-            desktop = self._ahead.started.take()
-        except BaseException:  # also Ctrl-C: no started desktop stays behind
-            self.drop_ahead()
-            raise
-        self._ahead = None
-        return desktop
 
     def share(self, settings: Settings, owner: str) -> Desktop:
         """Return the desktop of all tests of `owner`, in the state that the last test left.
@@ -117,23 +59,9 @@ class Desktops:
             self._shared.pop(owner)[1].stop()
 
     def close(self) -> None:
-        """Stop every desktop that is shared, started ahead, or kept for the next test."""
-        try:
-            for owner in list(self._shared):
-                self.end_shared(owner)
-            if self._managed:
-                self._managed[1].close()
-        finally:
-            self.drop_ahead()
-
-    def _managed_for(self, settings: Settings) -> ManagedDesktops:
-        """Return the managed desktops of the last test, or new ones if this test needs others."""
-        if self._managed and not assembly.same_start(self._managed[0], settings):
-            self._managed[1].close()
-            self._managed = None
-        if not self._managed:
-            self._managed = settings, assembly.managed_desktops(settings)
-        return self._managed[1]
+        """Stop every desktop that is shared."""
+        for owner in list(self._shared):
+            self.end_shared(owner)
 
 
 def lease_for_test(
@@ -148,12 +76,8 @@ def lease_for_test(
     if desktop_settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(desktop_settings, request.node.nodeid)
-        request.node.stash[desktops_ahead.LEASE_SETTINGS] = desktop_settings
         yield assembly.browsable(desktop_settings, desktop)
-        try:
-            desktops_ahead.start(request.node)
-        finally:
-            desktop.stop()
+        desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(partial(desktops.end_shared, owner.nodeid))

@@ -6,7 +6,6 @@ import pytest
 
 from pytest_vnc_use.plugin import (
     costs,
-    desktops_ahead,
     ended_tests,
     hooks,
     junit,
@@ -36,7 +35,6 @@ def register_the_rest(config: pytest.Config) -> None:
         costs,
         repeat,
         recordings,
-        desktops_ahead,
         rehearsals,
         ended_tests,
         junit,

@@ -67,9 +67,9 @@ NO_TERMINAL = (
 
 NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
 
-OLDER_THAN_COVERS = (
-    "{} was recorded without covers: where the program shows a typed secret, its pictures show it, as do those of "
-    "this run. Set vnc_show_secrets=true, or {}"
+NOT_REDACTED = (
+    "{} was recorded without redaction: where the program shows a typed secret, its pictures show it, as do those "
+    "of this run. Set vnc_show_secrets=true, or {}"
 )
 
 LEFT_OVER = (
@@ -145,7 +145,7 @@ def recorded_test(
     given: dict[str, Any] = {"covers": covers, "marked_off": is_off, "left_over": left_over}
     recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
     if recorded and not recorded.covers and not settings.show_secrets:
-        warnings.warn(OLDER_THAN_COVERS.format(key.path, AGAIN), stacklevel=2)
+        warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
     return recorded
 

@@ -64,7 +64,6 @@ class _Session:
         self._lines: list[str] = []
         self._results: SessionResults | None = None
         self._begun = BegunTests()
-        self._has_lost_worker = False
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -103,11 +102,6 @@ class _Session:
         """Note that a person pressed Ctrl-C; pytest calls this for `pytest.exit` too."""
         self._is_interrupted = excinfo.type is KeyboardInterrupt
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, error: object | None) -> None:
-        """Note that a worker of pytest-xdist died."""
-        self._has_lost_worker |= error is not None
-
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the results; where no file for them is given, only if a test with a desktop was not skipped.
 
@@ -117,10 +111,6 @@ class _Session:
 
         if self._without_recording and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._has_lost_worker:
-            from pytest_vnc_use.desktops.sharing.leases import folder_of_user, remove_leftovers
-
-            remove_leftovers(folder_of_user())
         self._begun.close()
         if self._tests:
             remove_left_notes()

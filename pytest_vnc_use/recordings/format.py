@@ -52,7 +52,7 @@ _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
 VERSION = 4
 WITHOUT_COVERS = 3
-"""The version of a recording whose pictures have no covers over typed secrets."""
+"""The version of a recording in whose pictures typed secrets are not redacted."""
 WITHOUT_ELEMENTS = 2
 """The version of a recording in which no step has elements; readers of version 2 can read it too."""
 
@@ -270,7 +270,7 @@ class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `covered` is true, the pictures have covers over typed secrets.
+    run. Where `covered` is true, typed secrets are redacted in the pictures.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -291,7 +291,7 @@ class Recording(_Part):
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
     def has_covers(self, by_settings: bool) -> bool:
-        """Return whether a replay has covers: as in the recording if a secret is typed, else as the settings say."""
+        """Return whether a replay redacts secrets: as its recording if one is typed, else as the settings say."""
         return self.covered if self.types_secrets else by_settings
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
 from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing as exactly_differing
 from pytest_vnc_use.recordings.rasterised import differing
-from pytest_vnc_use.types import CARET_PX, COVER_COLOURS, Action, Region
+from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
 from pytest_vnc_use.types.action_points import points
 
 AROUND_PX = (120, 40)
@@ -24,14 +24,6 @@ No step has changed anything there so far.
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
 MOST_MASKS = 4
-BENEATH_A_COVER = (
-    "the covered secret differs from the recording: another text is there, or the secret's value has changed"
-)
-NEWLY_COVERED = (
-    "a typed secret is covered there, but not in the recording: the program shows it at another place, or the "
-    "recording is older than covers"
-)
-
 LARGEST_MASK = 0.25
 """The largest part of a screen for which a mask is proposed."""
 
@@ -92,15 +84,12 @@ class Gate:
         differs = differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
-            return _mismatch(self._place(found, seen), found, self.targets)
+            return _mismatch(self._place(found), found, self.targets)
         if differs.mean() > REST_MAY_DIFFER:
             return _mismatch(f"{differs.mean():.0%} of the screen look different", differs, self.targets)
         return None
 
-    def _place(self, found: Mask, seen: Pixels) -> str:
-        if np.isin(seen[found], COVER_COLOURS).all():
-            was_covered = np.isin(self.expected[found], COVER_COLOURS).all()
-            return BENEATH_A_COVER if was_covered else NEWLY_COVERED
+    def _place(self, found: Mask) -> str:
         if any(target.part_of(found).any() for target in self.targets):
             return "the surroundings of its target look different"
         if self.is_first:
@@ -162,6 +151,8 @@ class BlinkWatch:
         for part, unseen in self._unseen.items():
             if (look := look_of(part, seen)) is not None:
                 unseen.discard(look)
+            if (part.region.part_of(seen) == REDACTED_COLOUR).any():
+                unseen.clear()
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
         if missing is None:
             return None

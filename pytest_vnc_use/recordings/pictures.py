@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
-from pytest_vnc_use.types import Frame, FrameRef, Glance
+from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
@@ -58,8 +58,8 @@ def _numbers(image: Image.Image) -> Pixels:
 
 
 def differing(one: Pixels, other: Pixels) -> Mask:
-    """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`."""
-    marked: Mask = one != other
+    """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`, and neither is redacted."""
+    marked: Mask = (one != other) & (one != REDACTED_COLOUR) & (other != REDACTED_COLOUR)
     places = np.flatnonzero(marked)
     if places.size:
         found = (screen.ravel()[places].astype("<u4") for screen in (one, other))

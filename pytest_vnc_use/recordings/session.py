@@ -58,7 +58,7 @@ class RecordedTest:
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
-    covers over typed secrets, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
+    typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
     that is gone may be this test's. Raises RecordingError if it is unusable.
     """
 
@@ -83,8 +83,9 @@ class RecordedTest:
         self._watched = TransientWatch(rehearsal)
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.covers = self._recording.has_covers(covers) if self._recording else covers
-        """True if typed secrets are covered in all pictures of this test; a replay does as its recording does."""
-        self._masks = self._recording.masks if self._recording else masks_of(key)
+        """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
+        self.masks = self._recording.masks if self._recording else masks_of(key)
+        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
         self._runs: list[RunState] = []
@@ -130,7 +131,7 @@ class RecordedTest:
         on_closed, earlier = partial(self._report_closed, run), before.touched() if before else Earlier()
         file = str(self.key.path)
         run.replay = Replay(
-            run.known, live, earlier=earlier, masks=self._masks, file=file, rehearsal=self._rehearsal, closed=on_closed
+            run.known, live, earlier=earlier, masks=self.masks, file=file, rehearsal=self._rehearsal, closed=on_closed
         )
         limit_s = started.settings["gate_seconds"]
         run.eyes = PatientEyes(desktop, run.replay, limit_s, let_go, lambda left_s: emit(GateAwaited(left_s)))
@@ -164,7 +165,7 @@ class RecordedTest:
         return RecordedJudge(
             evidence,
             live_judge,
-            masks=self._masks,
+            masks=self.masks,
             rehearsal=self._rehearsal,
             eyes=eyes,
             hide=hide,
@@ -401,7 +402,7 @@ class RecordedTest:
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
-            masks=self._masks,
+            masks=self.masks,
             claims=tuple(self._opening),
             runs=runs,
         )

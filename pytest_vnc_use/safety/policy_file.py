@@ -1,42 +1,10 @@
-"""Policy files: their form, and the function that loads them.
-
-    on_deny = "end"                  # or "continue": the planner is told no, and the run goes on
-
-    [[rule]]                         # read in order, the first that matches decides
-    name = "no destructive keys"
-    decision = "deny"                # allow, deny, or ask: a person must say yes
-    keys = "ctrl+alt+delete"         # in any order and spelling, whatever else is down beside them
-
-    [[rule]]
-    name = "no deleting in a terminal"
-    decision = "deny"
-    text = 'rm\\s+-rf'                # a regular expression, found in the typed text, in one piece or in many
-    on_deny = "continue"             # for this rule only
-
-    [[rule]]
-    name = "paying is what this test is about"
-    decision = "allow"
-    category = "FINANCIAL_*"         # a glob on the category of the model's wish for confirmation
-    explanation = "(?i)checkout"     # a regular expression, found in the reason for that wish
-    region = [0, 0, 1440, 800]       # left, top, right, bottom in pixels
-    action = "click*"                # a glob on the kind of action, or the name that the model gave it
-    test = "*::test_checkout*"       # a glob on the id of the test
-    task = "test shop"               # a regular expression, found in the task
-
-All conditions of a rule must hold. Where no rule matches, an action that the model wants confirmed is denied (or a
-person is asked, where one is there), and any other action is allowed. See `safety.Rule` for the exact meaning of each
-field.
-
-    extends = "strict"               # the preset: its rules on addresses come first, the others last
-    addresses = ["shop.example"]     # the hosts that a browser may go to
-"""
+"""Policy files: their form, the function that loads them, and a policy in sentences. docs/policies.md has examples."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -46,10 +14,22 @@ from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.keyboard.names import key_set, unknown_keys
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.safety import strict
-from pytest_vnc_use.safety.addresses import Addresses
-from pytest_vnc_use.safety.rules import OnDeny, Policy, Rule, Unmatched, key_set, rule_title, unknown_keys
+from pytest_vnc_use.safety.rules import (
+    CONDITIONS,
+    MOST_SEARCH_S,
+    NotReviewed,
+    OnDeny,
+    Policy,
+    Preset,
+    Rule,
+    Search,
+    Unmatched,
+    combination,
+    in_slashes,
+    rule_title,
+)
 from pytest_vnc_use.types import POLICY_PRESETS, Region, RulingKind
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -82,14 +62,6 @@ def _region(value: Any) -> Region:
             raise ValueError("must be [left, top, right, bottom] in whole pixels, left < right and top < bottom")
 
 
-def _addresses(value: Any) -> Addresses:
-    match value:
-        case list() if all(isinstance(each, str) for each in value):
-            return Addresses(tuple(value))
-        case _:
-            raise ValueError("must be a list of hosts, such as ['shop.example', 'localhost:8080']")
-
-
 Glob = Annotated[str, Field(min_length=1)]
 Regex = Annotated[re.Pattern[str], PlainValidator(_regex)]
 
@@ -114,7 +86,7 @@ class _PolicyFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     extends: Literal["strict"] | None = None
-    addresses: Annotated[Addresses, PlainValidator(_addresses)] | None = None
+    addresses: list[str] | None = None
     on_deny: OnDeny = "end"
     rule: list[_RuleTable] = []
 
@@ -125,78 +97,124 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     Raises SettingsError, which names the file, and every wrong rule and field.
     """
     if str(path) in POLICY_PRESETS:
-        return replace(strict.strict_policy(), unmatched=unmatched)
+        return Policy(unmatched=unmatched, preset=_preset(str(path)))
     path = Path(path)
-    tables = _read_toml(path)
     try:
+        tables = tomllib.loads(read_regular(path).decode())
         file = _PolicyFile.model_validate(tables)
+    except OSError as exc:
+        raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
     except ValidationError as exc:
         complaints = [_complaint(error, tables) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    if file.addresses and not file.extends:
-        raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
-    rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
-    preset = strict.strict_policy(file.addresses) if file.extends else Policy()
-    return replace(preset, rules=rules, unmatched=unmatched, on_deny=file.on_deny, source=str(path))
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        tables: dict[str, Any] = tomllib.loads(read_regular(path).decode())
-    except OSError as exc:
-        raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
     except (ValueError, RecursionError) as exc:  # TOML and UTF-8 that are none; a number of too many digits
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
-    return tables
+    if file.addresses is not None and not file.extends:
+        raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')
+    rules = tuple(_rule(path, number, table, file) for number, table in enumerate(file.rule, start=1))
+    try:
+        preset = _preset(file.extends, file.addresses or ()) if file.extends else None
+    except SettingsError as exc:
+        raise SettingsError(f"{path}: {exc}") from exc
+    return Policy(rules, unmatched, file.on_deny, str(path), preset)
+
+
+def _preset(name: str, addresses: Sequence[str] = ()) -> Preset:
+    lists = tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
+    keys = frozenset(map(key_set, lists["keys"]))
+    return Preset(name, frozenset(lists["actions"]), frozenset(lists["way_back"]), keys, tuple(addresses))
 
 
 def _rule(path: Path, number: int, table: _RuleTable, file: _PolicyFile) -> Rule:
     try:
         rule = Rule(**vars(table))
-        if file.extends and rule.decision != "deny":
-            _check_exception(rule, file.extends)
-        return rule
     except SettingsError as exc:
         raise SettingsError(f"{path}: {rule_title(number, table.name)}: {exc}") from exc
-
-
-def _check_exception(rule: Rule, extends: str) -> None:
-    """Raise SettingsError if a rule would allow or ask for any action, only because of its explanation or place."""
-    if rule.action is None and rule.keys is None and rule.text is None:
-        raise SettingsError(
-            'a rule that allows or asks must have `action`, `keys` or `text`, such as action = "click", because it '
-            f"is read before the rules of {extends!r}"
+    if file.extends and rule.decision != "deny" and rule.action is None and rule.keys is None and rule.text is None:
+        raise SettingsError(  # else what a model says of an action would open everything
+            f"{path}: {rule_title(number, table.name)}: a rule that allows or asks must have `action`, `keys` or "
+            f'`text`, such as action = "click", because it is read before the rules of {file.extends!r}'
         )
+    return rule
 
 
 def _complaint(error: ErrorDetails, tables: dict[str, Any]) -> str:
-    match error["loc"]:
-        case ("rule", int(index), *field):
-            table = tables["rule"][index]
-            name = table.get("name", "") if isinstance(table, dict) else ""
-            name = name if isinstance(name, str) else ""  # a name of another type is itself the error
-            return f"{rule_title(index + 1, name)}: {_field(field)}{_fault(error, _RuleTable)}"
-        case field:
-            return f"{_field(field)}{_fault(error, _PolicyFile)}"
-
-
-def _field(place: Sequence[int | str]) -> str:
-    return f"`{place[0]}` " if place else ""
+    form: type[BaseModel] = _PolicyFile
+    place, title = error["loc"], ""
+    if len(place) > 1 and place[0] == "rule":
+        table = tables["rule"][place[1]]
+        name = table.get("name", "") if isinstance(table, dict) else ""
+        title = f"{rule_title(int(place[1]) + 1, name if isinstance(name, str) else '')}: "
+        form, place = _RuleTable, place[2:]
+    field = f"`{place[0]}` " if place else ""
+    return f"{title}{field}{_fault(error, form)}"
 
 
 def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
-    match error["type"]:
-        case "extra_forbidden":
+    match error["type"], error["loc"]:
+        case "extra_forbidden", _:
             return f"is not known; must be one of {', '.join(form.model_fields)}"
-        case "missing":
+        case "missing", _:
             return "is missing; must be 'allow', 'deny' or 'ask'"
-        case "list_type":
+        case "list_type", ("rule",):
             return f"must be written [[rule]], in two pairs of brackets, got {got(error['input'])}"
-        case _:
-            wrong = (
-                error["msg"]
-                .replace("Value error, ", "")
-                .replace("Input should", "must")
-                .replace("String should", "must")
-            )
-            return f"{wrong}, got {got(error['input'])}"
+    wrong = error["msg"].replace("Value error, ", "")
+    return f"{wrong.replace('Input should', 'must').replace('String should', 'must')}, got {got(error['input'])}"
+
+
+# --- a policy in sentences -------------------------------------------------------------------------------------------
+
+_NO: dict[OnDeny, str] = {
+    "end": "a no ends the run",
+    "continue": "the planner is told of a no, and the run goes on",
+}
+
+
+def explain(policy: Policy) -> str:
+    """Return the policy in sentences: one line for each rule, and one for actions that no rule matches."""
+    preset, no = policy.preset, _NO[policy.on_deny]
+    lines = [_rule_line(rule_title(number, rule.name), rule, no) for number, rule in enumerate(policy.rules, start=1)]
+    if preset:
+        lists = (
+            f"only these hosts are opened: {', '.join(preset.addresses) or 'none'}",
+            f"elsewhere, as DevTools say, only {', '.join(sorted(preset.way_back))}",
+            ", ".join(sorted(preset.actions)),
+            f"characters, {', '.join(sorted(map(combination, preset.keys)))}",
+        )
+        own = [f"{title}: {words}; {no}" for title, words in zip(preset.titles, lists, strict=True)]
+        lines = [*own[:2], *lines, *own[2:]]
+    answer = "denied" if policy.unmatched == "deny" else "asked of a person"
+    rest = f"no rule matches: an action that the model wants confirmed is {answer}, others are allowed"
+    return "\n".join([*lines, f"{rest}; {no}"])
+
+
+def _rule_line(title: str, rule: Rule, no: str) -> str:
+    given = ((condition, getattr(rule, condition)) for condition in CONDITIONS)
+    conditions = " and ".join(f"{condition} {_readable(value)}" for condition, value in given if value is not None)
+    denied = "" if rule.decision == "allow" else f"; {_NO[rule.on_deny] if rule.on_deny else no}"
+    patterns = (pattern for pattern in (rule.explanation, rule.text, rule.task) if pattern is not None)
+    return f"{title}: {rule.decision} where {conditions}{denied}{''.join(map(_slowness, patterns))}"
+
+
+def _slowness(pattern: re.Pattern[str]) -> str:
+    """Return what slows the search for a pattern: a character of it, many times over; "" if none was found."""
+    characters = dict.fromkeys(["a", "0", " ", *filter(str.isalnum, pattern.pattern)])
+    for character in list(characters)[:20]:
+        try:
+            Search(pattern, limit_s=0.5).finds(character * 100 + "\0")
+        except NotReviewed:
+            reason = f"takes too long in {character!r} many times over, and an action that is not ruled on within"
+            return f"; too slow: {in_slashes(pattern)} {reason} {MOST_SEARCH_S:g} s is denied"
+    return ""
+
+
+def _readable(value: str | re.Pattern[str] | frozenset[str] | Region) -> str:
+    match value:
+        case str():
+            return f"is like {value!r}"
+        case re.Pattern():
+            return f"matches /{value.pattern}/"
+        case frozenset():
+            return f"are {combination(value)}"
+        case Region():
+            return f"is x {value.left} to {value.right}, y {value.top} to {value.bottom}"

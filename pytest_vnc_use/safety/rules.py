@@ -1,41 +1,227 @@
-"""Rules for when nobody is at the keyboard, and the policy that reads them in order.
+"""Rules on actions, and the policy that reads them in order.
 
-A proposal is reviewed with the actions before it: they hold keys, and typed the text that it continues. Secrets appear
-in proposals as placeholders: no rule sees their values.
+A rule sees what an action says of itself: its name, keys, text, address and place, and the model's reason. It sees no
+picture, and does not know what a program makes of keys. Secrets appear as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cache
-from itertools import chain
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Literal
+
+import regex
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.names import key_set as key_set, on_us_keyboard, unknown_keys as unknown_keys
-from pytest_vnc_use.safety.action_parts import is_like, is_within, names_of
-from pytest_vnc_use.safety.keyboard_state import KeyboardState
-from pytest_vnc_use.safety.patterns import NotReviewed, Search, check
-from pytest_vnc_use.safety.rulings import BLOCKED, CONSEQUENCE, is_blocked, wish_in_words
-from pytest_vnc_use.safety.sight import Sight
-from pytest_vnc_use.types import Action, Proposal, Region, Ruling, RulingKind
+from pytest_vnc_use.keyboard.names import key_set, on_us_keyboard
+from pytest_vnc_use.plain_text import cut, plain
+from pytest_vnc_use.types import (
+    HISTORY_KEYS,
+    Action,
+    CallFunction,
+    Click,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    OpenAddress,
+    Proposal,
+    Region,
+    Ruling,
+    RulingKind,
+    Step,
+    TraverseHistory,
+    TypeText,
+)
 from pytest_vnc_use.types.action_points import Point, points
 
+Keys = frozenset[str]
 Unmatched = Literal["deny", "ask"]
 OnDeny = Literal["end", "continue"]
 
+BLOCKED = "blocked by the model's service"
+"""The rule named in a ruling where the model's service blocked the action."""
+MOST_READ = 1_000_000
+"""The most characters of one action that rules on text read."""
+MOST_TYPED = 10_000
+"""The most characters of earlier typing that are remembered."""
 
-def _check(pattern: re.Pattern[str]) -> None:
+# --- patterns --------------------------------------------------------------------------------------------------------
+
+MOST_SEARCH_S = 2.0
+"""The most processor time that a rule may take to search for one pattern, in all texts of one action together."""
+MOST_PATTERN = 10_000
+"""The most characters of a pattern."""
+_BRACES = re.compile(r"(\\N\{[^}]*\}|\\.|\{\d+(?:,\d*)?\}|\{,\d*\})|\{", re.DOTALL)
+"""A brace without a count is a plain brace to `re`; to `regex` "a{e}" would be an "a" with errors."""
+
+
+class NotReviewed(Exception):
+    """The error where a review of an action would exceed a limit; the message names the limit."""
+
+
+class Search:
+    """A search for one pattern in several texts, which may take `limit_s` of processor time together.
+
+    Python's `re` has no limit, and may search for years.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], limit_s: float = MOST_SEARCH_S) -> None:
+        self._pattern, self._compiled = pattern, _compiled(pattern)
+        self._limit_s, self._until = limit_s, time.process_time() + limit_s
+
+    def finds(self, text: str, after: int = -1) -> bool:
+        """Return whether a match ends after the index. Raises NotReviewed once the time is up."""
+        left_s = self._until - time.process_time()
+        try:
+            if left_s > 0:
+                matches = self._compiled.finditer(text, overlapped=True, timeout=left_s)
+                return any(match.end() > after for match in matches)
+        except TimeoutError:
+            pass
+        raise NotReviewed(f"the search for {in_slashes(self._pattern)} took longer than {self._limit_s:g} s")
+
+
+def in_slashes(pattern: re.Pattern[str]) -> str:
+    """Return the pattern between slashes, cut and made plain for one line of a message."""
+    return f"/{cut(plain(pattern.pattern), 300)}/"
+
+
+@lru_cache(maxsize=1_000)
+def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
+    """Return the pattern as `regex` compiles it, with the meaning that it has in `re`. Raises SettingsError."""
+    if len(pattern.pattern) > MOST_PATTERN:
+        raise SettingsError(f"a pattern must have at most {MOST_PATTERN} characters, got {len(pattern.pattern)}")
+    flags = regex.VERSION0
+    for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
+        if pattern.flags & getattr(re, name):
+            flags |= getattr(regex, name)
     try:
-        check(pattern)
-    except ValueError as exc:
-        raise SettingsError(str(exc)) from exc
+        return regex.compile(_BRACES.sub(lambda found: found[1] or r"\{", pattern.pattern), flags)
+    except regex.error as exc:
+        raise SettingsError(f"the pattern {in_slashes(pattern)} cannot be read ({exc})") from exc
 
 
-def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
-    return pattern is None or (text is not None and Search(pattern).find(text) is not None)
+# --- what an action says of itself -----------------------------------------------------------------------------------
+
+_CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
+_SHORTCUTS = frozenset({"ctrl", "alt", "super", "hyper"})
+_TYPED = {"space": " ", "enter": "\n", "tab": "\t"}
+
+
+def _name_of(action: Action) -> str:
+    match action:
+        case CallFunction(name=name) | InvalidAction(name=name):
+            return name
+        case Click(button=button, count=count):
+            return f"{button}_click" if button != "left" else _CLICKS[count]
+        case _:
+            return action.kind
+
+
+def _combo_of(action: Action) -> tuple[str, ...]:
+    match action:
+        case KeyCombo(keys=keys):
+            return keys
+        case KeyDown(key=key):
+            return (key,)
+        case TraverseHistory(direction=direction):
+            return HISTORY_KEYS[direction]
+        case _:
+            return ()
+
+
+def keys_of(action: Action, held: Keys = frozenset()) -> tuple[Keys, ...]:
+    """Return the keys that an action presses: each time the keys that are down together, with those in `held`."""
+    combos: list[str | tuple[str, ...]] = [combo] if (combo := _combo_of(action)) else []
+    if isinstance(action, TypeText):
+        cleared = [] if not action.clear_first else ["ctrl+a"] if action.text else ["ctrl+a", "backspace"]
+        combos = [*cleared, *dict.fromkeys(action.text), *["enter"] * action.press_enter]
+    return tuple(dict.fromkeys(on_us_keyboard(key_set(combo)) | held for combo in combos))
+
+
+def combination(keys: Keys) -> str:
+    """Return keys as a person writes them: the modifiers first."""
+    return "+".join(sorted(keys, key=lambda key: (key not in ("ctrl", "alt", "shift", "super"), key)))
+
+
+def _typed_by(action: Action) -> str:
+    """Return the characters that an action types, Enter and Tab included."""
+    if isinstance(action, TypeText):
+        return action.text + "\n" * action.press_enter
+    names = [name for key in _combo_of(action) for name in ([key] if len(key) == 1 else sorted(key_set(key)))]
+    if not _SHORTCUTS.isdisjoint(names):
+        return ""
+    return "".join(_TYPED.get(name, name if len(name) == 1 else "") for name in names)
+
+
+def _texts_of(action: Action) -> list[str]:
+    match action:
+        case TypeText(text=text) | OpenAddress(address=text):
+            texts = [text]
+        case CallFunction(arguments=arguments):
+            texts = list(_texts_in(arguments))
+        case _:
+            typed = _typed_by(action)
+            texts = [typed] if typed else []
+    length = sum(map(len, texts))
+    if length > MOST_READ:
+        raise NotReviewed(f"the action has {length} characters; a review reads at most {MOST_READ}")
+    return texts
+
+
+def _texts_in(arguments: Any) -> Iterator[str]:
+    """Yield the names and values in the arguments of a function, in their order."""
+    left = [arguments]
+    while left:
+        match value := left.pop():
+            case None:
+                pass
+            case dict():
+                left.extend(part for item in reversed(value.items()) for part in reversed(item))
+            case list() | tuple():
+                left.extend(reversed(value))
+            case _:
+                yield str(value)
+
+
+def _begins_anew(action: Action) -> bool:
+    """Return whether the action clicks before it types, or opens an address."""
+    is_typed_at_a_point = isinstance(action, TypeText) and action.x is not None
+    return is_typed_at_a_point or action.kind in ("click", "mouse_down", "drag", "open_address")
+
+
+@dataclass(frozen=True)
+class ReviewContext:
+    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
+
+    `typed` is what was typed since the last click, Enter or Tab; `held` are the keys that earlier actions hold.
+    `page_url` returns the address of the browser's page now, "" where nobody knows.
+    """
+
+    test_id: str = ""
+    task: str = ""
+    typed: str = ""
+    held: Keys = frozenset()
+    page_url: Callable[[], str] = str
+
+    def after(self, step: Step) -> ReviewContext:
+        """Return the context after a step. A step that was not allowed was not done."""
+        if step.ruling.kind != "allow":
+            return self
+        action, held = step.proposal.action, self.held
+        if isinstance(action, KeyDown) and not step.error:
+            held |= key_set(action.key)
+        elif isinstance(action, KeyUp) and not step.error:
+            held -= key_set(action.key)
+        typed = "" if _begins_anew(action) else self.typed
+        if self.held.isdisjoint(_SHORTCUTS):
+            typed = re.split(r"[\n\t]", typed + _typed_by(action))[-1][-MOST_TYPED:]
+        return replace(self, typed=typed, held=held)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -44,22 +230,19 @@ CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "te
 """The fields of a rule that say when it applies."""
 
 
-@dataclass(frozen=True)
-class ReviewContext:
-    """The origin of a proposal: the test's pytest id (empty outside pytest) and the task's sentence.
+def _is_like(glob: str | None, *values: str) -> bool:
+    """Return whether a glob matches one of the values, whatever their case; None matches all.
 
-    `keyboard` is the keyboard's state before it. `page_url` returns the address of the browser's page now, "" where
-    nobody knows.
+    A parametrised test id, `test_it[a]`, also matches itself, though brackets mean a choice in a glob.
     """
+    if glob is None:
+        return True
+    lowered = glob.lower()
+    return any(lowered == value or fnmatchcase(value, lowered) for value in map(str.lower, values))
 
-    test_id: str = ""
-    task: str = ""
-    keyboard: KeyboardState = field(default_factory=KeyboardState)
-    page_url: Callable[[], str] = str
 
-    def sight_of(self, action: Action) -> Sight:
-        """Return the policy's view of the next action. Raises NotReviewed where it exceeds a limit."""
-        return Sight(action, self.keyboard)
+def _is_found(pattern: re.Pattern[str] | None, text: str | None) -> bool:
+    return pattern is None or (text is not None and Search(pattern).finds(text))
 
 
 @dataclass(frozen=True)
@@ -70,12 +253,11 @@ class Rule:
       click is also a right_click, middle_click, double_click or triple_click;
     - `category`: a glob on the category of the model's wish for confirmation;
     - `explanation`: found in the model's reason for that wish;
-    - `text`: found in the typed or pasted text, in the opened address, or in the arguments of a function. For a rule
-      that allows, it must be found in each of these, both as it is and in its plain form (see `text_forms`). For any
-      other rule, it may also be found in the text that the typing adds up to with earlier typing, and in other forms of
-      all these texts. A text that is entered after a key for a browser's address bar counts as an address too;
-    - `keys`: keys that are down together (see `key_set`), whatever else is down, or keys that programs take for them; a
-      rule that allows must name exactly the keys that the action presses;
+    - `text`: found in the typed or pasted text, in the opened address, or in an argument of a function. For a rule that
+      allows, it must be found in each of these. For any other rule, it may also be found in the typed text joined to
+      what was typed since the last click, Enter or Tab;
+    - `keys`: keys that are down together (see `key_set`), whatever else is down. A rule that allows must name exactly
+      the keys that the action presses. Also the keys of `press_enter`, `clear_first` and the characters of a text;
     - `region`: contains a point of the action, or either end of a drag; both ends where the rule allows;
     - `test`: a glob on the id of the test; `task`: found in the task.
 
@@ -89,7 +271,7 @@ class Rule:
     category: str | None = None
     explanation: re.Pattern[str] | None = None
     text: re.Pattern[str] | None = None
-    keys: frozenset[str] | None = None
+    keys: Keys | None = None
     region: Region | None = None
     test: str | None = None
     task: re.Pattern[str] | None = None
@@ -100,78 +282,139 @@ class Rule:
             raise SettingsError(f"a rule must have a condition, at least one of {', '.join(CONDITIONS)}; got none")
         for pattern in (self.explanation, self.text, self.task):
             if pattern is not None:
-                _check(pattern)
+                _compiled(pattern)
 
-    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
-        """Return whether the rule applies; `see` returns the policy's view of the action, made once for all rules.
-
-        Raises NotReviewed where the search for a pattern does not end in time, or the action exceeds another limit.
-        """
+    def matches(self, proposal: Proposal, context: ReviewContext) -> bool:
+        """Return whether the rule applies. Raises NotReviewed where the review would exceed a limit."""
         action, wish = proposal.action, proposal.confirmation
         return (
-            is_like(self.action, *names_of(proposal))
-            and is_like(self.category, *([wish.category] if wish else ()))
-            and _is_found(self.explanation, wish.explanation if wish else None)
+            _is_like(self.action, action.kind, _name_of(action), str(proposal.as_proposed.get("name", "")))
+            and _is_like(self.category, *([wish.category] if wish else ()))
             and self._covers(points(action))
-            and is_like(self.test, context.test_id)
+            and _is_like(self.test, context.test_id)
+            and (self.keys is None or self._presses(self.keys, keys_of(action, context.held)))
+            and _is_found(self.explanation, wish.explanation if wish else None)
             and _is_found(self.task, context.task)
-            and ((self.keys is None and self.text is None) or self._sees(see() if see else context.sight_of(action)))
+            and (self.text is None or self._reads(Search(self.text), action, context))
         )
 
-    def _sees(self, sight: Sight) -> bool:
-        return (self.keys is None or self._presses(self.keys, sight)) and (
-            self.text is None or self._reads(self.text, sight)
-        )
-
-    def _presses(self, keys: frozenset[str], sight: Sight) -> bool:
-        combination = on_us_keyboard(keys)
+    def _presses(self, keys: Keys, pressed: tuple[Keys, ...]) -> bool:
+        named = on_us_keyboard(keys)
         if self.decision == "allow":
-            return bool(sight.keys) and all(pressed == combination for pressed in sight.keys)
-        return any(pressed >= combination for pressed in (*sight.keys, *sight.alike))
+            return bool(pressed) and all(each == named for each in pressed)
+        return any(each >= named for each in pressed)
 
-    def _reads(self, text: re.Pattern[str], sight: Sight) -> bool:
-        search = Search(text)
+    def _reads(self, search: Search, action: Action, context: ReviewContext) -> bool:
+        texts = _texts_of(action)
         if self.decision == "allow":
-            return bool(sight.own) and all(map(search.find, chain(sight.own, sight.plain)))
-        return any(map(search.find, chain(sight.own, sight.spellings))) or any(
-            each.shows(search) for each in sight.joined
-        )
+            return bool(texts) and all(map(search.finds, texts))
+        if isinstance(action, CallFunction):
+            texts.append(" ".join(_texts_in([*action.arguments.values()])))
+        if any(map(search.finds, texts)):
+            return True
+        before = "" if _begins_anew(action) else context.typed
+        typed = _typed_by(action)
+        return bool(before and typed) and search.finds(before + typed, after=len(before))
 
-    def _covers(self, points: tuple[Point, ...]) -> bool:
+    def _covers(self, at: tuple[Point, ...]) -> bool:
         if self.region is None:
             return True
-        within = [is_within(self.region, point) for point in points]
+        left, top, right, bottom = self.region.left, self.region.top, self.region.right, self.region.bottom
+        within = [left <= x < right and top <= y < bottom for x, y in at]
         return any(within) if self.decision != "allow" else bool(within) and all(within)
 
 
-class PresetRule(Protocol):
-    """A rule of a preset; it can check what no condition of a `Rule` can."""
+# --- presets ---------------------------------------------------------------------------------------------------------
+
+_ENTRY = re.compile(r"((?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}|\*))?")
+_ADDRESS = re.compile(
+    r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?([/?#][^\s\x00-\x1f\x7f]*)?",
+    re.IGNORECASE,
+)
+"""The one form of an address that can be in the list: no user, no escapes in its host, nothing that a browser drops."""
+_RULES_OF_PRESETS = (
+    "no address outside the list",
+    "the page is in the list of addresses",
+    "only listed actions",
+    "only listed keys",
+)
+_EMPTY_PAGES = ("", "about:blank", "about:home", "about:newtab", "chrome://newtab/", "chrome://new-tab-page/")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The actions, keys and addresses that are allowed; the rest is denied.
+
+    An address has a host of the list: `shop.example`, `*.shop.example`, `localhost:8080` or `localhost:*`. Without a
+    port, a host stands for the ports 80 and 443. Raises SettingsError for any other entry.
+    """
+
+    name: str
+    actions: frozenset[str]
+    way_back: frozenset[str]
+    keys: frozenset[Keys]
+    addresses: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for entry in self.addresses:
+            if not _ENTRY.fullmatch(entry):
+                raise SettingsError(
+                    "`addresses` must be hosts in lower-case ASCII, such as 'shop.example', '*.shop.example', "
+                    f"'localhost:8080' or 'localhost:*' (not {entry!r})"
+                )
+
+    def leaving(self, action: Action, context: ReviewContext) -> str:
+        """Return the rule by which the action opens an address outside the list, or stays at one; "" if it does not."""
+        if isinstance(action, OpenAddress):
+            is_empty_window = action == OpenAddress("about:blank", in_new_window=True)
+            return "" if is_empty_window or self.lists(action.address) else self.titles[0]
+        page = context.page_url()
+        is_listed = page in _EMPTY_PAGES or (page.startswith("http") and self.lists(page))
+        return "" if is_listed or action.kind in self.way_back else self.titles[1]
+
+    def denying(self, action: Action, context: ReviewContext) -> str:
+        """Return the rule by which the action, or a key of it, is not in the list; "" if all is."""
+        if (_name_of(action) if isinstance(action, Click) else action.kind) not in self.actions:
+            return self.titles[2]
+        pressed = keys_of(action, context.held)
+        is_listed = all(keys in self.keys or all(len(key) == 1 for key in keys - {"shift"}) for keys in pressed)
+        return "" if is_listed else self.titles[3]
 
     @property
-    def name(self) -> str:
-        """The name of the rule in rulings."""
+    def titles(self) -> list[str]:
+        """The names of its rules in rulings."""
+        return [f"{self.name}: {rule}" for rule in _RULES_OF_PRESETS]
 
-    @property
-    def decision(self) -> RulingKind:
-        """The ruling where it applies."""
+    def lists(self, address: str) -> bool:
+        """Return whether the address is written plainly, and its host is in the list."""
+        found = _ADDRESS.fullmatch(address)
+        if not found:
+            return False
+        scheme, host, port, rest = found.groups()
+        is_plain_word = not scheme and not port and not rest and "." not in host
+        return not is_plain_word and any(_fits(entry, host.lower(), port) for entry in self.addresses)
 
-    @property
-    def on_deny(self) -> OnDeny | None:
-        """The rule's own `on_deny`, if it overrides the policy's."""
 
-    @property
-    def sentence(self) -> str:
-        """Return the rule in words, for a person who reads the policy."""
+def _fits(entry: str, host: str, port: str | None) -> bool:
+    name, known = _ENTRY.fullmatch(entry).groups()  # type: ignore[union-attr]  # `Preset` has checked it
+    is_host = host.endswith(name[1:]) if name.startswith("*.") else host == name
+    return is_host and (known == "*" or (port == known if known else port in (None, "80", "443")))
 
-    def matches(self, proposal: Proposal, context: ReviewContext, see: Callable[[], Sight] | None = None) -> bool:
-        """Return whether the rule applies, as a `Rule` does. Raises NotReviewed."""
+
+# --- policies --------------------------------------------------------------------------------------------------------
+
+_CONSEQUENCE: dict[RulingKind, str] = {
+    "allow": "the action is allowed",
+    "deny": "the action is denied",
+    "ask": "a person must say yes first",
+}
 
 
 @dataclass(frozen=True)
 class Policy:
     """Rules, read in order; the first that matches decides, on harmless actions too.
 
-    A preset's rules come `first` and `last`, with those of the file between. Where none matches, the ruling is
+    A `preset` has the last word on addresses; what else it denies, a rule may allow. Where none matches, the ruling is
     `unmatched` for an action that the model wants confirmed; any other is allowed. `on_deny` says whether a denial ends
     the run or is only reported to the planner. `source` names the origin of the rules, for messages.
     """
@@ -180,8 +423,7 @@ class Policy:
     unmatched: Unmatched = "deny"
     on_deny: OnDeny = "end"
     source: str = ""
-    first: tuple[PresetRule, ...] = ()
-    last: tuple[PresetRule, ...] = ()
+    preset: Preset | None = None
 
     @classmethod
     def interactive(cls, rules: tuple[Rule, ...] = ()) -> Policy:
@@ -189,35 +431,45 @@ class Policy:
         return cls(rules, unmatched="ask")
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
-        """Return the ruling on a proposal, before it is carried out.
-
-        No rule allows an action that the model's service blocks.
-        """
-        if is_blocked(proposal):
+        """Return the ruling on a proposal before it is carried out. No rule allows what the model's service blocks."""
+        action, preset = proposal.action, self.preset
+        if proposal.confirmation and proposal.confirmation.blocks:
             return self._ruling("deny", BLOCKED, proposal)
-        see = cache(lambda: context.sight_of(proposal.action))
-        for title, rule in self.titled():
+        if preset and (title := preset.leaving(action, context)):
+            return self._ruling("deny", title, proposal)
+        for number, rule in enumerate(self.rules, start=1):
+            title = rule_title(number, rule.name)
             try:
-                if rule.matches(proposal, context, see):
+                if rule.matches(proposal, context):
                     return self._ruling(rule.decision, title, proposal, rule.on_deny)
             except NotReviewed as exc:
                 return self._ruling("deny", f"{title}: {exc}", proposal, rule.on_deny)
+        if preset and (title := preset.denying(action, context)):
+            return self._ruling("deny", title, proposal)
         if proposal.confirmation is None:
             return Ruling("allow", "harmless", "the model asks for no confirmation, and no rule forbids it")
         return self._ruling(self.unmatched, "no rule matches", proposal)
 
-    def titled(self) -> Iterator[tuple[str, Rule | PresetRule]]:
-        """Yield the rules in their order, each with its title. The rules of the file are numbered."""
-        yield from ((rule.name, rule) for rule in self.first)
-        yield from ((rule_title(number, rule.name), rule) for number, rule in enumerate(self.rules, start=1))
-        yield from ((rule.name, rule) for rule in self.last)
-
     def _ruling(self, kind: RulingKind, rule: str, proposal: Proposal, on_deny: OnDeny | None = None) -> Ruling:
         origin = f"{rule} (in {self.source})" if self.source else rule
-        explanation = f"{origin}: {CONSEQUENCE[kind]}{wish_in_words(proposal.confirmation)}"
+        explanation = f"{origin}: {_CONSEQUENCE[kind]}"
+        if wish := proposal.confirmation:
+            says = "the model's service blocks it" if wish.blocks else "the model asks for confirmation"
+            explanation += f"; {says} because {wish.explanation!r}"
         return Ruling(kind, rule, explanation, ends_run=(on_deny or self.on_deny) == "end")
 
 
 def rule_title(number: int, name: str) -> str:
     """Return a rule's title for rulings and messages: "rule 3 'no destructive keys'"; `number` counts from 1."""
     return f"rule {number} {name!r}" if name else f"rule {number}"
+
+
+def answer(asked: Ruling, *, yes: bool) -> Ruling:
+    """Return the ruling after a person's answer to an "ask"."""
+    explanation = f"a person said {'yes' if yes else 'no'} ({asked.explanation})"
+    return replace(asked, kind="allow" if yes else "deny", by="person", explanation=explanation)
+
+
+def deny_unasked(asked: Ruling) -> Ruling:
+    """Return the ruling where there is nobody to ask: a denial."""
+    return replace(asked, kind="deny", explanation=f"there is nobody to ask, so the answer is no ({asked.explanation})")

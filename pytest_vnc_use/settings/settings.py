@@ -79,27 +79,11 @@ class Settings:
     scope: str = _setting(
         "test", _one_of("test", "module", "session"), "keep a desktop for one test, one module or the session", "SCOPE"
     )
-    desktops: int = _setting(
-        0,
-        _count_or_none,
-        "start at most this many desktops at once on this machine, and reset them between tests (0: no limit)",
-        "N",
-    )
-    start_ahead: bool = _setting(
-        False,
-        _switch,
-        "start the next test's desktop and program while a test ends, before the next test's fixtures run; only with "
-        "xvnc and qt, if both tests want the same desktop, and not with --vnc-desktops",
-    )
-    new_user: bool = _setting(
-        True,
-        _switch,
-        "with xvnc and qt, the program meets a new user: it finds none of your settings, and not your session bus",
-    )
-    qt_open: bool = _setting(
-        False,
-        _switch,
-        "with qt, run the program on the machine's own network; its VNC server then listens there without a password",
+    qt_open: str = _setting(
+        "false",
+        _one_of("false", "true", "always"),
+        "with qt: if the program may run on the machine's own network, where its VNC server has no password: false, "
+        "true (if the machine allows no network namespace), always (for a program that needs that network)",
     )
     engine: str = _setting(
         "",
@@ -149,7 +133,7 @@ class Settings:
         False, _switch, "draw the pointer into screenshots, in the server's shape, at the place where it was sent last"
     )
     show_secrets: bool = _setting(
-        False, _switch, "show typed secrets in pictures as the screen does (default: cover them)"
+        False, _switch, "show typed secrets in pictures as the screen does (default: redact them)"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")

@@ -36,9 +36,9 @@ from pytest_vnc_use.types.actions import (
 from pytest_vnc_use.types.frames import (
     BAR_PX as BAR_PX,
     CARET_PX as CARET_PX,
-    COVER_COLOURS as COVER_COLOURS,
     LOOK as LOOK,
     NO_FRAME as NO_FRAME,
+    REDACTED_COLOUR as REDACTED_COLOUR,
     Drifted as Drifted,
     EncodingChoice as EncodingChoice,
     FolderMade as FolderMade,

@@ -137,8 +137,8 @@ class GateAwaited:
     kind: Literal["gate_awaited"] = "gate_awaited"
 
 
-COVER_COLOURS = (0x565A72, 0x868AA2)
-"""The two colours of a cover, `0xRRGGBB`, which hides a typed secret. They are too unlike to pass for one another."""
+REDACTED_COLOUR = 0x777A93
+"""The colour over a field in which a secret was typed, `0xRRGGBB`. No comparison looks at pixels that have it."""
 BAR_PX = (3, 48)
 """The width and height of the largest caret that is a bar, in pixels."""
 CARET_PX = (12, 48)

@@ -164,12 +164,6 @@ class Desktop(Protocol):
     def logs(self) -> Mapping[str, str]:
         """Return the output of each process so far, by its role, such as `program`. It is still there after a stop."""
 
-    def reset(self) -> None:
-        """End everything that was launched or run, empty the working folder, and prove that the start screen is back.
-
-        If no program was launched, the desktop stays as it was. Raises DesktopError if this cannot be done or proven.
-        """
-
     def stop(self) -> None:
         """End everything that was started; a second call does nothing."""
 

@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.backends.covers.controller import CoveringController
+from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.errors import ActionError, Inconclusive, SettingsError, TaskFailed
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -129,13 +129,13 @@ def test_untypable_secret_raises_settings_error(tmp_path: Path) -> None:
         )
 
 
-def test_only_an_agent_with_secrets_has_covers(tmp_path: Path) -> None:
+def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
     hides, plain = Settings(server="localhost::1", runs_dir=str(tmp_path)), PaintedController()
     shows = dataclasses.replace(hides, show_secrets=True)
-    for given, secrets, covers in ((hides, {}, False), (hides, SECRETS, True), (shows, SECRETS, False)):
+    for given, secrets, redacts in ((hides, {}, False), (hides, SECRETS, True), (shows, SECRETS, False)):
         with VncUseAgent(settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets) as made:
-            assert isinstance(made._connection.controller, CoveringController) == covers
-            assert covers or made._connection.controller is plain
+            assert isinstance(made._connection.controller, RedactingController) == redacts
+            assert redacts or made._connection.controller is plain
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError, ActionError], ids=lambda kind: kind.__name__)

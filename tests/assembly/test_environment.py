@@ -12,7 +12,6 @@ from pytest_vnc_use import assembly
 from pytest_vnc_use.assembly.desktops import given_desktop
 from pytest_vnc_use.settings.settings import Settings
 from support.paths import PAD_LINE
-from support.qt_desktop import WHY_OPEN
 from support.vnc_servers import require
 
 PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
@@ -35,9 +34,7 @@ def check(environment: dict[str, str]) -> None:
 def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
-    settings = Settings(
-        server=server, app=PAD_LINE, qt_open=bool(WHY_OPEN), password_env="SHOP_VNC", api_key_env="OUR_MODEL"
-    )
+    settings = Settings(server=server, app=PAD_LINE, qt_open="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL")
     desktop = assembly.lease_desktop(settings)
     try:
         check(json.loads(desktop.run(PRINTS).stdout))

@@ -11,12 +11,11 @@ from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
 from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
 from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
-from pytest_vnc_use.safety.addresses import Addresses
-from pytest_vnc_use.safety.strict import strict_policy
+from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, OpenAddress, Proposal, TraverseHistory
 from support import vnc_servers
@@ -76,7 +75,9 @@ def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> No
 def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCController, pages: Site, tmp_path: Path) -> None:
     """The site's other name is the same server, and an address outside the list."""
     here, there = f"{pages.address}/second", pages.address.replace("127.0.0.1", "localhost")
-    policy = strict_policy(Addresses((pages.address.removeprefix("http://"),)))
+    file = tmp_path / "policy.toml"
+    file.write_text(f'extends = "strict"\naddresses = ["{pages.address.removeprefix("http://")}"]\n', "utf-8")
+    policy = load_policy(file)
 
     def run(*actions: Action) -> RunResult:
         planner = ListPlanner([*(act(Proposal(action)) for action in actions), finished()])

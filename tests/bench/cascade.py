@@ -87,7 +87,7 @@ def carried_out(
     task: str, models: Sequence[str], server: GeminiServer, desktop: QtDesktop, runs_dir: str, budget: Budget
 ) -> bool:
     """Carry out a task in the shop, started anew, and judge its end."""
-    desktop.reset()
+    desktop.run(["find", ".", "-mindepth", "1", "-delete"])
     desktop.launch(SHOP)
     at = {"api_key": server.api_key, "base_url": server.url}
     planners = tuple(GeminiComputerUse(model=model, **at) for model in models)

@@ -35,7 +35,7 @@ SESSION_S = 300.0
 _TICK_S = 0.05
 _MOST_GROWTH_MB = 12.0
 """How much more memory a controller may have at the end of a session than at its tenth test."""
-STARTED = ("--vnc-server=xvnc", "--vnc-desktops=4")
+STARTED = ("--vnc-server=xvnc",)
 WAYS: tuple[tuple[str, ...], ...] = ((), ("--reruns=1",), ("--vnc-repeat=1", "--dist=worksteal"))
 
 
@@ -149,7 +149,7 @@ def _session(project: Project, arena: Arena, seed: str, every_s: float, report: 
     report.complain(wrong, number)
 
 
-CLEAN = "from pytest_vnc_use.desktops.processes.session import remove_leftovers; remove_leftovers()"
+CLEAN = "from pytest_vnc_use.desktops.session import remove_leftovers; remove_leftovers()"
 """What each new session begins with: it ends what the dead left whose guards were killed too."""
 
 

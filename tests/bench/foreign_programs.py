@@ -103,7 +103,7 @@ class Suite:
             "-p",
             "no:html",
         ]
-        desktops = ["--vnc-server=xvnc", "--vnc-desktops=0", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
+        desktops = ["--vnc-server=xvnc", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
         pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
         lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
         path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])

@@ -1,4 +1,4 @@
-"""What a model that obeys every order on the screen can do, under each policy: the table of docs/security.md.
+"""What a model that obeys every order on the screen can do, under each policy. docs/security.md has the sums.
 
 python tests/bench/run.py injections            prints it
 python tests/bench/run.py injections FOLDER     writes the forty screens there, too

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.types.protocols import Desktop
 from support.leftovers import processes_naming
 from support.paths import EXAMPLES

@@ -21,8 +21,8 @@ from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.doctor import diagnose
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.typing_check import LINE
-from pytest_vnc_use.desktops.kinds import qt
-from pytest_vnc_use.desktops.sharing.leases import lease
+from pytest_vnc_use.desktops import qt
+from pytest_vnc_use.desktops.external import lease
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.forked_python import run_python
@@ -105,20 +105,19 @@ def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "in_container", "word", "said"),
+    ("settings", "word", "said"),
     [
-        (Settings(server="qt"), False, "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
-        (Settings(server="winbox::1"), False, "--", "or use --vnc-server=xvnc. Behind a firewall, -o vnc_qt_open=true"),
-        (Settings(server="qt", qt_open=True), False, "ok", "which everybody can reach: vnc_qt_open is set"),
-        (Settings(server="qt"), True, "ok", "which everybody can reach: no network namespace, unshare: refused"),
+        (Settings(server="qt"), "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
+        (Settings(server="winbox::1"), "--", "behind a firewall, -o vnc_qt_open=true"),
+        (Settings(server="qt", qt_open="true"), "ok", "which everybody can reach: vnc_qt_open is true"),
+        (Settings(server="qt", qt_open="always"), "ok", "which everybody can reach: vnc_qt_open is always"),
     ],
 )
 def test_qt_that_nothing_protects_is_refused_as_by_pytest(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, in_container: bool, word: str, said: str
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, word: str, said: str
 ) -> None:
     require_pyside()
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: refused")
-    monkeypatch.setattr(qt, "is_in_container", lambda: in_container)
     found = next(found for found in diagnose(settings, typing=False) if found.about == "Qt")
     assert (found.word, said in found.text) == (word, True), str(found)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_vnc_use.desktops.processes.start_faults import check_words
+from pytest_vnc_use.desktops.program import check_argv
 from pytest_vnc_use.errors import SettingsError
 from support.paths import PAD_LINE
 
@@ -14,7 +14,7 @@ from support.paths import PAD_LINE
 @pytest.mark.parametrize("command", ["ls -l", "", [], ()])
 def test_a_text_is_no_list_of_words(command: Sequence[str]) -> None:
     with pytest.raises(SettingsError, match=r'must be its words, such as \["ls", "-l"\], got '):
-        check_words(command)
+        check_argv(command)
 
 
 @pytest.mark.desktop

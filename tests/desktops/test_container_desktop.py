@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pytest_vnc_use.desktops.container_engine import find_engine
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
-from pytest_vnc_use.desktops.kinds.container_engine import find_engine
+from pytest_vnc_use.desktops.container import ContainerDesktop
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,

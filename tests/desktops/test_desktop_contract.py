@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.given import AddressDesktop
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-from pytest_vnc_use.desktops.processes.ports import greets_at
+from pytest_vnc_use.desktops.external import ExternalDesktop
+from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
@@ -46,7 +46,7 @@ def started(request: pytest.FixtureRequest) -> Iterator[Desktop]:
 @pytest.fixture(params=["address", "qt", "xvnc", "container"])
 def desktop(request: pytest.FixtureRequest) -> Iterator[Desktop]:
     """Every desktop."""
-    desktop = AddressDesktop("lab-7:1") if request.param == "address" else started_by(request.param, request)
+    desktop = ExternalDesktop("lab-7:1") if request.param == "address" else started_by(request.param, request)
     yield desktop
     desktop.stop()
 
@@ -92,26 +92,6 @@ def test_a_command_that_cannot_start_or_end_is_an_error(started: Desktop) -> Non
 
 def test_a_command_that_a_signal_ends_says_so(started: Desktop) -> None:
     assert started.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
-
-
-def test_a_reset_ends_what_was_launched_and_run_and_the_next_program_finds_nothing_of_it(
-    request: pytest.FixtureRequest, started: Desktop
-) -> None:
-    command = request.getfixturevalue("qt_program") if isinstance(started, QtDesktop) else ["xterm"]
-    started.write_file("left.txt", "apples")
-    assert "program" in started.logs()
-    started.reset()
-    assert "program" not in started.logs()
-    with pytest.raises(FileNotFoundError):
-        started.read_file("left.txt")
-    assert started.program_fault() == ""
-    started.launch(command)
-    assert started.server
-    assert "program" in started.logs()
-    started.stop()
-    assert "program" in started.logs()
-    with pytest.raises(DesktopError, match="cannot reset"):
-        started.reset()
 
 
 def test_a_qt_desktop_has_no_screen_before_its_program(qt_program: list[str]) -> None:

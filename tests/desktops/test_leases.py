@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.sharing.leases import folder_of_user, lease
+from pytest_vnc_use.desktops.external import lease, lock_directory
 from pytest_vnc_use.errors import DesktopError, DesktopRefused
 
 SERVERS = ["host::5901", "host::5902", "host::5903"]
@@ -21,11 +21,11 @@ SERVERS = ["host::5901", "host::5902", "host::5903"]
 WORKER = """
 import os, sys, random
 from pathlib import Path
-from pytest_vnc_use.desktops.sharing.leases import lease
+from pytest_vnc_use.desktops.external import lease
 
 folder, count = Path(sys.argv[1]), int(sys.argv[2])
 for number in range(count):
-    held = lease({servers}, f"worker {{os.getpid()}}", timeout_s=60, folder=folder / "locks")
+    held = lease({servers}, f"worker {{os.getpid()}}", timeout_s=60, directory=folder / "locks")
     using = folder / ("using-" + held.server.replace(":", "_"))
     # a user that dies leaves its file behind, and its lease goes: only a living other user is a fault
     other = int(using.read_text() or 0) if using.exists() else 0
@@ -61,69 +61,34 @@ def test_eight_processes_and_200_leases_with_kills_in_between(tmp_path: Path) ->
     assert sum(map(len, told)) == 200
 
 
-ALONE = """
-import sys
-from pathlib import Path
-from pytest_vnc_use.desktops.sharing import leases
-
-for number in range(1000):
-    leases._remove_leftovers_once.cache_clear()  # as if each lease were the first of its process
-    leases.lease([sys.argv[2]], "it", timeout_s=60, folder=Path(sys.argv[1])).release()
-"""
-
-
-@pytest.mark.slow
-def test_the_folder_may_go_while_another_process_makes_it(tmp_path: Path) -> None:
-    commands = [[sys.executable, "-c", ALONE, str(tmp_path / "locks"), server] for server in SERVERS]
-    processes = [subprocess.Popen(command) for command in commands]
-    assert [process.wait(100) for process in processes] == [0, 0, 0]
-    assert not (tmp_path / "locks").exists()
-
-
 def test_a_lease_dies_with_its_owner(tmp_path: Path) -> None:
-    program = "from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import signal\n"
+    program = "from pytest_vnc_use.desktops.external import lease; from pathlib import Path; import signal\n"
     program += (
-        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(tmp_path)!r})); print('held', flush=True)\n"
+        f"held = lease(['host::1'], 'it', timeout_s=30, directory=Path({str(tmp_path)!r})); print('held', flush=True)\n"
     )
     program += "signal.pause()"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
     with pytest.raises(DesktopRefused, match=rf"'host::1' by it \(process {process.pid}\)"):
-        lease(["host::1"], "me", timeout_s=0.2, folder=tmp_path)
+        lease(["host::1"], "me", timeout_s=0.2, directory=tmp_path)
     process.kill()
     process.communicate(timeout=10)
-    lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
-
-
-def test_what_was_released_or_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
-    folder = tmp_path / "locks"
-    program = (
-        f"from pytest_vnc_use.desktops.sharing.leases import lease; from pathlib import Path; import os; "
-        f"held = lease(['host::1'], 'it', timeout_s=30, folder=Path({str(folder)!r})); os.kill(os.getpid(), 9)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=30).returncode == -9
-    assert len(list(folder.iterdir())) == 2
-    held, other = (lease([server], "me", timeout_s=30, folder=folder) for server in ("host::2", "host::3"))
-    assert len(list(folder.iterdir())) == 4
-    held.release()
-    assert len(list(folder.iterdir())) == 2
-    other.release()
-    assert not folder.exists()
+    lease(["host::1"], "me", timeout_s=30, directory=tmp_path).release()
 
 
 def test_the_second_of_a_pool_is_taken_while_the_first_is_used(tmp_path: Path) -> None:
-    first = lease(SERVERS, "one", timeout_s=30, folder=tmp_path)
-    second = lease(SERVERS, "two", timeout_s=30, folder=tmp_path)
+    first = lease(SERVERS, "one", timeout_s=30, directory=tmp_path)
+    second = lease(SERVERS, "two", timeout_s=30, directory=tmp_path)
     assert (first.server, second.server) == ("host::5901", "host::5902")
     first.release()
     first.release()
-    assert lease(SERVERS, "three", timeout_s=30, folder=tmp_path).server == "host::5901"
+    assert lease(SERVERS, "three", timeout_s=30, directory=tmp_path).server == "host::5901"
     second.release()
 
 
 def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None:
-    held = lease(["localhost:1"], "one", timeout_s=30, folder=tmp_path)
+    held = lease(["localhost:1"], "one", timeout_s=30, directory=tmp_path)
     for spelling in (
         "localhost::5901",
         "127.0.0.1::5901",
@@ -134,7 +99,7 @@ def test_an_address_is_one_desktop_however_it_is_spelled(tmp_path: Path) -> None
         f"{socket.gethostname()}:1",
     ):
         with pytest.raises(DesktopRefused):
-            lease([spelling], "two", timeout_s=0, folder=tmp_path)
+            lease([spelling], "two", timeout_s=0, directory=tmp_path)
     held.release()
 
 
@@ -158,9 +123,9 @@ OTHERS = [
 def test_a_desktop_is_one_by_each_way_that_leads_there(
     server: str, tunnel: str, other: str, other_tunnel: str, tmp_path: Path
 ) -> None:
-    held = lease([server], "one", timeout_s=0, folder=tmp_path, tunnel=tunnel)
+    held = lease([server], "one", timeout_s=0, directory=tmp_path, tunnel=tunnel)
     with pytest.raises(DesktopRefused, match="by one"):
-        lease([other], "two", timeout_s=0, folder=tmp_path, tunnel=other_tunnel)
+        lease([other], "two", timeout_s=0, directory=tmp_path, tunnel=other_tunnel)
     held.release()
 
 
@@ -168,43 +133,43 @@ def test_a_desktop_is_one_by_each_way_that_leads_there(
 def test_the_same_address_behind_another_tunnel_is_another_desktop(
     server: str, tunnel: str, other: str, other_tunnel: str, tmp_path: Path
 ) -> None:
-    held = lease([server], "one", timeout_s=0, folder=tmp_path, tunnel=tunnel)
-    lease([other], "two", timeout_s=0, folder=tmp_path, tunnel=other_tunnel).release()
+    held = lease([server], "one", timeout_s=0, directory=tmp_path, tunnel=tunnel)
+    lease([other], "two", timeout_s=0, directory=tmp_path, tunnel=other_tunnel).release()
     held.release()
 
 
 def test_a_websocket_is_one_desktop_from_each_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = lease(["wss://desk/websockify"], "one", timeout_s=0, folder=tmp_path / "locks")
+    held = lease(["wss://desk/websockify"], "one", timeout_s=0, directory=tmp_path / "locks")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DesktopRefused, match="by one"):
-        lease(["wss://desk/websockify"], "two", timeout_s=0, folder=tmp_path / "locks")
+        lease(["wss://desk/websockify"], "two", timeout_s=0, directory=tmp_path / "locks")
     held.release()
 
 
 def test_refused_lease_shows_no_query(tmp_path: Path) -> None:
     servers = ["ws://desk/?token=s3cret"]
-    held = lease(servers, "one", timeout_s=0, folder=tmp_path)
+    held = lease(servers, "one", timeout_s=0, directory=tmp_path)
     with pytest.raises(DesktopRefused, match=r"In use: 'ws://desk/\?…' by one \(") as refused:
-        lease(servers, "two", timeout_s=0, folder=tmp_path)
+        lease(servers, "two", timeout_s=0, directory=tmp_path)
     assert "s3cret" not in str(refused.value) + "".join(file.read_text() for file in tmp_path.iterdir())
     held.release()
 
 
 def test_who_holds_what_is_told(tmp_path: Path) -> None:
-    held = lease(["host::1"], "test_basket", timeout_s=30, folder=tmp_path)
+    held = lease(["host::1"], "test_basket", timeout_s=30, directory=tmp_path)
     with pytest.raises(
         DesktopRefused, match=rf"in use for 0.1 s. In use: 'host::1' by test_basket \(process {os.getpid()}\)"
     ):
-        lease(["host::1"], "me", timeout_s=0.1, folder=tmp_path)
+        lease(["host::1"], "me", timeout_s=0.1, directory=tmp_path)
     held.release()
 
 
 FORKING = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
-from pytest_vnc_use.desktops.sharing.leases import lease
+from pytest_vnc_use.desktops.external import lease
 
-held = lease(["host::1"], "it", timeout_s=30, folder=Path(sys.argv[1]))
+held = lease(["host::1"], "it", timeout_s=30, directory=Path(sys.argv[1]))
 child = multiprocessing.get_context("fork").Process(target=signal.pause)
 child.start()
 print(child.pid, flush=True)
@@ -218,7 +183,7 @@ def test_a_lease_does_not_live_on_in_a_forked_child(tmp_path: Path) -> None:
     child = int(process.stdout.readline())
     try:
         process.wait(timeout=10)
-        lease(["host::1"], "me", timeout_s=30, folder=tmp_path).release()
+        lease(["host::1"], "me", timeout_s=30, directory=tmp_path).release()
         os.kill(child, 0)
     finally:
         os.kill(child, signal.SIGKILL)
@@ -230,7 +195,7 @@ def test_a_lease_does_not_live_on_in_a_forked_child(tmp_path: Path) -> None:
 
 def test_a_user_needs_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "no/such/name")
-    assert folder_of_user() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
+    assert lock_directory() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
 
 
 def test_what_is_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
@@ -238,13 +203,13 @@ def test_what_is_in_the_place_of_the_folder_is_told(tmp_path: Path) -> None:
     (link := tmp_path / "link").symlink_to(tmp_path)
     (tmp_path / "poetry.lock").touch()
     missing = tmp_path / "missing" / "locks"
-    with pytest.raises(DesktopError, match=rf"^cannot make the folder of locks '{missing}': .*; remove .* TMPDIR.*$"):
-        lease(["host::1"], "me", timeout_s=30, folder=missing)
+    with pytest.raises(DesktopError, match=rf"^Cannot make lock directory '{missing}': .*\. Remove .* TMPDIR.*$"):
+        lease(["host::1"], "me", timeout_s=30, directory=missing)
     for place in (file, link):
         with pytest.raises(
-            DesktopError, match=rf"^the folder of locks must belong to this user, got '{place}'; remove"
+            DesktopError, match=rf"^Lock directory '{place}' is not a directory of the current user. Remove"
         ):
-            lease(["host::1"], "me", timeout_s=30, folder=place)
+            lease(["host::1"], "me", timeout_s=30, directory=place)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "poetry.lock"}
 
 
@@ -252,6 +217,6 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     if os.getuid() == 0:
         os.chown(tmp_path, 54321, -1)
     others = tmp_path if os.getuid() == 0 else Path("/")
-    with pytest.raises(DesktopError, match=rf"must belong to this user, got '{others}'"):
-        lease(["host::1"], "me", timeout_s=30, folder=others)
+    with pytest.raises(DesktopError, match=rf"'{others}' is not a directory of the current user"):
+        lease(["host::1"], "me", timeout_s=30, directory=others)
     assert not list(others.glob("*.lock"))

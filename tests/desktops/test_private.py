@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-from pytest_vnc_use.desktops.processes.cleanup import MARK
+from pytest_vnc_use.desktops.supervisor import MARK
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.types.protocols import Desktop
 from support.containers import started_container
 from support.qt_desktop import WHY_OPEN, QtDesktop
@@ -89,4 +89,4 @@ def test_nobody_else_comes_in_or_reads_its_files(started: Desktop, folder: Path)
 
 def is_of_a_program(parts: tuple[str, ...]) -> bool:
     """Return whether a program wrote a file: the window manager, or the one under test in its working folder."""
-    return parts[:1] == ("openbox",) or (parts[:1] == ("work",) and parts[1:2] not in ((), ("logs",), ("list.txt",)))
+    return parts[:1] == ("openbox",) or (parts[:1] == ("work",) and parts[1:2] not in ((), ("list.txt",)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec, remote_exec_of
+from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
 from support.ssh_server import ssh_server
 from support.vnc_servers import require, wait_for

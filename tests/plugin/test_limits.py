@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.desktops.processes.remote_exec import RemoteExec
-from pytest_vnc_use.desktops.processes.working_folder import MOST_BYTES, WorkingFolder
+from pytest_vnc_use.desktops.files import MAX_BYTES, WorkingDirectory
+from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.plain_text import LONGEST
@@ -176,14 +176,14 @@ def assert_harmless(text: str) -> None:
 @pytest.fixture(params=["here", "there"])
 def files(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> WorkingFolder | RemoteExec:
+) -> WorkingDirectory | RemoteExec:
     if sys.platform == "win32":
         pytest.skip("Windows has no pipes in folders")
     monkeypatch.chdir(tmp_path)
-    return WorkingFolder(tmp_path) if request.param == "here" else RemoteExec(["env"])
+    return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env"])
 
 
-def test_a_pipe_is_neither_read_nor_written(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
+def test_a_pipe_is_neither_read_nor_written(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     started = time.monotonic()
     with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(must be a regular file|No such device)"):
@@ -197,11 +197,11 @@ def test_a_pipe_with_a_reader_is_not_written_either(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(DesktopError, match="must be a regular file"):
-        WorkingFolder(tmp_path).write("pipe", "text")
+        WorkingDirectory(tmp_path).write("pipe", "text")
     os.close(reader)
 
 
-def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
+def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(20 * 2**30)
     started = time.monotonic()
@@ -211,12 +211,12 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingFolder | R
 
 
 @pytest.mark.slow
-def test_a_large_file_is_read_whole(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
-    (tmp_path / "large").write_bytes(b"x" * (MOST_BYTES - 1) + b"y")
+def test_a_large_file_is_read_whole(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (MAX_BYTES - 1) + b"y")
     assert files.read("large").endswith("xy")
 
 
-def test_a_file_is_written_over(files: WorkingFolder | RemoteExec, tmp_path: Path) -> None:
+def test_a_file_is_written_over(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
     files.write("in/a.txt", "a longer text")
     files.write("in/a.txt", "ä\n")
     assert files.read("in/a.txt") == "ä\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
 from pathlib import Path
@@ -11,12 +10,10 @@ import pytest
 
 from pytest_vnc_use.cli.policy_replay import replay, replay_rulings
 from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.keyboard.names import key_set
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.safety import policy_file
-from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.safety.policy_words import explain
-from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
-from pytest_vnc_use.safety.rulings import approve
+from pytest_vnc_use.safety.policy_file import explain, load_policy
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -32,6 +29,7 @@ from pytest_vnc_use.types import (
     StepFinished,
     TypeText,
 )
+from support.paths import ROOT
 
 PAY = Confirmation("This submits the checkout.", "FINANCIAL_TRANSACTIONS")
 CONTEXT = ReviewContext("tests/test_shop.py::test_checkout", "Pay in the test shop")
@@ -45,11 +43,9 @@ def write(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def documented(tmp_path: Path) -> Policy:
-    """The example in the module's docstring."""
-    text = inspect.getdoc(policy_file) or ""
-    example = re.search(r"^    on_deny = .*?(?=^\S)", text, re.DOTALL | re.MULTILINE)
-    assert example
-    return load_policy(write(tmp_path, example.group()))
+    """The second example of docs/policies.md, which has every field."""
+    examples = re.findall(r"^```toml\n(.*?)^```", ROOT.joinpath("docs/policies.md").read_text("utf-8"), re.M | re.S)
+    return load_policy(write(tmp_path, examples[1]))
 
 
 def test_the_documented_example(documented: Policy) -> None:
@@ -102,10 +98,6 @@ BAD_RULES = [
     (
         "decision = 'deny'\nkeys = 'ctrl+atl+del'",
         r"`keys` must be keys joined by '\+', .* \('atl' is no key\), got 'ctrl",
-    ),
-    (
-        "decision = 'deny'\ntext = '((a{1000}){1000}){1000}'",
-        "the product of a pattern's counts must be at most 100000",
     ),
     ("decision = 'deny'\nkeys = ''", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got ''"),
     ("decision = 'deny'\nkeys = 3", r"`keys` must be keys joined by '\+', such as 'ctrl\+alt\+delete', got 3"),
@@ -209,7 +201,7 @@ def run(tmp_path: Path) -> Path:
     folder = RunFolder.create(tmp_path, "the-run")
     folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen, test_id=CONTEXT.test_id))
     asked = Ruling("ask", "no rule matches")
-    rulings = [Ruling("allow", "harmless"), Ruling("deny", "no rule matches"), approve(asked)]
+    rulings = [Ruling("allow", "harmless"), Ruling("deny", "no rule matches"), answer(asked, yes=True)]
     for number, (confirmation, ruling) in enumerate(zip((None, PAY, PAY), rulings, strict=True), start=1):
         proposal = Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation)
         folder.append(StepFinished(Step(number, number, proposal, ruling, screen, screen)))
@@ -244,7 +236,7 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
         (TypeText("rm", clear_first=True), allowed, ""),
         (TypeText(" farm"), denied, "denied: rule 9"),
         (TypeText(" -r"), allowed, ""),
-        (KeyCombo(("F",)), allowed, "the keyboard fell over"),
+        (KeyCombo(("g",)), denied, "denied: rule 9"),
         (KeyCombo(("f",)), allowed, ""),
         (TypeText("abcdefghijklmnopqrstuvwxyz", press_enter=True), allowed, ""),
     ]
@@ -253,7 +245,7 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
         folder.append(StepFinished(step))
     said = replay_rulings(documented, [folder.path]).splitlines()
     assert said[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
-    assert said[3] == "the-run step 4 key_combo '' pressing shift+f: allow (harmless)"
+    assert said[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
     assert said[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
     assert said[5].startswith("the-run step 6 type_text '' pressing a, b, c, d,")
     assert ", t and 7 more: allow" in said[5]

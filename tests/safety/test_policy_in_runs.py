@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.keyboard.keystrokes import Means
-from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, key_set
+from pytest_vnc_use.keyboard.names import key_set
+from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Click,
@@ -22,7 +22,6 @@ from pytest_vnc_use.types import (
     Proposal,
     Ruling,
     RunResult,
-    Scroll,
     TypeText,
 )
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
@@ -87,13 +86,13 @@ def test_what_a_rule_denied_was_not_typed(make: Make) -> None:
 
 def test_typing_goes_on_where_another_process_goes_on(make: Make, controller: PaintedController) -> None:
     """The agent that approves is another one than that which typed before."""
-    decisions = [act(Proposal(TypeText("rm"))), act(Proposal(Click(1, 1)), Proposal(TypeText(" -rf")))]
-    rules = (ASK_CLICKS, NO_RM)
+    decisions = [act(Proposal(TypeText("rm"))), act(Proposal(KeyCombo(("end",))), Proposal(TypeText(" -rf")))]
+    rules = (Rule("ask", "end", keys=key_set("end")), NO_RM)
     waiting = make(*decisions, rules=rules).run("go")
     assert waiting.outcome is Outcome.WAITING
     result = make(*decisions, rules=rules).approve(waiting.run_id)
     assert denied_by(result) == "rule 2 'no rm'"
-    assert controller.performed == [TypeText("rm"), Click(1, 1)]
+    assert controller.performed == [TypeText("rm"), KeyCombo(("end",))]
 
 
 def test_the_agent_that_waited_counts_nothing_twice(make: Make) -> None:
@@ -126,21 +125,20 @@ def test_it_is_not_carried_out_by_a_yes_that_was_given_before(make: Make, contro
         def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
             return Ruling("ask", "clicks")
 
-    agent = make(act(Proposal(Click(1, 1), confirmation=BLOCK)), policy=Asking())
-    waiting = agent.run("go")
+    blocked = act(Proposal(Click(1, 1), confirmation=BLOCK))
+    waiting = make(blocked, policy=Asking()).run("go")
     assert waiting.outcome is Outcome.WAITING
-    assert denied_by(agent.approve(waiting.run_id)) == "blocked by the model's service"
+    assert denied_by(make(blocked).approve(waiting.run_id)) == "blocked by the model's service"
     assert controller.performed == []
 
 
-def test_a_desktop_says_how_it_is_typed_at(make: Make, controller: PaintedController) -> None:
-    no_pages, no_paste = Rule("deny", keys=key_set("page_down")), Rule("deny", keys=key_set("shift+insert"))
-    scroll, text = act(Proposal(Scroll(1, 1, "down"))), act(Proposal(TypeText("é")))
-    assert make(scroll, rules=(no_pages,)).run("go").outcome is Outcome.DONE
-    assert make(text, rules=(no_paste,)).run("go").outcome is Outcome.DENIED
-    controller.means = Means("latin-1", wheel=False)  # type: ignore[attr-defined]
-    assert make(scroll, rules=(no_pages,)).run("go").outcome is Outcome.DENIED
-    assert make(text, rules=(no_paste,)).run("go").outcome is Outcome.DONE
+def test_policy_rules_again_after_yes(make: Make, controller: PaintedController) -> None:
+    clicks = act(Proposal(Click(1, 1)))
+    waiting = make(clicks, rules=(ASK_CLICKS,)).run("go")
+    assert waiting.outcome is Outcome.WAITING
+    denying = make(clicks, rules=(Rule("deny", "no clicks", action="click"),))
+    assert denied_by(denying.approve(waiting.run_id)) == "rule 1 'no clicks'"
+    assert controller.performed == []
 
 
 def test_where_a_browser_is_stands_with_the_step(make: Make, controller: PaintedController) -> None:

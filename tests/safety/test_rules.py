@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.keyboard import keysyms
-from pytest_vnc_use.safety.rules import (
-    Policy,
-    ReviewContext,
-    Rule,
-    key_set,
-    unknown_keys,
-)
-from pytest_vnc_use.safety.rulings import approve, deny, deny_unasked, final_ruling
+from pytest_vnc_use.keyboard.names import key_set, unknown_keys
+from pytest_vnc_use.safety.rules import MOST_READ, Policy, ReviewContext, Rule, Search, answer, deny_unasked
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
     Click,
     Confirmation,
     Drag,
+    FrameRef,
     InvalidAction,
     KeyCombo,
     KeyDown,
@@ -34,6 +31,7 @@ from pytest_vnc_use.types import (
     Region,
     Ruling,
     Scroll,
+    Step,
     TakeScreenshot,
     TraverseHistory,
     TypeText,
@@ -99,10 +97,7 @@ def test_confirmation(condition: dict[str, Any], confirmation: Confirmation | No
         (CallFunction("run", {"deep": [{"er": "rm -rf"}]}), True),
         (CallFunction("run", {"rm -rf": 1}), True),
         (CallFunction("run", {"text": "rm", "force": True}), False),
-        (OpenAddress("https://example.org/?q=rm%20%2Drf"), True),
-        (OpenAddress("https://example.org/?q=rm%2520-rf"), True),
-        (OpenAddress("https://example.org/?q=RM -RF"), True),
-        (OpenAddress("https://example.org/?q=r\nm -rf"), True),
+        (OpenAddress("https://example.org/?q=rm%20-rf"), False),
         (Click(1, 1), False),
     ],
 )
@@ -139,21 +134,13 @@ def test_keys(action: Action, expected: bool) -> None:
         (TypeText("alice\tsecret"), "tab"),
         (TypeText("apples", clear_first=True), "ctrl+a"),
         (TypeText("", clear_first=True), "backspace"),
-        (TypeText("A"), "shift+a"),
         (TypeText("!"), "shift+1"),
         (TypeText("!"), "!"),
         (TypeText("apples"), "p"),
-        (TypeText("яблоки"), "shift+insert"),
-        (KeyCombo(("A",)), "shift+a"),
-        (KeyDown("A"), "shift+a"),
         (KeyCombo(("KP_Enter",)), "enter"),
         (KeyCombo(("shift", "enter")), "enter"),
         (KeyCombo(("f13", "enter")), "enter"),
-        (OpenAddress("https://example.org"), "ctrl+l"),
-        (OpenAddress("https://example.org"), "enter"),
         (TraverseHistory("back"), "alt+left"),
-        (Scroll(1, 1, "down", by="keys"), "page_down"),
-        (Scroll(1, 1, "left", by="keys"), "left"),
     ],
 )
 def test_a_rule_on_keys_sees_every_key_that_an_action_presses(action: Action, keys: str) -> None:
@@ -186,10 +173,8 @@ def test_an_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expect
         (CallFunction("buy", {"apples": "apples"}), True),
         (CallFunction("buy", {"apples": "rm -rf"}), False),
         (CallFunction("buy", {}), False),
-        (OpenAddress("https://shop/%61pples"), False),
-        (OpenAddress("https://Shop/apples"), True),
-        (TypeText("Red apples…"), True),
-        (TypeText("ａpples"), False),
+        (OpenAddress("https://shop/apples"), True),
+        (KeyCombo(("a",)), False),
         (Click(1, 1), False),
     ],
 )
@@ -197,32 +182,17 @@ def test_an_allow_rule_on_text_reads_all_of_the_action_and_nothing_else(action: 
     assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
 
 
-@pytest.mark.parametrize(
-    ("address", "expected"),
-    [
-        ("https://www.shop.example/Cart?q=a%20b", True),
-        ("https://evil.com\\.shop.example/", False),
-        ("https://evil.com\uff0f.shop.example/", False),
-        ("https://evil.com", False),
-    ],
-)
-def test_an_allow_rule_on_an_address_reads_it_as_a_browser_does(address: str, expected: bool) -> None:
-    rule = Rule("allow", text=re.compile(r"^https://[^/]*\.shop\.example/"))
-    assert rule.matches(proposed(OpenAddress(address)), CONTEXT) is expected
-
-
 SLOW = re.compile("(a|aa)+$")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("decision", ["allow", "deny", "ask"])
 @pytest.mark.parametrize(
-    ("condition", "proposal", "context"),
+    ("decision", "condition", "proposal", "context"),
     [
-        ("text", proposed(TypeText("a" * 60 + "!")), CONTEXT),
-        ("explanation", proposed(Click(1, 1), Confirmation("a" * 60 + "!", "")), CONTEXT),
-        ("task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
+        ("allow", "text", proposed(TypeText("a" * 60 + "!")), CONTEXT),
+        ("deny", "explanation", proposed(Click(1, 1), Confirmation("a" * 60 + "!", "")), CONTEXT),
+        ("ask", "task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
     ],
 )
 def test_a_pattern_that_searches_for_years_denies_in_time(
@@ -256,16 +226,110 @@ def test_a_pattern_means_what_it_means_to_python(pattern: re.Pattern[str], text:
     assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is expected
 
 
+def test_pattern_too_long_raises_settings_error() -> None:
+    with pytest.raises(SettingsError, match=r"^a pattern must have at most 10000 characters, got 10001$"):
+        Rule("deny", text=re.compile("a" * 10_001))
+
+
+def test_search_on_busy_machine_counts_own_time() -> None:
+    search = Search(re.compile("a"), limit_s=0.05)
+    time.sleep(0.1)
+    assert search.finds("a")
+
+
 @pytest.mark.parametrize(
-    ("pattern", "complaint"),
+    "action",
+    [TypeText("a" * (MOST_READ + 1)), OpenAddress("a" * 2_000_000), CallFunction("f", {"a": ["b" * MOST_READ]})],
+)
+def test_text_over_limit_denied(action: Action) -> None:
+    for decision in ("allow", "deny", "ask"):
+        rule = Rule(decision, "a rule", text=re.compile("rm"), on_deny="continue")  # type: ignore[arg-type]
+        ruling = Policy((rule,)).review(proposed(action), CONTEXT)
+        assert (ruling.kind, ruling.ends_run) == ("deny", False)
+        assert re.fullmatch(
+            r"rule 1 'a rule': the action has \d+ characters; a review reads at most 1000000", ruling.rule
+        )
+    assert Policy((Rule("deny", keys=key_set("f5")),)).review(proposed(action), CONTEXT).kind == "allow"
+
+
+def test_deep_arguments_are_read() -> None:
+    nested: object = "rm -rf"
+    for _ in range(3_000):
+        nested = [nested]
+    assert matches(proposed(CallFunction("f", {"a": nested})), text=RM)
+
+
+# --- over several actions --------------------------------------------------------------------------------------------
+
+RM = re.compile(r"rm\s+-rf")
+CLICK = Click(10, 10)
+
+
+def key(*keys: str) -> KeyCombo:
+    return KeyCombo(keys)
+
+
+def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
+    """Return the ruling of a policy with one deny rule on each action; those that it allows are carried out."""
+    policy, context, kinds = Policy((Rule("deny", **rule),)), ReviewContext(), []
+    for action in actions:
+        ruling = policy.review(proposed(action), context)
+        kinds.append(ruling.kind)
+        frame = FrameRef("0" * 64, 9, 9)
+        context = context.after(Step(1, 1, proposed(action), ruling, frame, frame))
+    return kinds
+
+
+@pytest.mark.parametrize(
+    "actions",
     [
-        ("((a{1000}){1000}){1000}", "the product of a pattern's counts must be at most 100000, got /"),
-        ("a" * 10_001, "a pattern must have at most 10000 characters, got 10001"),
+        [TypeText("rm"), TypeText(" -rf /")],
+        [*map(key, "rm -rf")],
+        [key("r"), key("m"), key("space"), TypeText("-rf")],
+        [TypeText("rm "), key("kp_subtract"), TypeText("rf")],
+        [KeyDown("r"), KeyUp("r"), KeyDown("m"), KeyUp("m"), TypeText(" -rf")],
+        [key("r", "m"), key("space", "-"), key("r", "f")],
+        [TypeText("rm"), Wait(1), Move(1, 1), Scroll(1, 1, "down"), key("left"), TypeText(" -rf")],
+        [TypeText("rm", 10, 10), TypeText(" -rf")],
+        [TypeText("apples\nrm"), TypeText(" -rf")],
+        [TypeText("rm"), KeyDown("shift"), KeyUp("shift"), TypeText(" -rf\n")],
     ],
 )
-def test_a_pattern_has_a_limit(pattern: str, complaint: str) -> None:
-    with pytest.raises(SettingsError, match=f"^{complaint}"):
-        Rule("deny", text=re.compile(pattern))
+def test_text_joined_from_several_actions_denied(actions: list[Action]) -> None:
+    assert ruled(actions, text=RM) == [*["allow"] * (len(actions) - 1), "deny"]
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        [TypeText("farm"), TypeText(" - rfid")],
+        [TypeText("rm"), CLICK, TypeText(" -rf")],
+        [TypeText("rm"), TypeText(" -rf", 10, 10)],
+        [TypeText("rm"), key("enter"), TypeText(" -rf")],
+        [TypeText("rm", press_enter=True), TypeText(" -rf")],
+        [TypeText("rm"), key("tab"), TypeText(" -rf")],
+        [TypeText("rm"), OpenAddress("http://shop"), TypeText(" -rf")],
+        [key("ctrl", "r"), key("ctrl", "m"), key("space"), TypeText("-rf")],
+        [KeyDown("ctrl"), key("r"), key("m"), KeyUp("ctrl"), TypeText(" -rf")],
+    ],
+)
+def test_text_of_separate_fields_allowed(actions: list[Action]) -> None:
+    assert set(ruled(actions, text=RM)) == {"allow"}
+
+
+def test_text_already_typed_is_not_denied_again() -> None:
+    context = ReviewContext(typed="rm -rf")
+    policy = Policy((Rule("deny", text=RM),))
+    assert policy.review(proposed(TypeText(" x")), context).kind == "allow"
+    assert policy.review(proposed(TypeText(" rm -rf")), context).kind == "deny"
+
+
+def test_held_keys_count_until_released() -> None:
+    delete = key("delete")
+    reboot = [KeyDown("ctrl"), KeyDown("alt"), delete]
+    assert ruled(reboot, keys=key_set("ctrl+alt+delete")) == ["allow", "allow", "deny"]
+    assert set(ruled([*reboot[:2], KeyUp("Control_L"), delete], keys=key_set("ctrl+alt+delete"))) == {"allow"}
+    assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
 
 
 def test_going_back_counts_as_the_keys_that_do_it() -> None:
@@ -423,9 +487,6 @@ def test_no_rule_and_no_person_allows_what_the_models_service_blocks(rules: tupl
         ruling = policy.review(proposal, CONTEXT)
         assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
         assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
-    said_yes = approve(Ruling("ask", "rule 1"))
-    assert final_ruling(proposal, said_yes).kind == "deny"
-    assert final_ruling(proposed(Click(1, 1), PAY), said_yes) == said_yes
 
 
 def test_a_ruling_explains_itself() -> None:
@@ -438,7 +499,7 @@ def test_a_ruling_explains_itself() -> None:
 
 def test_a_persons_answer() -> None:
     asked = Policy.interactive().review(proposed(Click(1, 1), PAY), CONTEXT)
-    yes, no, nobody = approve(asked), deny(asked), deny_unasked(asked)
+    yes, no, nobody = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
     assert (yes.kind, yes.by) == ("allow", "person")
     assert (no.kind, no.by, no.ends_run) == ("deny", "person", True)
     assert (nobody.kind, nobody.by, nobody.ends_run) == ("deny", "policy", True)
@@ -447,5 +508,5 @@ def test_a_persons_answer() -> None:
 
 def test_a_no_goes_on_where_the_rule_says_so() -> None:
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)
-    assert deny(asked).ends_run is False
+    assert answer(asked, yes=False).ends_run is False
     assert deny_unasked(asked).ends_run is False

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent, assembly
-from pytest_vnc_use.desktops.processes.environment import inheritable
+from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.endpoint import found_key
 from pytest_vnc_use.settings import Settings

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.kinds.container import ContainerDesktop
+from pytest_vnc_use.desktops.container import ContainerDesktop
 from support.paths import EXAMPLES
 from support.vnc_servers import missing, require
 

@@ -1,4 +1,4 @@
-"""Programs that people use, each with a task for a planner, on TigerVNC desktops that are reset between runs.
+"""Programs that people use, each with a task for a planner, on a TigerVNC desktop each.
 
 A program is a shell's command line, in the desktop's working folder. `changed` are other versions of it: no replay of
 the first version may accept them.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,8 +17,7 @@ from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.desktops.kinds.xvnc import XvncDesktop
-from pytest_vnc_use.desktops.sharing.pool import ManagedDesktop, ManagedDesktops
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
 from pytest_vnc_use.planners.local.nobody import NoPlanner
 from pytest_vnc_use.recordings.modes import Mode
@@ -179,7 +177,7 @@ class Driven:
     """An agent on a desktop where the program runs. Its user calls `recorded.keep()`."""
 
     agent: VncUseAgent
-    desktop: ManagedDesktop
+    desktop: XvncDesktop
     recorded: RecordedTest
 
     def run(self) -> RunResult:
@@ -207,24 +205,16 @@ class Driven:
 
 @dataclass
 class Desk:
-    """One desktop for one program after the other, in a `with` statement; `folder` holds recordings and runs."""
+    """A desktop for one program after the other, in a `with` statement; `folder` holds recordings and runs."""
 
     folder: Path
     size: tuple[int, int] = SIZE
     environment: Mapping[str, str] = field(default_factory=dict)
-    desktops: ManagedDesktops = field(init=False)
 
     def __enter__(self) -> Desk:
-        self._place = tempfile.TemporaryDirectory(prefix="desk-")  # a unix socket's path must be short
-        self.desktops = ManagedDesktops(1, self._start, Path(self._place.name))
         return self
 
-    def _start(self, place: Path) -> XvncDesktop:
-        return XvncDesktop(size=self.size, place=place, environment=self.environment)
-
-    def __exit__(self, *_: object) -> None:
-        self.desktops.close()
-        self._place.cleanup()
+    def __exit__(self, *_: object) -> None: ...
 
     def key(self, name: str) -> Key:
         return Key(self.folder / "test_real.py", f"test_real.py::{name}")
@@ -257,7 +247,7 @@ class Desk:
         recorded = RecordedTest(self.key(name), mode)
         planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
         settings = Settings(runs_dir=str(self.folder / "runs"), watch=False, gate_seconds=gate_s)
-        desktop = self.desktops.lease(name, timeout_s=60)
+        desktop = XvncDesktop(size=self.size, environment=self.environment)
         try:
             desktop.launch(["sh", "-c", command])
             if first and (ran := desktop.run(first)).exit_code:

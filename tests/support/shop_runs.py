@@ -332,7 +332,7 @@ class Played:
 
 def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs_dir: Path) -> Played:
     """Carry out a task in the shop, started anew."""
-    desktop.reset()
+    desktop.run(["find", ".", "-mindepth", "1", "-delete"])
     desktop.launch(SHOP)
     settings = Settings(server=desktop.server, runs_dir=str(runs_dir), steps=100, watch=False)
     with player.asked(said) as (server, planner), VncUseAgent(settings=settings, planner=planner) as agent:

@@ -23,7 +23,7 @@ from pytest_vnc_use.cli.init.questions import Answers
 from pytest_vnc_use.cli.init.target import Kind, Target, started_target
 from pytest_vnc_use.cli.init.templates import render
 from pytest_vnc_use.cli.other_plugins import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT
-from pytest_vnc_use.desktops.kinds.qt import why_not_closable
+from pytest_vnc_use.desktops.qt import why_not_closable
 
 _GIT_S = 10.0
 _CHOOSE = ("testpaths", "python_files", "python_functions", "norecursedirs", "addopts")
@@ -271,7 +271,7 @@ def _hints(answers: Answers, project: Project, test: Path) -> Iterator[str]:
     if test != first and (project.folder / first).exists():
         yield f"{first} is kept and has no vnc_task with this sentence, so the test with it is in {test}"
     if target.kind == "qt" and sys.platform == "linux" and not why_not_closable():
-        yield "the program has a network of its own; if it needs another one: vnc_qt_open = true, and a firewall"
+        yield "the program has a network of its own; if it needs another one: vnc_qt_open = always, and a firewall"
     if target.kind == "page" and target.is_local_page:
         yield f"start the server of {target.page} before the tests, or in a fixture of {project.tests}/conftest.py"
     if target.kind == "address":

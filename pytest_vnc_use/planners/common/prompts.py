@@ -50,9 +50,9 @@ ELEMENTS_RULE = (
     "Where list_elements names what you want, click it by its number in that list rather than at a guessed point."
 )
 
-COVERED = (
-    "Where a secret that was typed could be read, a rectangle of fine grey noise may cover it in the screenshots: take "
-    "it for the secret as it was typed, and do not type it again."
+REDACTED = (
+    "A field in which a secret was typed is a grey rectangle in the screenshots: take it for the secret as it was "
+    "typed, and do not type it again."
 )
 TOO_EARLY = "call this by itself, once a screenshot shows that the task is done"
 NEWER_SCREEN = "The screen after that:"
@@ -92,7 +92,7 @@ def not_carried_out(line: str) -> str:
 
 def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
     """Return the task, how a secret of it looks, and a summary of these turns, of bounded length."""
-    secret = COVERED if SECRET_MARK.search(task) else ""
+    secret = REDACTED if SECRET_MARK.search(task) else ""
     return "\n\n".join(filter(None, [task, secret, earlier_in_words(earlier)]))
 
 

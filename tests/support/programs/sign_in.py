@@ -1,6 +1,7 @@
-"""A Qt program for tests of covers: a field that shows what is typed, and after Enter a page that greets with it.
+"""A Qt program for tests of redaction: a field that shows what is typed, and after Enter a text.
 
-`--wrong` shows another last character than was typed; `--hidden` shows dots.
+`--hidden` shows dots in the field. `--leaves` shows the text where the field was, in place of the form. `--repeats`
+shows the code in it too, `--wrong` another name.
 """
 
 from __future__ import annotations
@@ -13,23 +14,24 @@ from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QWidget
 class SignIn(QWidget):
     def __init__(self, options: list[str]) -> None:
         super().__init__()
-        QLabel("Your code", self).setGeometry(60, 20, 300, 24)
+        self._options = options
+        self._label = QLabel("Your code", self)
+        self._label.setGeometry(60, 20, 300, 24)
         self._code = QLineEdit(self)
         self._code.setGeometry(60, 50, 300, 36)
         if "--hidden" in options:
             self._code.setEchoMode(QLineEdit.EchoMode.Password)
-        if "--wrong" in options:
-            self._code.textEdited.connect(self._spoil)
         self._code.returnPressed.connect(self._greet)
         self._page = QLabel("", self)
-        self._page.setGeometry(60, 220, 500, 40)
-
-    def _spoil(self, text: str) -> None:
-        self._code.setText(text[:-1] + ("3" if len(text) == 10 else text[-1]))
+        self._page.setGeometry(70, 50, 500, 36) if "--leaves" in options else self._page.setGeometry(60, 220, 500, 40)
 
     def _greet(self) -> None:
-        self._page.setText(f"{self._code.text()} is signed in")
+        name = "alise" if "--wrong" in self._options else "alice"
+        self._page.setText(f"{self._code.text()} is {name}" if "--repeats" in self._options else f"Welcome, {name}")
         self._code.clear()
+        if "--leaves" in self._options:
+            self._label.hide()
+            self._code.hide()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,0 @@
-"""Covers over typed secrets in pictures of the screen."""

@@ -1,0 +1,392 @@
+"""Redaction of typed secrets on the screen: the field that shows one is one flat colour in every frame.
+
+What changes while a secret is typed, without what moved before, is the field. It is known before Enter is pressed, and
+redacted for as long as what surrounds it is there. Nothing is recognised elsewhere: no text is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
+from pytest_vnc_use.types import (
+    REDACTED_COLOUR,
+    SECRET_MARK,
+    Action,
+    Click,
+    DesktopAction,
+    Frame,
+    FrameRef,
+    Glance,
+    KeyCombo,
+    OpenAddress,
+    Region,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.elements import Elements
+from pytest_vnc_use.types.forwarding import ForwardingController
+from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsElements, TellsUrl
+from pytest_vnc_use.types.secret_text import SecretText
+
+Mask = npt.NDArray[np.bool_]
+Edges = npt.NDArray[np.uint8]
+
+MAX_SHARE = 0.05
+"""The largest share of the screen that fields take. Where more changes, the secret may be anywhere in it."""
+_TOO_LARGE = (
+    "Typing {mark} changed {share:.0%} of the screen, from ({box.left}, {box.top}) to ({box.right}, {box.bottom}), but "
+    "a field takes {limit:.0%} at most, so the secret cannot be redacted. Add what else changes there to the masks of "
+    'the test\'s recording ("masks" at the top level of its file), or set vnc_show_secrets=true to show typed secrets.'
+)
+_APART_PX = (4, 24)
+"""The number of equal rows, and of equal columns, between two changes that makes them two."""
+_SAME_EDGES = 0.95
+"""If at least this share of its edges is the same before and after, a region only took another colour."""
+_FRAME_PX = 16
+"""The largest distance of a field's frame above and below its text."""
+_NEAR_PX, _AROUND_PX = 6, 40
+"""The distances between which a field's surroundings are. Nearer is its frame, which shows the focus.
+
+The first is also the margin of a field without a frame, because letters are taller than the dots that stand for them.
+"""
+_FEWEST_EDGES = 40
+"""The fewest pixels of edges by which surroundings are recognised; with fewer, they reach further."""
+_IS_THERE = 0.5
+"""The share of its surroundings' edges that shows that a field is there."""
+_CARET_TILES_PX = (64, 96)
+"""The largest moving region that may be a caret, in whole tiles. Text appears where it was, so it counts as resting."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Field:
+    """A field in which a secret was typed, and the edges of what was drawn in the region `around` it."""
+
+    box: Region
+    screen_shape: tuple[int, ...]
+    around: Region
+    edges: Edges
+
+    @classmethod
+    def of(cls, box: Region, screen: Pixels) -> _Field:
+        """Return the field on a screen that shows it."""
+        size, reach_px = screen.shape[::-1], _AROUND_PX
+        while True:
+            around, near = box.grown(reach_px, *size), box.grown(_NEAR_PX, *size)
+            edges, (x, y) = _edges(around.part_of(screen)), (around.left, around.top)
+            edges[near.top - y : near.bottom - y, near.left - x : near.right - x] = 0
+            if np.count_nonzero(edges) >= _FEWEST_EDGES or reach_px > max(size):
+                return cls(box, screen.shape, around, edges)
+            reach_px *= 2
+
+    def continues(self, other: _Field) -> bool:
+        """Return whether the field reaches further than another one beside it, of the same text."""
+        joined = other.box.joined(self.box)
+        return joined != other.box and other.box.grown(_APART_PX[1], *self.screen_shape[::-1]).meets(self.box)
+
+    def is_on(self, screen: Pixels) -> bool:
+        """Return whether a screen shows what surrounds the field, in any colours."""
+        if screen.shape != self.screen_shape:
+            return False
+        drawn = self.edges > 0
+        same = _edges(self.around.part_of(screen))[drawn] == self.edges[drawn]
+        return not same.size or bool(same.mean() >= _IS_THERE)
+
+
+@dataclass(eq=False)
+class Redactions:
+    """The fields of one desktop in which secrets were typed. `is_typed` is true once one was, even if none shows it."""
+
+    fields: list[_Field] = field(default_factory=list)
+    is_typed: bool = False
+
+
+class RedactingController(ForwardingController):
+    """A Controller around another one, whose frames show no field in which a secret was typed.
+
+    `hide` puts the placeholder of each secret in the place of its value. `masks` are those of the test's recording,
+    where a program repeats a secret: once one was typed, they are redacted too.
+    """
+
+    def __init__(
+        self,
+        desktop: Controller,
+        hide: Callable[[str], str],
+        redactions: Redactions | None = None,
+        masks: tuple[Region, ...] = (),
+    ) -> None:
+        super().__init__(desktop)
+        self._hide, self._masks = hide, masks
+        self._redactions = redactions or Redactions()
+        self._at: Point | None = None
+        self._letters, self._before_letters = "", Frame(FrameRef("", 0, 0), b"")
+        """The letters that were typed one by one since another action, and the screen before them."""
+        self._newest: tuple[str, Frame] | None = None
+        """The newest secret and the screen before it, until the next action: it may show late."""
+        self._fields: list[_Field] = []
+        """Where the newest secret was seen."""
+
+    def over(self, desktop: Controller) -> RedactingController:
+        """Return a controller over another connection to the same desktop, with the same redactions."""
+        return RedactingController(desktop, self._hide, self._redactions, self._masks)
+
+    # What is seen.
+
+    def frame(self) -> Frame:
+        """Return the screen now, redacted. Raises DesktopError."""
+        frame = self.desktop.frame()
+        self._redact_late(_pixels_in(frame))
+        return self._redacted_frame(frame)
+
+    def glance(self) -> Glance:
+        """Return the pixels of the screen now, redacted. Raises DesktopError."""
+        glance = self.desktop.glance()
+        self._redact_late(_pixels_in(glance))
+        redacted = self._redacted(_pixels_in(glance))
+        return glance if redacted is None else replace(glance, pixels=redacted)
+
+    def transient_frames(self) -> tuple[Frame, ...]:
+        """Return the transient frames since the last call, redacted, oldest first."""
+        return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
+
+    def _redacted_frame(self, frame: Frame) -> Frame:
+        redacted = self._redacted(_pixels_in(frame))
+        if redacted is None:
+            return frame
+        png = encode_png(redacted)
+        ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
+        return replace(frame, ref=ref, png=png, pixels=redacted)
+
+    def _redacted(self, screen: Pixels) -> Pixels | None:
+        """Return a redacted copy of a screen; None if it needs no redaction."""
+        boxes = [each.box for each in self._redactions.fields if each.is_on(screen)]
+        boxes += self._masks if self._redactions.is_typed else ()
+        if not boxes:
+            return None
+        redacted: Pixels = screen.copy()
+        for box in boxes:
+            box.part_of(redacted)[:] = REDACTED_COLOUR
+        return redacted
+
+    # What is typed.
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out one action.
+
+        Raises ActionError if it cannot be done, DesktopError if the desktop is gone, SettingsError if a secret changed
+        more than a field.
+        """
+        if isinstance(action, (Wait, TakeScreenshot)):
+            self.desktop.perform(action)
+            return
+        self._newest = None
+        self._at = next(iter(points(action)[-1:]), self._at)
+        text = (
+            action.text if isinstance(action, TypeText) else action.address if isinstance(action, OpenAddress) else ""
+        )
+        if hidden := self._hidden(text):
+            self._letters = ""
+            self._type_secret(action, text, hidden)
+        elif action == TypeText(text) and len(text) == 1:
+            self._type_letter(text)
+        else:
+            self._letters = self._letters[:-1] if action == KeyCombo(("backspace",)) else ""
+            self.desktop.perform(action)
+
+    def _hidden(self, text: str) -> str:
+        """Return a text that holds a secret with the placeholder in its place; "" if it holds none."""
+        hidden = self._hide(text.redacted if isinstance(text, SecretText) else text)
+        return hidden if hidden != text and SECRET_MARK.search(hidden) else ""
+
+    def _type_letter(self, letter: str) -> None:
+        """Type one letter, as a person does; once the letters hold a secret, redact what all of them changed."""
+        if not self._letters:
+            self._before_letters = self.desktop.frame()
+        self._letters += letter
+        self.desktop.perform(TypeText(letter))
+        if hidden := self._hidden(self._letters):
+            self._letters = ""
+            self._begin(hidden, self._before_letters)
+            self.desktop.settle()
+            self._redact(hidden, self._before_letters, [_pixels_in(self.desktop.glance())])
+
+    def _type_secret(self, action: DesktopAction, text: str, hidden: str) -> None:
+        """Type a text that holds a secret, and redact what that changes before anything after it is typed.
+
+        Look before the last character too: it may lead to another screen, as the last digit of a code does.
+        """
+        presses_enter = True
+        if isinstance(action, TypeText):
+            presses_enter = action.press_enter
+            if action.x is not None and action.y is not None:
+                self.desktop.perform(Click(action.x, action.y))
+            if action.clear_first:
+                self.desktop.perform(TypeText("", clear_first=True))
+        else:
+            self.desktop.perform(KeyCombo((ADDRESS_BAR,)))
+        marks = [*SECRET_MARK.finditer(hidden)]
+        start, end = marks[0].start(), len(text) - len(hidden) + marks[-1].end()
+        mark = hidden[start : marks[-1].end()]
+        self.desktop.settle(briefly=True)
+        if start:
+            self.desktop.perform(TypeText(text[:start]))
+            self.desktop.settle(briefly=True)
+        before = self.desktop.frame()
+        self._begin(mark, before)
+        screens: list[Pixels] = []
+        for piece in filter(None, (text[start : end - 1], text[end - 1 : end])):
+            self.desktop.perform(TypeText(SecretText(piece, mark)))
+            self.desktop.settle(briefly=not screens)
+            screens.append(_pixels_in(self.desktop.glance()))
+        self._redact(mark, before, screens)
+        if text[end:] or presses_enter:
+            self._newest = None
+            self.desktop.perform(TypeText(text[end:], press_enter=presses_enter))
+
+    # What a secret changed.
+
+    def _begin(self, mark: str, before: Frame) -> None:
+        self._newest, self._fields, self._redactions.is_typed = (mark, before), [], True
+
+    def _redact_late(self, now: Pixels) -> None:
+        """Redact what shows late of a secret. A screen that differs in more than a field is another one."""
+        if self._newest and all(each.is_on(now) for each in self._fields):
+            mark, before = self._newest
+            if now.shape == _pixels_in(before).shape and _differing(_pixels_in(before), now).mean() <= MAX_SHARE:
+                self._redact(mark, before, [now])
+
+    def _redact(self, mark: str, before: Frame, screens: Sequence[Pixels]) -> None:
+        """Redact what a secret changed from one screen to the next ones. Raises SettingsError if it is no field."""
+        first = _pixels_in(before)
+        shown: list[Pixels] = []
+        for screen in screens:
+            if screen.shape != first.shape or (shown and _differing(shown[-1], screen).mean() > MAX_SHARE):
+                break  # the last character led to another screen
+            shown.append(screen)
+        changed = np.zeros(first.shape, np.bool_)
+        for screen in shown:
+            changed |= _differing(first, screen)
+        for mask in self._masks:  # they are redacted anyway
+            mask.part_of(changed)[:] = False
+        moving = self._moving(before)
+        boxes = [
+            box
+            for box in _boxes_of(changed)
+            if box.part_of(moving).mean() < 0.5 and not all(_is_recoloured(box, first, screen) for screen in shown)
+        ]
+        fields = [_Field.of(_field_around(box, shown[-1]), shown[-1]) for box in boxes]
+        known = self._fields
+        if known:  # what comes later beside a field belongs to it, and nothing elsewhere does
+            fields = [each for each in fields if any(each.continues(field) for field in known)]
+        self._fields = [*known, *fields]
+        self._redactions.fields += fields
+        share = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes) / changed.size
+        if share > MAX_SHARE and not known:
+            whole = reduce(Region.joined, boxes)
+            raise SettingsError(_TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE))
+
+    def _moving(self, before: Frame) -> Mask:
+        """Mark what was moving by itself before a secret was typed; nothing if that is where the last click was."""
+        moving = np.zeros(_pixels_in(before).shape, np.bool_)
+        for region in before.moving:
+            if not region.is_within(_CARET_TILES_PX):
+                region.part_of(moving)[:] = True
+        x, y = self._at or (-1, -1)
+        return moving & ~moving[y : y + 1, x : x + 1].any()
+
+    # What the desktop knows.
+
+    def page_url(self) -> str:
+        """Return the address of the browser's page; "" if it is unknown."""
+        return self.desktop.page_url() if isinstance(self.desktop, TellsUrl) else ""
+
+    def elements_of(self, action: Action) -> Elements | None:
+        """Return the elements that an action acts on; None if the desktop must be asked."""
+        return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
+
+    @property
+    def means(self) -> Means:
+        """Return how the desktop takes input, if that is known."""
+        return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Return whether no program there takes two clicks at different places for a double click."""
+        return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
+
+
+def _pixels_in(seen: Frame | Glance) -> Pixels:
+    """Return the pixels of a frame or a glance. A PNG is decoded only if the pixels are not at hand."""
+    if isinstance(seen.pixels, np.ndarray):
+        return seen.pixels
+    if isinstance(seen, Frame):
+        image = Image.open(io.BytesIO(seen.png)).convert("RGBA")
+        pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width)
+        return pixels
+    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
+
+
+def _differing(one: Pixels, other: Pixels) -> Mask:
+    differs: Mask = ((one ^ other) & COLOUR_BITS) != 0
+    return differs
+
+
+def _edges(pixels: Pixels) -> Edges:
+    """Return for each pixel whether it differs from the one to the left (1) and from the one above (2)."""
+    edges = np.zeros(pixels.shape, np.uint8)
+    edges[:, 1:] = _differing(pixels[:, 1:], pixels[:, :-1])
+    edges[1:] |= _differing(pixels[1:], pixels[:-1]).astype(np.uint8) << 1
+    return edges
+
+
+def _is_recoloured(box: Region, before: Pixels, now: Pixels) -> bool:
+    """Return whether a box shows the same in other colours, such as a button that was enabled."""
+    around = box.grown(_NEAR_PX, *now.shape[::-1])
+    earlier, later = (_edges(around.part_of(screen)) for screen in (before, now))
+    drawn = (earlier | later) > 0
+    return bool((earlier == later)[drawn].sum() >= _SAME_EDGES * drawn.sum())
+
+
+def _boxes_of(marked: Mask) -> Iterator[Region]:
+    """Yield a box around each group of marked pixels that is apart from the others."""
+    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
+    if not rows.size:
+        return
+    for axis, (lines, apart_px) in enumerate(zip((rows, columns), _APART_PX, strict=True)):
+        if (gaps := np.flatnonzero(np.diff(lines) > apart_px)).size:
+            is_before = np.arange(marked.shape[axis]) <= lines[gaps[0]]
+            is_before = is_before if axis else is_before[:, np.newaxis]
+            yield from _boxes_of(marked & is_before)
+            yield from _boxes_of(marked & ~is_before)
+            return
+    yield Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def _field_around(box: Region, screen: Pixels) -> Region:
+    """Return a box of text up to the frame of its field, or with a margin where nothing is close above and below."""
+    near = box.grown(_NEAR_PX, *screen.shape[::-1])
+    colours, counts = np.unique(near.part_of(screen) & COLOUR_BITS, return_counts=True)
+    plain = (screen & COLOUR_BITS) == colours[counts.argmax()]
+    columns = plain[box.top : box.bottom].all(axis=0)
+    left, right = box.left - _space(columns[: box.left][::-1]), box.right + _space(columns[box.right :])
+    rows = plain[:, left:right].all(axis=1)
+    above, below = _space(rows[: box.top][::-1]), _space(rows[box.bottom :])
+    return near if max(above, below) > _FRAME_PX else Region(left, box.top - above, right, box.bottom + below)
+
+
+def _space(plain: Mask) -> int:
+    """Return how many pixels are plain up to what is drawn next."""
+    return int(plain.size if plain.all() else np.argmin(plain))

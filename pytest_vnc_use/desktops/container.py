@@ -1,0 +1,316 @@
+"""A desktop in a container of its own, run by Docker or Podman through python-on-whales.
+
+No other module uses that library. It drives the engine's own command, which is always the one found on PATH: the
+library never downloads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.screen_wait import shows_anything
+from pytest_vnc_use.desktops.session import Session
+from pytest_vnc_use.desktops.started import check_linux, check_size
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.types.protocols import Connect
+
+if TYPE_CHECKING:
+    from python_on_whales import Container, DockerClient
+
+Result = TypeVar("Result")
+
+ENGINES = ("docker", "podman")
+_ANSWER_S, _PULL_S = 30.0, 900.0
+_LOG_CHARACTERS = 1_000_000
+_POLL_S = 0.05
+_GREETING_TIMEOUT_S = 1.0
+_LAST_LINES = 20
+
+
+class ContainerDesktop(RemoteDesktop):
+    """A desktop in a container of `image`; once it is ready, it launches `command`, if there is one.
+
+    Ready means: the VNC server at `port` in the container greets, and its screen no longer has one single colour. The
+    container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its
+    VNC server should have that size and want that password, as examples/desktop does. `environment` holds NAME=VALUE,
+    or NAME for the value it has here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on loopback
+    only.
+
+    Files and commands are those of the image's own user, in its own working directory. A missing image is pulled.
+    Everything ends with `stop()`, and with this process, however it dies. Linux only.
+
+    Raises SettingsError for invalid arguments. Raises DesktopError if no engine (`docker`, `podman`) answers, the image
+    cannot be pulled, or its container ends first. Raises DesktopRefused if it is not ready within `start_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        image: str,
+        command: Sequence[str] = (),
+        *,
+        size: tuple[int, int] = (1440, 900),
+        environment: Sequence[str] = (),
+        volumes: Sequence[str] = (),
+        port: int = 5901,
+        engine: str = "",
+        password: str | None = None,
+        start_timeout_s: float = 60.0,
+        connect: Connect,
+    ) -> None:
+        check_linux("container", "because /proc there lists the processes of a desktop")
+        check_size(size)
+        if not image or image.startswith("-") or image != "".join(image.split()):
+            raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
+        super().__init__(connect, launch_timeout_s=start_timeout_s)
+        self._image, self._start_timeout_s = image, start_timeout_s
+        mounts = [_volume(text) for text in volumes]
+        self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
+        own = {"VNC_GEOMETRY": f"{size[0]}x{size[1]}", "VNC_PASSWORD": self._password}
+        variables = {**dict(map(_variable, environment)), **own}
+        self._kept_logs: Mapping[str, str] | None = None
+        self._kept_fault: str | None = None
+        self._engine = find_engine(engine)
+        self._engine.pull_missing(image)
+        self._session = Session(as_tester=True)
+        self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
+        try:
+            for removal in ("kill",), ("rm", "--force", "--volumes"):  # `rm --force` alone lets Podman wait 10 s
+                self._session.note_command([self._engine.path, *removal, self.container])
+            file = self._session.directory / "environment"  # every user of this machine could read a command line
+            file.touch(mode=0o600)
+            file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()), encoding="utf-8")
+            self._engine.run(image, self.container, port, mounts, file)
+            self._published_port = self._engine.published_port(self.container, port)
+            self._await_ready(port, Deadline(start_timeout_s))
+            if command:
+                self.launch(command)
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+            self.stop()
+            raise
+
+    @property
+    def server(self) -> str:
+        """Return the loopback address that leads to its VNC server, as `host::port`."""
+        return f"127.0.0.1::{self._published_port}"
+
+    @property
+    def password(self) -> str:
+        """The password of this desktop."""
+        return self._password
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the container still runs. Raises DesktopError if the engine does not answer."""
+        return self._kept_logs is None and not self._engine.end(self.container)
+
+    @property
+    def container(self) -> str:
+        """The container's name, for `docker exec`."""
+        return self._session.directory.name
+
+    def fault(self) -> str:
+        """Return how the container ended, and the last lines of its output; "" while it runs."""
+        if self._kept_fault is not None:
+            return self._kept_fault
+        try:
+            end = self._engine.end(self.container)
+        except DesktopError as exc:  # somebody removed it, or the engine ended
+            return str(exc)
+        return self._message(end) if end else ""
+
+    def logs(self) -> Mapping[str, str]:
+        """Return the output of the container, as `container`, and of the program under test, as `program`."""
+        return self._kept_logs if self._kept_logs is not None else {"container": self._output(), **super().logs()}
+
+    def stop(self) -> None:
+        """End and remove the container; a second call does nothing."""
+        if self._kept_logs is None:
+            self._kept_fault = self.fault() if self._program and self._program.fault else ""
+            self._kept_logs = self.logs()
+            self._end_program()
+            self._session.stop()
+
+    def _await_ready(self, port: int, deadline: Deadline) -> None:
+        while not greets_at(self.server, _GREETING_TIMEOUT_S):
+            self._check_running()
+            if not deadline.remaining_s:
+                raise self._late(f"its VNC server does not greet at port {port}")
+            time.sleep(_POLL_S)
+        try:
+            with closing(self._screen("see whether the desktop is ready")) as screen:
+                shows = shows_anything(screen, deadline)
+        except DesktopError:
+            self._check_running()
+            raise
+        if not shows:
+            raise self._late("its screen is of one single colour")
+
+    def _check_running(self) -> None:
+        if end := self._engine.end(self.container):
+            raise DesktopError(self._message(f"{end} and had not shown a desktop"))
+
+    def _late(self, what: str) -> DesktopRefused:
+        return DesktopRefused(self._message(f"is not ready after {self._start_timeout_s:g} s: {what}"))
+
+    def _message(self, what: str) -> str:
+        last = "\n".join(self._output().splitlines()[-_LAST_LINES:])
+        return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
+
+    def _output(self) -> str:
+        try:
+            return self._engine.logs(self.container)
+        except DesktopError as exc:  # it was removed, or the engine ended: other faults say more
+            return str(exc)
+
+    def _remote_exec(self, wish: str) -> RemoteExec:
+        if self._kept_logs is not None:
+            raise DesktopError(
+                f"cannot {wish}: the desktop is stopped, and its container is removed; do it before stop()"
+            )
+        return self._remote
+
+
+class Engine:
+    """An engine, known by the name of its command. Every call has a time limit, and raises DesktopError."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self._client = _client(path)
+
+    def check(self) -> None:
+        """Raise DesktopError if the engine does not answer."""
+        self._ask("list containers", lambda: self._client.container.list(filters=[("name", "vnc-use-")]))
+
+    def pull_missing(self, image: str) -> None:
+        """Pull the image if it is not here. Raises DesktopError if it cannot be fetched."""
+        if not self._ask(f"look for the image {image!r}", lambda: self._client.image.exists(image)):
+            wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
+            self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
+
+    def run(
+        self, image: str, name: str, port: int, volumes: Sequence[tuple[str, str, str]], environment_file: Path
+    ) -> None:
+        """Start a container of that name, its port published on a free one of 127.0.0.1.
+
+        Volumes are (here, there, "ro" or "rw").
+        """
+
+        def start() -> None:
+            self._client.container.run(
+                image,
+                detach=True,
+                name=name,
+                env_files=[environment_file],
+                volumes=volumes,
+                publish=[(f"127.0.0.1::{port}",)],
+                pull="never",
+            )
+
+        self._ask(f"run the image {image!r}", start)
+
+    def published_port(self, name: str, port: int) -> int:
+        """Return the port of 127.0.0.1 that leads to `port` of a running container."""
+        ports = self._ask("find the container's port", lambda: self._inspect(name).network_settings.ports or {})
+        published = ports.get(f"{port}/tcp")
+        if not published:
+            raise DesktopError(f"{self.name} did not publish port {port!r} of the container {name!r}")
+        return int(published[0]["HostPort"])
+
+    def end(self, name: str) -> str:
+        """Return how a container ended, such as `exited with 3`; empty while it runs."""
+        state = self._ask("read the container's state", lambda: self._inspect(name).state)
+        return "" if state.running else f"exited with {state.exit_code}"
+
+    def logs(self, name: str) -> str:
+        """Return the end of a container's output, a million characters at most.
+
+        The engine is asked for all output, because Podman 4.3 reverses partial lines if asked for the last ones only.
+        """
+        printed = self._ask("read what the container printed", lambda: self._client.container.logs(name))
+        return str(printed)[-_LOG_CHARACTERS:]
+
+    def _inspect(self, name: str) -> Container:
+        return self._client.container.inspect(name)
+
+    def _ask(self, wish: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
+        from python_on_whales.exceptions import DockerException  # an extra, which need not be installed
+
+        try:
+            return Deadline(limit_s).call(work)
+        except DockerException as exc:
+            # The engine's last line is its reason; Docker's hint at its own help is left out.
+            lines = [line for line in (exc.stderr or "").splitlines() if line.strip() and not line.startswith("See ")]
+            reason = (lines or [f"exit code {exc.return_code}"])[-1].removeprefix("Error: ").removeprefix("docker: ")
+            raise DesktopError("; ".join(filter(None, [f"{self.name} cannot {wish}: {reason}", advice]))) from exc
+        except DeadlineExceeded as exc:
+            raise DesktopRefused(f"{self.name} cannot {wish}: it did not answer within {limit_s:g} s") from exc
+
+
+def find_engine(engine: str = "") -> Engine:
+    """Return the engine of that name, or else the first that answers.
+
+    Raises SettingsError for an unknown engine, DesktopError if none answers.
+    """
+    if engine and engine not in ENGINES:
+        raise SettingsError(f"an engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    problems = []
+    for name in [engine] if engine else ENGINES:
+        if path := shutil.which(name):
+            try:
+                (answering := Engine(name, path)).check()
+                return answering
+            except DesktopError as exc:
+                problems.append(str(exc))
+        else:
+            problems.append(f"{name} is not on PATH")
+    raise DesktopError(f"nothing here runs containers: {'; '.join(problems)}; start one, or apt-get install podman")
+
+
+def _client(path: str) -> DockerClient:
+    try:
+        from python_on_whales import DockerClient
+    except ImportError as exc:
+        raise SettingsError(
+            "containers need the library 'python-on-whales', which is not installed: "
+            "pip install 'pytest-vnc-use[container]'"
+        ) from exc
+    return DockerClient(client_call=[path])
+
+
+def _variable(entry: str) -> tuple[str, str]:
+    name, equals, value = entry.partition("=")
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise SettingsError(
+            f"a container's variable must be NAME=VALUE, or NAME for the value it has here, got {entry!r}"
+        )
+    if not equals and name not in os.environ:
+        raise SettingsError(f"the variable {entry!r} is not set on this machine: set it, or write NAME=VALUE")
+    value = value if equals else os.environ[name]
+    if "\n" in value:
+        raise SettingsError(f"the variable {name!r} must be one line, got several")
+    return name, value
+
+
+def _volume(text: str) -> tuple[str, str, str]:
+    """Return (here, there, "ro" or "rw"), with `here` absolute."""
+    parts = re.fullmatch(r"([^:]+):(/[^:]*)(?::(ro|rw))?", text)
+    if parts is None:
+        raise SettingsError(
+            f"a volume must be HERE:THERE or HERE:THERE:ro with an absolute path in the container, got {text!r}"
+        )
+    here = Path(parts[1]).expanduser().absolute()
+    if not here.exists():
+        raise SettingsError(f"a volume must be an existing folder or file, got {text!r}: there is no {str(here)!r}")
+    return str(here), parts[2], parts[3] or "rw"

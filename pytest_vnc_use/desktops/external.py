@@ -1,0 +1,216 @@
+"""Desktops that somebody else started, known by their addresses: their use, and the leases of them.
+
+A lease is one test's, across threads, pytest-xdist workers and sessions.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import json
+import os
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from filelock import FileLock, Timeout
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.desktops.remote import Program, RemoteDesktop, RemoteExec
+from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused
+from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.types.protocols import Connect
+from pytest_vnc_use.types.wire import host_and_port
+
+_FIRST_POLL_S, _POLL_S = 0.005, 0.1
+"""The wait before the second try, which doubles from try to try, and the longest wait."""
+_SSH_PORT = 22
+_LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
+_REMEDY = "Remove it, or set TMPDIR to a directory that you own"
+
+
+class ExternalDesktop(RemoteDesktop):
+    """The desktop whose VNC server listens at `server`; it is never stopped. A `lease` of it ends with `stop()`.
+
+    Files and programs need a `remote_exec`, and a program needs `connect` too. The working directory, which may be
+    somebody's home, is never emptied.
+    """
+
+    outlives_program = True
+    """The server is not the program: if the connection is lost and the program ends, the desktop is at fault."""
+
+    def __init__(
+        self,
+        server: str,
+        remote_exec: RemoteExec | None = None,
+        connect: Connect | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        super().__init__(connect)
+        self._server, self._remote, self._lease = server, remote_exec, lease
+        self._was_used = False
+        self._last_end: tuple[Program | None, str] = None, ""
+
+    @property
+    def server(self) -> str:
+        """The address as it was given."""
+        return self._server
+
+    @property
+    def password(self) -> None:
+        """None, because only the user knows it."""
+        return None
+
+    def fault(self) -> str:
+        """Return why the server could not be reached when the program ended; "" while the program runs."""
+        program = self._program
+        if program and program.fault and self._last_end[0] is not program:
+            self._last_end = program, self._end_now()
+        return self._last_end[1] if self._last_end[0] is program else ""
+
+    def stop(self) -> None:
+        """End everything that was launched and run, and give the lease back; a second call does nothing.
+
+        The desktop stays, because this test did not start it.
+        """
+        try:
+            self._end_program()
+            if self._remote and self._was_used:
+                self._was_used = False
+                self._remote.end()
+        finally:
+            if self._lease:
+                self._lease.release()
+
+    def _end_program(self) -> None:
+        self.fault()  # later the desktop may be another test's
+        super()._end_program()
+
+    def _end_now(self) -> str:
+        if self._connect is None:
+            return ""
+        try:
+            self._connect(self._server, None).close()
+        except AuthenticationFailed:
+            return ""  # the server answers
+        except DesktopError as exc:
+            return f"the server at {self._server!r} cannot be reached, and the program ended: {exc}"
+        return ""
+
+    def _remote_exec(self, wish: str) -> RemoteExec:
+        if self._remote is None:
+            raise DesktopError(
+                f"cannot {wish}: only VNC reaches the desktop at {self._server!r}. Say how a command runs there "
+                "(--vnc-exec='docker exec -i NAME' or 'ssh HOST'), or let the test start a desktop "
+                "(--vnc-server=xvnc, qt or container:IMAGE)"
+            )
+        self._was_used = True
+        return self._remote
+
+
+class Lease:
+    """The right to use one desktop, until `release()` or the death of this process, whichever comes first."""
+
+    def __init__(self, server: str, lock: FileLock) -> None:
+        self.server = server
+        self._lock = lock
+
+    def release(self) -> None:
+        """Give the lease back; a second call does nothing."""
+        self._lock.release()
+
+
+def lease(
+    servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None, tunnel: str = ""
+) -> Lease:
+    """Lease the first free server, waiting up to `timeout_s`.
+
+    With a `tunnel` the addresses are as its other end sees them. Others see `holder` as the name of the user. The locks
+    are files in `directory`, by default one for each user and machine. The operating system holds them while the
+    process lives: a kill -9 frees them. Raises DesktopRefused that names each holder, DesktopError if `directory`
+    belongs to another user.
+    """
+    directory = directory or lock_directory()
+    _make_own(directory)
+    paths = {server: directory / _digest(canonical(server, tunnel)) for server in servers}
+    deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
+    while True:
+        for server, path in paths.items():
+            with suppress(Timeout):
+                lock = FileLock(path.with_suffix(".lock"), mode=0o600, timeout=0, thread_local=False)
+                lock.acquire()
+                path.with_suffix(".json").write_text(json.dumps({"holder": holder, "pid": os.getpid()}), "utf-8")
+                return Lease(server, lock)
+        if clock.monotonic() >= deadline_s:
+            held = "; ".join(f"{without_query(server)!r} by {_holder(path)}" for server, path in paths.items())
+            raise DesktopRefused(f"all desktops were in use for {timeout_s:g} s. In use: {held}")
+        time.sleep(poll_s)
+        poll_s = min(2 * poll_s, _POLL_S)
+
+
+def lock_directory() -> Path:
+    """Return the directory for the locks of one user on one machine.
+
+    Its name has the user's number, because a user need not have a name.
+    """
+    user = getpass.getuser() if sys.platform == "win32" else os.getuid()
+    return Path(tempfile.gettempdir(), f"pytest-vnc-use-{user}")
+
+
+def _make_own(directory: Path) -> None:
+    """Make the directory if it is missing. Raises DesktopError if something else has its name.
+
+    The temporary directory is everybody's.
+    """
+    try:
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        status = directory.lstat()
+    except OSError as exc:
+        raise DesktopError(f"Cannot make lock directory {str(directory)!r}: {exc.strerror}. {_REMEDY}") from exc
+    if not stat.S_ISDIR(status.st_mode) or (sys.platform != "win32" and status.st_uid != os.getuid()):
+        raise DesktopError(f"Lock directory {str(directory)!r} is not a directory of the current user. {_REMEDY}")
+
+
+def _holder(path: Path) -> str:
+    try:
+        note = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it is being written right now
+        return "another process"
+    return f"{note['holder']} (process {note['pid']})"
+
+
+def _digest(address: str) -> str:
+    return hashlib.sha256(address.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def canonical(server: str, tunnel: str = "") -> str:
+    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`.
+
+    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host counts as the same machine for every tunnel.
+    If that is wrong, tests only wait longer; the opposite mistake would share a desktop.
+    """
+    if found := host_and_port(server):
+        return f"{_machine(found[0], tunnel)}::{found[1]}"
+    if "://" in server:
+        scheme, rest = server.split("://", 1)
+        authority, slash, path = rest.partition("/")
+        host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
+        return f"{scheme.lower()}://{_machine(host, tunnel)}{colon}{number}{slash}{path}"
+    return os.path.abspath(server)  # noqa: PTH100  # a link keeps its own name; ".." goes
+
+
+def _machine(host: str, tunnel: str = "") -> str:
+    """Return one name for the machine that a host is, as the other end of the tunnel sees it."""
+    name = host.lower()
+    if name in _LOOPBACK and tunnel:
+        way = urlsplit(tunnel)
+        there = _machine(way.hostname or "")
+        return there if way.port in (None, _SSH_PORT) else f"{there}:{way.port}/127.0.0.1"
+    return "127.0.0.1" if name in (*_LOOPBACK, socket.gethostname().lower()) else name

@@ -1,1 +1,0 @@
-"""The kinds of desktops, a file each."""

@@ -1,1 +1,0 @@
-"""The processes of a desktop: their start, output, files and end."""

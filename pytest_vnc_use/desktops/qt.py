@@ -1,0 +1,180 @@
+"""A desktop that is one Qt program on Qt's own VNC platform: no X server, no window manager."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops import network_namespace
+from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+
+ANSWERS_WITHIN_S = 5.0
+"""The time in which a running program must greet; window managers offer to kill one after 5 to 10 s."""
+_POLL_S = 0.02
+_GREETING_TIMEOUT_S = 1.0
+_HINT = "; is it a Qt program?"
+_COMMON = {"QT_FORCE_STDERR_LOGGING": "1"}  # otherwise Qt's messages may go to the system's journal
+_LISTENS = "0A"
+
+
+class QtDesktop(StartedDesktop):
+    """A Qt program with `QT_QPA_PLATFORM=vnc`, in an empty working directory; it is ready when it greets over VNC.
+
+    The program is the desktop: with an empty `command` there is no screen until `launch()`.
+
+    `size` is in pixels. `environment` is added to that of the program. The program ends with `stop()`, and with this
+    process, however it dies. `run` starts a command beside the program, on the machine's network. There is no display
+    to share: another Qt program that is started that way is not visible anywhere.
+
+    Qt's server listens on all interfaces, asks for no password, and encrypts nothing (Qt 6.6 to 6.12, measured). So the
+    program has its own network, with loopback only, and the server is reached at a unix socket that only this user can
+    open. With `is_open` the program has the machine's network, and everybody on it can reach the server. With
+    `may_be_open` it is the same where the machine allows no network namespace, with one warning for this process. The
+    server ignores wheel buttons and takes Latin-1 characters only. Linux only: the wheels of PySide6 for macOS and
+    Windows lack the `vnc` platform.
+
+    Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be run, DesktopError if it ends first
+    without a fault, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
+    size, and if the program must have its own network but cannot.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        size: tuple[int, int] = (1440, 900),
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 20.0,
+        is_open: bool = False,
+        may_be_open: bool = False,
+    ) -> None:
+        check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
+        check_size(size)
+        is_closed = not is_open and check_network(may_be_open=may_be_open)
+        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"})
+        self._timeout_s = start_timeout_s
+        self._network = str(self._session.directory / "vnc") if is_closed else ""
+        port = network_namespace.PORT if is_closed else 0  # 0: Qt takes a free one
+        self._platform = f"vnc:size={size[0]}x{size[1]}:port={port}"
+        self._server = ""
+        try:
+            if command:
+                self.launch(command)
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+            self.stop()
+            raise
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program in place of the one before, and wait until it greets over VNC. Raises as the class does."""
+        self._check_not_stopped(f"launch {shlex.join(command)!r}")
+        self._server = ""
+        program = self._start_program(command, {"QT_QPA_PLATFORM": self._platform}, self._network)
+        self._server = self._wait_for_greeting(program, Deadline(self._timeout_s))
+
+    def program_hangs(self) -> bool:
+        """Return whether the program runs but no longer greets over VNC: its server has no thread of its own."""
+        runs = bool(self._server) and self.alive and not self.program_fault()
+        return runs and not greets_at(self._server, ANSWERS_WITHIN_S)
+
+    @property
+    def server(self) -> str:
+        """Return the address of the program's VNC server: the path of a unix socket, or `host::port` if it is open.
+
+        Raises DesktopError before a program is launched.
+        """
+        if not self._server:
+            raise DesktopError(
+                "the desktop has no screen yet: launch a program first. With --vnc-server=qt the program is the desktop"
+            )
+        return self._server
+
+    @property
+    def password(self) -> None:
+        """None, because Qt's server asks for none."""
+        return None
+
+    def _wait_for_greeting(self, program: Process, deadline: Deadline) -> str:
+        while deadline.remaining_s:
+            if program.end:
+                raise self._ended_early(program, "had not shown a desktop", _HINT)
+            if self._network and greets_at(self._network, _GREETING_TIMEOUT_S):
+                return self._network
+            for port in [] if self._network else listening_ports(program.pid):
+                if greets_at(address := f"127.0.0.1::{port}", _GREETING_TIMEOUT_S):
+                    return address
+            time.sleep(_POLL_S)
+        raise DesktopRefused(program.message(f"opened no VNC server within {self._timeout_s:g} s{_HINT}"))
+
+
+def check_network(*, may_be_open: bool) -> bool:
+    """Return whether a program can have a network of its own; warn once if it cannot, and need not.
+
+    Raises SettingsError if it cannot, and must.
+    """
+    reason = why_not_closable()
+    if reason and not may_be_open:
+        raise SettingsError(
+            "Qt's VNC server has no password and listens on all interfaces. This machine allows no network namespace "
+            f"to protect it ({reason}). Allow unprivileged user namespaces, or use --vnc-server=xvnc. In a container "
+            "or behind a firewall, -o vnc_qt_open=true starts it unprotected"
+        )
+    if reason:
+        _warn_once(reason)
+    return not reason
+
+
+@functools.cache
+def _warn_once(reason: str) -> None:
+    warnings.warn(
+        "Qt's VNC server is on all interfaces without a password, use a firewall; no network namespace here: "
+        f"{reason} (vnc_qt_open allows it)",
+        stacklevel=4,
+    )
+
+
+@functools.cache
+def why_not_closable() -> str:
+    """Return why no program can have a network of its own on this machine; "" if it can."""
+    command = [sys.executable, "-I", "-S", network_namespace.__file__]
+    tried = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, check=False)
+    return "" if tried.returncode == 0 else tried.stdout.strip() or f"exit code {tried.returncode}"
+
+
+def listening_ports(session: int) -> list[int]:
+    """Return the ports, in order, on which a process of the session listens; proc(5).
+
+    A server that chooses its port itself, and is found afterwards, is no other program that was quicker.
+    """
+    sockets = {name for pid in _processes(session) for name in _sockets(pid)}
+    if not sockets:  # the program is still loading; do not read the long tables of a busy machine
+        return []
+    ports = set()
+    for table in filter(Path.exists, map(Path, ("/proc/net/tcp", "/proc/net/tcp6"))):
+        for fields in map(str.split, table.read_text().splitlines()[1:]):
+            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in sockets:
+                ports.add(int(fields[1].rpartition(":")[2], 16))
+    return sorted(ports)
+
+
+def _processes(session: int) -> Iterator[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                yield process
+
+
+def _sockets(process: Path) -> Iterator[str]:
+    with suppress(OSError):  # it has ended meanwhile, or closed one
+        for descriptor in (process / "fd").iterdir():
+            yield str(descriptor.readlink())

@@ -1,0 +1,400 @@
+"""Desktops that a command such as `docker exec -i NAME` or `ssh HOST` reaches: their files, commands and program.
+
+Everything that runs there has a mark in its environment. The mark finds it and all its children, to kill them. The
+desktop must have `sh`, and for the killing Linux's /proc; proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import secrets
+import shlex
+import subprocess
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import PurePath
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.environment import inheritable
+from pytest_vnc_use.desktops.files import MAX_BYTES, encoded, too_large
+from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
+from pytest_vnc_use.desktops.screen_wait import shows_window
+from pytest_vnc_use.desktops.session import Session, exit_code_elsewhere, kept_of
+from pytest_vnc_use.errors import (
+    CommandMissing,
+    DesktopError,
+    DesktopRefused,
+    FileUnreadable,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+)
+from pytest_vnc_use.types.protocols import Connect, Controller, Ran
+from pytest_vnc_use.types.wire import host_and_port
+
+_PROGRAM = "program"
+_MARK = "VNC_USE_MARK"
+_FILE_S = 60.0
+_END_S = 20.0
+_HERE = b"here\n"
+"""The first line of every script's output: the command ran there, and the rest is its own output."""
+_MISSING = b"missing\n"
+_NO_FILE, _NOT_REGULAR, _TOO_LARGE = 44, 45, 46
+
+_CHECK = 'command -v "$1" >/dev/null || { echo missing; exit 127; }; echo here; '
+_RUN = _CHECK + 'exec "$@"'
+_READ = f"""
+echo here
+[ -e "$1" ] || {{ [ -L "$1" ] && ! readlink -f "$1" >/dev/null && exit {_NOT_REGULAR}; }}
+[ -e "$1" ] || {{ find . -maxdepth 3 -type f ! -path '*/.*' | head -n 20; exit {_NO_FILE}; }}
+[ -f "$1" ] || exit {_NOT_REGULAR}
+size=$(wc -c < "$1") && [ "$size" -le {MAX_BYTES} ] || {{ echo "$size"; exit {_TOO_LARGE}; }}
+exec head -c {MAX_BYTES} "$1"
+"""
+_WRITE = f"""
+echo here
+[ -e "$1" ] && [ ! -f "$1" ] && exit {_NOT_REGULAR}
+mkdir -p "$(dirname "$1")" && cat > "$1" && wc -c < "$1"
+"""
+_END = """
+echo here
+for again in 1 2 3 4 5; do
+  found=$(grep -lsF -e "$1" /proc/[0-9]*/environ)
+  [ "$found" ] || break
+  for file in $found; do pid=${file#/proc/}; kill -KILL "${pid%/environ}" 2>/dev/null; done
+done
+"""
+
+
+class RemoteExec:
+    """The remote execution of commands: `command` with another command appended runs that on the desktop.
+
+    It runs in the desktop's working folder. For `ssh` the appended words are quoted, because the shell there reads them
+    once more. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be ended
+    separately.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = tuple(command)
+        self._mark = secrets.token_hex(8)
+        self._is_ssh = PurePath(command[0]).stem == "ssh"
+
+    def run(self, command: Sequence[str], timeout_s: float) -> Ran:
+        """Run a command there until it ends. Its exit code is -n if signal n ended it, or if it is 128 + n.
+
+        Raises DesktopError if the desktop cannot be reached, or the command cannot be started, or it did not end within
+        `timeout_s`. Then it is killed there, with everything that it started.
+        """
+        part = secrets.token_hex(4)
+        try:
+            done = self._call(self.argv(["sh", "-c", _RUN, "sh", *command], part), timeout_s)
+        except subprocess.TimeoutExpired as exc:
+            self.end(part)
+            problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
+            advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
+            raise DesktopError(f"{problem}; {advice}") from exc
+        self._check_started(command[0], done)
+        stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
+        return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
+
+    def has(self, program: str) -> bool:
+        """Return whether `program` is there. Raises DesktopError if the desktop cannot be reached."""
+        done = self._script(_CHECK, program)
+        if done.stdout != _MISSING:
+            self._check_led_there(done)
+        return done.stdout != _MISSING
+
+    def read(self, name: str) -> str:
+        """Return the text of a file in the working folder there.
+
+        Raises FileNotFoundError. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
+        Raises DesktopError.
+        """
+        done = self._file(_READ, name)
+        output = done.stdout[len(_HERE) :]
+        _check_regular(done, f"read {name!r}", FileUnreadable)
+        if done.returncode == _TOO_LARGE:
+            problem = too_large(int(output or 0))
+            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {problem}")
+        if done.returncode == _NO_FILE:
+            files = sorted(output.decode().splitlines())
+            listed = ", ".join(repr(each.removeprefix("./")) for each in files) or "no files"
+            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {listed}")
+        if done.returncode:
+            raise DesktopError(f"cannot read {name!r} in the program's working folder: {_last_line(done.stderr)}")
+        try:
+            return output.decode()
+        except UnicodeDecodeError as exc:
+            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file in the working folder there, and make its folders. Raises DesktopError, ActionError."""
+        content = encoded(name, text)
+        done = self._file(_WRITE, name, content)
+        _check_regular(done, f"write {name!r}")
+        if done.returncode:
+            raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
+        if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
+            problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
+            raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
+
+    def argv(self, command: Sequence[str], part: str) -> list[str]:
+        """Return the command here that runs `command` there, as that part of the started programs."""
+        return self._argv(command, f"{self._mark}:{part};")
+
+    def end(self, part: str = "") -> None:
+        """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
+        try:
+            self._check_led_there(self._call(self.ending(part), _END_S))
+        except subprocess.TimeoutExpired as exc:
+            raise DesktopError(f"{self!s} did not stop the programs of the test within {_END_S:g} s") from exc
+
+    def ending(self, part: str = "") -> list[str]:
+        """Return the command here that does what `end` does, for the cleanup after this process."""
+        mark = f"{self._mark}:{part};" if part else self._mark
+        return self._argv(["sh", "-c", _END, "sh", mark], "")
+
+    def __str__(self) -> str:
+        return repr(shlex.join(self.command))
+
+    def _argv(self, command: Sequence[str], mark: str) -> list[str]:
+        there = ["env", f"{_MARK}={mark}", *command]
+        return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
+
+    def _file(self, script: str, name: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        done = self._script(script, _inside(name), given)
+        self._check_led_there(done)
+        return done
+
+    def _script(self, script: str, argument: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        argv = self.argv(["sh", "-c", script, "sh", argument], "file")
+        try:
+            return self._call(argv, _FILE_S, given)
+        except subprocess.TimeoutExpired as exc:
+            raise DesktopError(f"{self!s} did not answer within {_FILE_S:g} s") from exc
+
+    def _call(self, argv: Sequence[str], timeout_s: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """Run a command here, in its own session, and keep the beginning and the end of a long output.
+
+        In a session of its own `ssh` finds no terminal on which to ask for a password, and fails instead.
+        """
+        try:
+            with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+                stdin.write(given)
+                stdin.seek(0)
+                done = subprocess.run(
+                    argv,
+                    stdin=stdin,
+                    stdout=out,
+                    stderr=err,
+                    env=inheritable(),
+                    start_new_session=os.name == "posix",
+                    timeout=timeout_s,
+                    check=False,
+                )
+                return subprocess.CompletedProcess(argv, done.returncode, kept_of(out, MAX_BYTES), kept_of(err))
+        except OSError as exc:
+            problem = f"cannot start {argv[0]!r}: {exc.strerror}"
+            raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
+
+    def _check_started(self, program: str, done: subprocess.CompletedProcess[bytes]) -> None:
+        if done.stdout == _MISSING:
+            raise CommandMissing(f"cannot start {program!r}: the desktop has no such program on its PATH")
+        self._check_led_there(done)
+
+    def _check_led_there(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        if not done.stdout.startswith(_HERE):
+            problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
+            raise DesktopError(f"{problem} (exit code {done.returncode}); try it in a shell, with 'true' appended")
+
+
+def remote_exec_of(command_line: str, server: str) -> RemoteExec:
+    """Return the remote execution that `--vnc-exec` names, with {host} and {port} from the desktop's address.
+
+    Raises SettingsError if the command line is invalid.
+    """
+    address = _address(server)
+    try:
+        words = [_fill(word, address, server) for word in shlex.split(command_line, posix=os.name == "posix")]
+    except ValueError as exc:
+        raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
+    if not words:
+        raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
+    return RemoteExec(words)
+
+
+def _fill(word: str, address: dict[str, str], server: str) -> str:
+    def value(name: re.Match[str]) -> str:
+        if name[1] not in address:
+            has = " and ".join(address) or "neither host nor port"
+            raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
+        return address[name[1]]
+
+    return re.sub(r"\{(\w+)\}", value, word)
+
+
+def _address(server: str) -> dict[str, str]:
+    """Return `host` and `port` of a VNC address; neither for a WebSocket or a unix socket."""
+    found = host_and_port(server)
+    return {"host": found[0] or "localhost", "port": str(found[1])} if found else {}
+
+
+def _check_regular(
+    done: subprocess.CompletedProcess[bytes], wish: str, kind: type[DesktopError] = DesktopError
+) -> None:
+    if done.returncode == _NOT_REGULAR:
+        problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
+        raise kind(f"cannot {wish} in the program's working folder: {problem}")
+
+
+def _inside(name: str) -> str:
+    path = posixpath.normpath(name)
+    if path.startswith(("/", "../")) or path == "..":
+        raise DesktopError(
+            f"a file must lie in the program's working folder, got {name!r}; "
+            "give a name relative to that folder, without '..'"
+        )
+    return f"./{path}"
+
+
+def _last_line(text: bytes) -> str:
+    return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]
+
+
+class Program:
+    """A program that was started on the desktop, and has changed the screen; its client lives in a session here.
+
+    Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first, DesktopError if the desktop
+    cannot be reached or the program ends first without a fault, DesktopRefused if nothing shows in `timeout_s`.
+    """
+
+    def __init__(self, command: Sequence[str], remote_exec: RemoteExec, screen: Controller, timeout_s: float) -> None:
+        if not remote_exec.has(command[0]):
+            raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+        self._kept: tuple[str, str] | None = None
+        self._session = Session(as_tester=True)
+        try:
+            self._session.note_command(remote_exec.ending(_PROGRAM))
+            before = screen.glance()
+            self._process = program = self._session.start(
+                "program", remote_exec.argv(command, _PROGRAM), client_of=command
+            )
+            if not shows_window(program, screen, before, Deadline(timeout_s)):
+                if not program.end:
+                    raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
+                stay = "" if program.exit_code else STAY
+                message = program.message(f"{program.end} and had not shown a window{stay}")
+                raise early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+            self._session.stop()
+            raise
+
+    @property
+    def fault(self) -> str:
+        """Return how it ended, and its last output; "" while it runs. Once stopped, the answer stays as it was."""
+        return self._kept[0] if self._kept else self._process.message(self._process.end) if self._process.end else ""
+
+    @property
+    def output(self) -> str:
+        """Return the last megabyte of its output. Once stopped, the answer stays as it was."""
+        return self._kept[1] if self._kept else self._process.output
+
+    def stop(self) -> None:
+        """End the program; a second call does nothing."""
+        if self._kept is None:
+            self._kept = (self.fault, self.output)
+            self._session.stop()
+
+
+class RemoteDesktop(ABC):
+    """A desktop whose files and commands are reached by a RemoteExec.
+
+    `connect` opens a Controller, which sees whether a launched program changes the screen.
+    """
+
+    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
+        self._connect = connect
+        self._launch_timeout_s = launch_timeout_s
+        self._program: Program | None = None
+
+    @property
+    @abstractmethod
+    def server(self) -> str:
+        """Return the address of its VNC server."""
+
+    @property
+    @abstractmethod
+    def password(self) -> str | None:
+        """Return the password of its VNC server; None if it asks for none, or only the user knows it."""
+
+    @abstractmethod
+    def _remote_exec(self, wish: str) -> RemoteExec:
+        """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
+
+    def read_file(self, name: str) -> str:
+        """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
+        return self._remote_exec(f"read the file {name!r}").read(name)
+
+    def write_file(self, name: str, text: str) -> None:
+        """Write a text file, relative to the working folder there. Raises DesktopError."""
+        self._remote_exec(f"write the file {name!r}").write(name, text)
+
+    def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
+        """Run a command in the working folder there, until it ends. Raises DesktopError."""
+        check_argv(command)
+        return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program under test in place of the one before, and wait until the screen has changed.
+
+        Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
+        """
+        wish = f"launch {shlex.join(command)!r}"
+        remote_exec = self._remote_exec(wish)
+        if sys.platform != "linux":
+            raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
+        self._end_program()
+        with closing(self._screen(wish)) as screen:
+            try:
+                self._program = Program(command, remote_exec, screen, self._launch_timeout_s)
+            except ProgramCrashed as exc:
+                if fault := self._end_now():  # the desktop ended, and the program with it
+                    raise DesktopError(fault) from exc
+                raise
+
+    def program_hangs(self) -> bool:
+        """Return False, because a hanging program cannot be recognised from here."""
+        return False
+
+    def program_fault(self) -> str:
+        """Return how the program under test ended and its last output; "" while it runs, or if none was launched."""
+        fault = self._program.fault if self._program else ""
+        return "" if fault and self.fault() else fault
+
+    def fault(self) -> str:
+        """Return "", because the end of such a desktop cannot be recognised from here."""
+        return ""
+
+    def _end_now(self) -> str:
+        """Return how the desktop ended; "" while it is there. It may take as long as a connection."""
+        return self.fault()
+
+    def logs(self) -> Mapping[str, str]:
+        """Return the output of the program under test, as `program`."""
+        return {"program": self._program.output} if self._program else {}
+
+    def _screen(self, wish: str) -> Controller:
+        if self._connect is None:
+            raise DesktopError(
+                f"cannot {wish}: this desktop has no VNC connection to look at its screen; give `connect`"
+            )
+        return self._connect(self.server, self.password)
+
+    def _end_program(self) -> None:
+        if self._program:
+            self._program.stop()

@@ -1,1 +1,0 @@
-"""Desktops that several tests or workers share, and desktops that are started ahead."""

@@ -1,0 +1,393 @@
+"""The supervisor of one desktop: a process that starts all its others, and outlives none of them. Linux only.
+
+A desktop waits for its start, so it runs with little of the standard library: with `socket`, `signal` and `contextlib`
+in place of the modules below them it would take 26 ms of the processor, not 14 (measured).
+
+Its parent sends requests over a socket. When the other end of that socket closes, also by `kill -9` of the parent, the
+supervisor ends everything: SIGTERM first, after GRACE_S SIGKILL until no child is left. It is a child subreaper, see
+prctl(2): a process that leaves its session, loses its parent and overwrites its environment is still its descendant.
+Then it removes what the desktop has left elsewhere, and its directory.
+
+A request is the length of a marshalled tuple, 4 bytes, with descriptors, and that tuple:
+
+    ("start", argv, directory, environment, network)   descriptors: status, stdout, stderr, then 3, 4, … in the process
+    ("end", pid, is_program)                           descriptor: it is closed once the end is complete
+
+`status` gets records: `STARTED` with the process id, or `FAILED` with the error's number and nothing more; then
+`EXITED` with the exit code, -n for signal n, once all output is written. With `network`, the path of a unix socket, the
+process has a network of its own, see network_namespace.py. Formats of the files: proc(5).
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import ctypes
+import marshal
+import os
+import select
+import struct
+import sys
+import time
+
+COMMAND = (
+    *(sys.executable, "-I", "-S", "-c"),
+    "import sys; sys.path.append(sys.argv[1]); import supervisor; supervisor.supervise(*sys.argv[2:])",
+    os.path.dirname(__file__),
+)
+"""The beginning of the supervisor's command; a module that is imported is compiled once, a script each time."""
+MARK = "VNC_DESKTOP_FOLDER"
+"""The variable that holds, in each process of a desktop, the desktop's directory."""
+PROCESS = "VNC_DESKTOP_PROCESS"
+"""The variable that holds the id of the process that was started, in all its descendants."""
+HEAD, TAIL = 250_000, 750_000
+"""The bytes kept of the beginning and of the end of an output; on disk there are up to twice as many."""
+CUT = b"\n(... %d bytes are left out here)\n"
+GRACE_S, GIVE_UP_S = 3.0, 8.0
+"""The time from SIGTERM to SIGKILL, and to the end of all tries."""
+LENGTH = struct.Struct("=I")
+RECORD = struct.Struct("=ci")
+STARTED, FAILED, EXITED = b"s", b"f", b"x"
+MAX_DESCRIPTORS = 8
+_COMMAND_S = 30.0
+"""The time that a noted command may take; then it is killed, and the next one runs."""
+_TICK_S = 0.02
+_CHUNK = 1 << 16
+_DRAINED = 32
+"""The most chunks that are read after a process's end: a mebibyte, twice the most that a pipe holds."""
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+
+
+class suppress:  # noqa: N801  # its name is that of contextlib
+    """As in contextlib."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        return kind is not None and issubclass(kind, self._kinds)
+
+
+class BoundedFile:
+    """A file that keeps the head and the tail of the data written to it, so that no output fills the disk."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._size = self._left_out = self._tail_at = 0
+
+    def write(self, data: bytes) -> None:
+        """Append data; if the file becomes too long, cut out its middle."""
+        with suppress(OSError):  # the disk is full: the program continues
+            self._size += os.pwrite(self.descriptor, data, self._size)
+            if self._size > 2 * (HEAD + TAIL):
+                self._cut()
+
+    def _cut(self) -> None:
+        tail = os.pread(self.descriptor, TAIL, self._size - TAIL)
+        kept = self._tail_at or HEAD
+        self._left_out += self._size - TAIL - kept
+        mark = CUT % self._left_out
+        os.pwrite(self.descriptor, mark + tail, HEAD)
+        self._tail_at = HEAD + len(mark)
+        self._size = self._tail_at + len(tail)
+        os.ftruncate(self.descriptor, self._size)
+
+
+class Supervisor:
+    """The processes of a desktop, their outputs, and the requests."""
+
+    def __init__(self, directory: str, control: _socket.socket) -> None:
+        self._directory = directory
+        self._control = control
+        self._statuses: dict[int, int] = {}
+        """The status descriptor of each process that runs."""
+        self._outputs: dict[int, BoundedFile] = {}
+        self._started = {os.getpid()}
+        self._ending: dict[int, tuple[bool, float, int]] = {}
+        """For each process that is being ended: whether it is the program, since when, and what to close then."""
+        self._closing_since_s = 0.0
+        self._network: tuple[int, ...] = ()
+
+    def run(self, wakeup: int) -> None:
+        """Serve requests until the other end closes; then stay until no process is left, or none can be ended."""
+        while self._reap() or not self._closing_since_s:
+            self._proceed()
+            control = self._control.fileno()
+            watched = [wakeup, *self._outputs, *(() if self._closing_since_s else (control,))]
+            waits = self._ending or self._closing_since_s
+            for ready in select.select(watched, [], [], _TICK_S if waits else None)[0]:
+                if ready == control:
+                    self._serve()
+                elif ready == wakeup:
+                    os.read(wakeup, _CHUNK)
+                elif ready in self._outputs:
+                    self._copy(ready)
+            if self._closing_since_s and time.monotonic() > self._closing_since_s + GIVE_UP_S:
+                break
+
+    def close(self, *_: object) -> None:
+        """Begin to end everything."""
+        if not self._closing_since_s:
+            self._closing_since_s = time.monotonic()
+            _kill([*self.owners()], _signal.SIGTERM)
+
+    def owners(self) -> dict[int, int]:
+        """Return, for each living descendant, the process that was started here and led to it; 0 if that is unknown."""
+        children: dict[int, list[int]] = {}
+        sessions: dict[int, int] = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with suppress(OSError), open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+                state, parent, _group, session = file.read().rpartition(b")")[2].split()[:4]
+                sessions[int(name)] = int(session)
+                if state not in (b"Z", b"X"):
+                    children.setdefault(int(parent), []).append(int(name))
+        owners = {os.getpid(): 0}
+        for pid in (found := [os.getpid()]):
+            for child in children.get(pid, ()):
+                own = child if child in self._started else sessions[child]
+                owners[child] = own if own in self._started else owners[pid] or self._marked(child)
+                found.append(child)
+        del owners[os.getpid()]
+        return owners
+
+    def _marked(self, pid: int) -> int:
+        with suppress(OSError, ValueError), open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+            value = (b"\0" + file.read()).partition(f"\0{PROCESS}=".encode())[2].partition(b"\0")[0]
+            return int(value) if int(value) in self._started else 0
+        return 0
+
+    def _serve(self) -> None:
+        """Read one request and do it; close if there is none because the other end has closed."""
+        head, ancillary, _, _ = self._control.recvmsg(LENGTH.size, _socket.CMSG_SPACE(4 * MAX_DESCRIPTORS))
+        descriptors = [each for _, _, data in ancillary for each in memoryview(data).cast("i")]
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        missing = LENGTH.unpack(head)[0] if len(head) == LENGTH.size else 0
+        parts = []
+        while missing and (part := self._control.recv(missing)):
+            parts.append(part)
+            missing -= len(part)
+        if missing or not parts:
+            self.close()
+            return
+        what, *arguments = marshal.loads(b"".join(parts))
+        if what == "start":
+            self._start(*arguments, *descriptors)
+        else:
+            self._end(*arguments, *descriptors)
+
+    def _end(self, pid: int, is_program: bool, done: int) -> None:
+        """Begin to end the program under test, or kill another process."""
+        self._ending[pid] = is_program, time.monotonic() - (0 if is_program else GRACE_S), done
+        _kill(self._part(pid, is_program), _signal.SIGTERM if is_program else _signal.SIGKILL)
+
+    def _part(self, pid: int, is_program: bool) -> list[int]:
+        """Return what a process led to; with the program also strays, because nobody else is known to own them."""
+        owned_by = {pid, 0} if is_program else {pid}
+        return [each for each, owner in self.owners().items() if owner in owned_by]
+
+    def _proceed(self) -> None:
+        """Kill what is late, and report each end that is complete."""
+        now_s = time.monotonic()
+        if self._closing_since_s and now_s > self._closing_since_s + GRACE_S:
+            _kill([*self.owners()], _signal.SIGKILL)
+        for pid, (is_program, since_s, done) in [*self._ending.items()]:
+            part = self._part(pid, is_program)
+            if part and now_s > since_s + GRACE_S:
+                _kill(part, _signal.SIGKILL)
+            if not part or now_s > since_s + GIVE_UP_S:
+                del self._ending[pid]
+                os.close(done)
+
+    def _start(
+        self,
+        argv: list[str],
+        directory: str,
+        environment: dict[str, str],
+        network: str,
+        status: int,
+        out: int,
+        err: int,
+        *further: int,
+    ) -> None:
+        stdout = self._pipe(out)
+        is_one = os.path.sameopenfile(out, err)
+        stderr = stdout if is_one else self._pipe(err)
+        if is_one:
+            os.close(err)
+        failed, failing = os.pipe()
+        pid = 0
+        try:
+            if network:
+                self._have_network(network)
+            if (pid := os.fork()) == 0:
+                files = [os.open(os.devnull, os.O_RDWR), stdout, stderr, *further]
+                self._become(argv, directory, environment, self._network if network else (), files, failing)
+        except OSError as exc:
+            os.write(failing, b"%d" % (exc.errno or 0))
+        for descriptor in {failing, stdout, stderr, *further}:
+            os.close(descriptor)
+        error = os.read(failed, 20)
+        os.close(failed)
+        if error:
+            _report(status, FAILED, int(error))
+            os.close(status)
+            if pid:
+                os.waitpid(pid, 0)
+        else:
+            self._started.add(pid)
+            self._statuses[pid] = status
+            _report(status, STARTED, pid)
+
+    def _pipe(self, file: int) -> int:
+        """Return the end of a new pipe to write to; its data goes into the file."""
+        out, into = os.pipe()
+        os.set_blocking(out, False)
+        self._outputs[out] = BoundedFile(file)
+        return into
+
+    def _have_network(self, path: str) -> None:
+        if not self._network:
+            holder, self._network = __import__("network_namespace").open_network(path)
+            self._started.add(holder)
+
+    def _become(
+        self,
+        argv: list[str],
+        directory: str,
+        environment: dict[str, str],
+        network: tuple[int, ...],
+        files: list[int],
+        failing: int,
+    ) -> None:
+        """Turn this child into the process. It is killed if the supervisor is."""
+        try:
+            os.setsid()
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+            _signal.set_wakeup_fd(-1)
+            for number in _signal.SIGCHLD, _signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ:
+                _signal.signal(number, _signal.SIG_DFL)
+            if network:
+                __import__("network_namespace").join(network)
+            for index, file in enumerate(sources := [*files, failing]):
+                while sources[index] < len(files):  # the number is another one's target
+                    sources[index] = os.dup(file)
+            failing = sources.pop()
+            for target, file in enumerate(sources):
+                os.dup2(file, target)
+            os.chdir(directory)
+            os.execvpe(argv[0], argv, {**environment, PROCESS: str(os.getpid())})
+        except OSError as exc:
+            os.write(failing, b"%d" % (exc.errno or 0))
+        finally:
+            os._exit(127)
+
+    def _reap(self) -> bool:
+        """Reap the children that have ended; return whether any are left."""
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return True
+                if status_to := self._statuses.pop(pid, 0):
+                    for descriptor in [*self._outputs]:
+                        for _ in range(_DRAINED):
+                            if not self._copy(descriptor):
+                                break
+                    _report(status_to, EXITED, os.waitstatus_to_exitcode(status))
+                    os.close(status_to)
+        return False
+
+    def _copy(self, descriptor: int) -> bool:
+        """Copy the output that is there now, one chunk at most; return whether there may be more."""
+        if descriptor not in self._outputs:
+            return False
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        if data:
+            self._outputs[descriptor].write(data)
+        else:
+            os.close(self._outputs.pop(descriptor).descriptor)
+            os.close(descriptor)
+        return bool(data)
+
+
+def _report(status: int, kind: bytes, number: int) -> None:
+    with suppress(OSError):  # the reader is gone
+        os.write(status, RECORD.pack(kind, number))
+
+
+def _kill(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(OSError):  # it has ended meanwhile, or is another user's
+            os.kill(pid, number)
+
+
+def clean(directory: str) -> None:
+    """Remove what a desktop has left elsewhere, and its directory, which goes last because it lists the rest.
+
+    Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
+    with identities, because another X server may have taken a path since.
+    """
+    import shutil  # these two take longer than all else here, and are for the end
+    import subprocess
+
+    _kill(_with_mark(directory), _signal.SIGKILL)  # of a supervisor that was killed
+    with suppress(OSError, EOFError, ValueError, TypeError), open(f"{directory}/commands", "rb") as commands:
+        while command := marshal.load(commands):
+            with suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(command, stdin=-3, stdout=-3, stderr=-3, timeout=_COMMAND_S)
+    with suppress(OSError, EOFError, ValueError, TypeError), open(f"{directory}/files", "rb") as files:
+        for path, known_identity in marshal.load(files):
+            with suppress(OSError):
+                if identity(path) == known_identity:
+                    os.unlink(path)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _with_mark(directory: str) -> list[int]:
+    mark, found = f"{MARK}={directory}".encode(), []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:
+            if mark in file.read().split(b"\0") and int(name) != os.getpid():
+                found.append(int(name))
+    return found
+
+
+def identity(path: str) -> tuple[int, ...]:
+    """Return what tells a file from another that later has the same path. Raises OSError."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_ctime_ns
+
+
+def supervise(directory: str, *descriptors: str) -> None:
+    """Be the supervisor of the desktop in `directory`; the inherited descriptors are the socket and the lock.
+
+    The processes that could not be ended are reported on the socket, a line each, and then an empty line.
+    """
+    for descriptor in descriptors:
+        os.set_inheritable(int(descriptor), False)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(_PR_SET_NAME, b"vnc-supervisor", 0, 0, 0)
+    control = _socket.socket(fileno=int(descriptors[0]))
+    wakeup, poke = os.pipe()
+    for end in (wakeup, poke):
+        os.set_blocking(end, False)
+    _signal.set_wakeup_fd(poke, warn_on_full_buffer=False)
+    _signal.signal(_signal.SIGCHLD, lambda *_: None)
+    supervisor = Supervisor(directory, control)
+    _signal.signal(_signal.SIGTERM, supervisor.close)
+    supervisor.run(wakeup)
+    left = b""
+    for pid in supervisor.owners():
+        with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
+            left += b"%d %s\n" % (pid, name.read().strip())
+    try:
+        control.send(left + b"\n")
+    except OSError:  # the parent is gone; else it cleans up, faster
+        clean(directory)

@@ -1,1 +1,0 @@
-"""X servers: their credentials, windows and state."""

@@ -1,0 +1,229 @@
+"""A desktop for one test: TigerVNC's X server, a window manager if one is installed, then the program."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shlex
+import shutil
+import struct
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
+
+from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.screen_wait import shows_window
+from pytest_vnc_use.desktops.session import Process
+from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.types.protocols import Controller
+
+SERVERS = ("Xtigervnc", "Xvnc")
+WINDOW_MANAGER = ("openbox", "--sm-disable")
+_HOMES_OF_SETTINGS = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME")
+"""Variables for the directories in which a window manager finds the user's settings and keeps its own.
+
+They lead to the private directory, so that every desktop begins alike.
+"""
+DEPTHS = (16, 24)
+_MAX_SOCKET_PATH = 107  # unix(7): 108 bytes with the zero at the end
+_NO_LOCKOUT = "-BlacklistThreshold=1000000000"
+"""All clients of a unix socket count as one host: some wrong passwords would lock out the right one."""
+_NOTICE_S = 0.05
+"""The delay before the end of a process is noticed, during another wait."""
+_COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
+_ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
+_PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
+"""The key with which VNC servers hide the password file: d3des's fixed key (23, 82, 107, …), bits mirrored."""
+
+
+class XvncDesktop(StartedDesktop):
+    """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
+
+    Ready means: the VNC server takes connections, the window manager says that it runs, and the program has changed
+    the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
+    With `window_manager=False` none is started.
+
+    The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
+    and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
+    display itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
+    however it dies. Linux only.
+
+    Raises SettingsError for an invalid size or depth. Raises DesktopError if the X server is not installed, or if it or
+    the window manager ends first. Raises ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
+    DesktopError if it ends first without a fault. Raises DesktopRefused if not all are ready within `start_timeout_s`.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] = (),
+        *,
+        size: tuple[int, int] = (1440, 900),
+        depth: int = 24,
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 20.0,
+        window_manager: bool = True,
+    ) -> None:
+        check_linux("xvnc", "because TigerVNC's X server is made for it")
+        check_size(size)
+        if depth not in DEPTHS:
+            raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
+        server = _installed_server()
+        super().__init__(environment or {})
+        self._timeout_s = start_timeout_s
+        self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
+        try:
+            self._start(server, command, size, depth, window_manager)
+        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
+            self.stop()
+            raise
+
+    @property
+    def server(self) -> str:
+        """Return the path of the unix socket on which the VNC server listens."""
+        return str(self._session.directory / "vnc")
+
+    @property
+    def password(self) -> str:
+        """The random password of this desktop."""
+        return self._password
+
+    @property
+    def display(self) -> str:
+        """The X display, such as `:1`; `run` and the program under test have it in their environment."""
+        return self._session.environment["DISPLAY"]
+
+    def launch(self, command: Sequence[str]) -> None:
+        """Start the program in place of the one before, and wait until it shows. Raises as the class does."""
+        self._check_not_stopped(f"launch {shlex.join(command)!r}")
+        self._session.end_program()  # before the look at the screen, from which its window goes
+        with closing(self._connect()) as screen:
+            self._show(command, screen, Deadline(self._timeout_s))
+
+    def _start(
+        self, server: str, command: Sequence[str], size: tuple[int, int], depth: int, window_manager: bool
+    ) -> None:
+        deadline = Deadline(self._timeout_s)
+        authority = self._session.directory / "authority"
+        _write_authority_file(authority)
+        number = self._start_server([server, *self._server_options(size, depth, authority)], deadline)
+        self._session.note_files([Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")])
+        self._session.environment |= {
+            "DISPLAY": f":{number}",
+            "XAUTHORITY": str(authority),
+            "XDG_SESSION_TYPE": "x11",
+        }
+        manager_ready = self._start_window_manager() if window_manager else None
+        if command:
+            with closing(self._connect()) as screen:  # while the window manager starts
+                self._await_manager(manager_ready, deadline)
+                self._show(command, screen, deadline)
+        else:
+            self._await_manager(manager_ready, deadline)
+
+    def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
+        password_file = self._session.directory / "password"
+        _write_password_file(password_file, self._password)
+        if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
+            problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
+            raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")
+        screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth), "-AcceptSetDesktopSize=0"]
+        vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
+        security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]
+        x = ["-auth", str(authority), "-nolisten", "tcp", "-noreset", "-s", "0", "-displayfd", "3"]
+        return [*screen, *vnc, *security, *x]
+
+    def _start_server(self, command: list[str], deadline: Deadline) -> int:
+        """Start the server; return its display's number, which it writes once it takes connections, or never."""
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb", buffering=0):
+            try:
+                server = self._session.start("VNC server", command, descriptors=[writer])
+            finally:
+                os.close(writer)
+            line = b""
+            while not line.endswith(b"\n"):
+                if not select.select([reader], [], [], deadline.remaining_s)[0]:
+                    raise self._late(server, "had not taken connections")
+                if not (piece := os.read(reader, 16)):
+                    server.wait(deadline.remaining_s)
+                    raise DesktopError(server.message(f"{server.end} and had not taken connections"))
+                line += piece
+        return int(line)
+
+    def _connect(self) -> Controller:
+        """Return a connection that shows the screen. Raises DesktopError."""
+        return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+
+    def _start_window_manager(self) -> tuple[Process, Path] | None:
+        """Start the window manager, and return it with the pipe that it writes to once it is ready for windows.
+
+        A program that shows its window before that may wait for five seconds (openbox 3.6.1 and xterm, measured).
+        Return None if none is installed.
+        """
+        if not shutil.which(WINDOW_MANAGER[0]):
+            return None
+        ready = self._session.directory / "window-manager-is-ready"
+        os.mkfifo(ready, 0o600)
+        private = dict.fromkeys(_HOMES_OF_SETTINGS, str(self._session.directory))
+        startup = shlex.join(["sh", "-c", f"echo >{shlex.quote(str(ready))}"])
+        return self._session.start("window manager", [*WINDOW_MANAGER, "--startup", startup], private), ready
+
+    def _await_manager(self, manager_ready: tuple[Process, Path] | None, deadline: Deadline) -> None:
+        if not manager_ready:
+            return
+        manager, ready = manager_ready
+        reader = os.open(ready, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while not select.select([reader], [], [], min(_NOTICE_S, deadline.remaining_s))[0]:
+                if manager.end:
+                    raise self._ended_early(manager, "had not come up")
+                if not deadline.remaining_s:
+                    raise self._late(manager, "had not come up")
+        finally:
+            os.close(reader)
+
+    def _show(self, command: Sequence[str], screen: Controller, deadline: Deadline) -> None:
+        before = screen.glance()
+        program, shows = self._start_program(command), False
+        with suppress(DesktopError):  # the connection was lost: the end of the server says why
+            shows = shows_window(program, screen, before, deadline)
+        if not shows and program.end:
+            raise self._ended_early(program, "had not shown a window")
+        if not shows:
+            raise DesktopError(fault) if (fault := self.fault()) else self._late(program, "had not shown a window")
+
+    def _late(self, process: Process, undone: str) -> DesktopRefused:
+        return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
+
+
+def _installed_server() -> str:
+    server = next(filter(shutil.which, SERVERS), None)
+    if server is None:
+        raise DesktopError(
+            "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
+            "apt-get install tigervnc-standalone-server"
+        )
+    return server
+
+
+def _write_password_file(path: Path, password: str) -> None:
+    """Write the file that `vncpasswd` writes: one block of DES (here triple DES with three equal keys)."""
+    encryptor = Cipher(TripleDES(_PASSWORD_FILE_KEY * 3), modes.ECB()).encryptor()
+    _write_private(path, encryptor.update(password.encode("ascii")) + encryptor.finalize())
+
+
+def _write_authority_file(path: Path) -> None:
+    """Write an Xauthority file with one new cookie, good for any display. Format: Xau(3)."""
+    fields = (b"", b"", _COOKIE_NAME, secrets.token_bytes(16))
+    _write_private(path, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in fields))
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
