@@ -20,9 +20,9 @@ from pytest_vnc_use.types import Region
 Coverage = npt.NDArray[np.float32]
 """Shape (height, width, 3): the distance of each channel from the background; 1 is the contrast of the line."""
 
-SMALLEST_PX, LARGEST_PX = 11, 64
+SMALLEST_PX, LARGEST_PX = 14, 64
 """The height of a line, from its highest to its lowest pixel. In smaller text a digit may hide in the noise."""
-SMALLEST_HINTED_PX = 14
+SMALLEST_HINTED_PX = 17
 """The smallest height of a line that may be hinted another way."""
 MAX_LINES = 128
 """More lines than that are not fitted: it is another screen, and a comparison must stay fast."""
