@@ -272,7 +272,7 @@ def _fits_offset(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) 
 
 def _blurred(coverage: Coverage, axis: int) -> Coverage:
     """Return it blurred along an axis, so that what the rasteriser rounded within a pixel does not count."""
-    blurred: Coverage = (np.roll(coverage, 1, axis) + 2 * coverage + np.roll(coverage, -1, axis)) / 4
+    blurred: Coverage = (np.roll(coverage, 1, axis) + 2 * coverage + np.roll(coverage, -1, axis)) / np.float32(4)
     return blurred
 
 

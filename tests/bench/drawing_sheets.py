@@ -52,12 +52,12 @@ def chromium(job: Job, picture: Path) -> None:
 
 def pango(job: Job, picture: Path) -> None:
     """Draw as GTK 3 and 4 do, without a window."""
-    import cairo
-    import gi
+    import cairo  # type: ignore[import-not-found]
+    import gi  # type: ignore[import-not-found]
 
     gi.require_version("Pango", "1.0")
     gi.require_version("PangoCairo", "1.0")
-    from gi.repository import Pango, PangoCairo
+    from gi.repository import Pango, PangoCairo  # type: ignore[import-not-found]
 
     surface = cairo.ImageSurface(cairo.FORMAT_RGB24, *job["size"])
     context = cairo.Context(surface)
@@ -88,7 +88,7 @@ def qt(job: Job, picture: Path) -> None:
 
     references = [None] * 10_000_000  # some calls below give back a reference to None that they never took
     app = QGuiApplication(sys.argv[:1])
-    image = QImage(*job["size"], QImage.Format.Format_RGB32)
+    image = QImage(job["size"][0], job["size"][1], QImage.Format.Format_RGB32)
     image.fill(QColor("white"))
     painter = QPainter(image)
     for cell in job["cells"]:
@@ -140,7 +140,22 @@ def _terminal(face: str, cells: list[Job], directory: Path) -> npt.NDArray[np.ui
     server = subprocess.Popen(["Xvfb", "-displayfd", str(write), *screen], pass_fds=[write], stderr=subprocess.DEVNULL)
     display = f":{os.read(read, 16).decode().strip()}"
     shows = f"printf '\x1b[?25l'; printf '%s\\n' \"$@\"; : > {drawn}; exec sleep 60"
-    looks = ("-u8", "-b", "0", "+sb", "-fa", face, "-bg", "white", "-fg", "black", "-geometry", f"40x{ROWS}+0+0")
+    looks = (
+        "-u8",
+        "-b",
+        "0",
+        "-bw",
+        "0",
+        "+sb",
+        "-fa",
+        face,
+        "-bg",
+        "white",
+        "-fg",
+        "black",
+        "-geometry",
+        f"40x{ROWS}+0+0",
+    )
     terminal = subprocess.Popen(
         ["xterm", *looks, "-e", "sh", "-c", shows, "sh", *lines], env={**os.environ, "DISPLAY": display}
     )

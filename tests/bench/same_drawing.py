@@ -16,7 +16,7 @@ import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,8 @@ from pytest_vnc_use.recordings.rasterised import differing
 SHEETS = Path(__file__).with_name("drawing_sheets.py")
 SIZES = (8, 10, 12, 40 / 3, 16, 20)
 STARTS = 50
+SHEET = (6000, 3000)
+"""The width and height of a sheet; a screenshot of Chromium is cut where it is wider than 16,384 pixels."""
 OFFSETS = (0.0, 0.25, 0.5)
 SCALES = {"chromium": (1, 1.25, 2), "pango": (1, 2), "qt": (1, 2), "xterm": (1,)}
 SETS = {
@@ -104,31 +106,37 @@ class Renderer:
         self.name, self._directory, self._fonts = name, directory, fonts
 
     def sheet(self, cells: Sequence[Cell], scale: float, hints: bool, lcd: bool) -> dict[Cell, Pixels]:
-        """Draw cells one below the other in columns, each at whole pixels, in a process of its own."""
-        at, (column, row, widest) = {}, (0, 0, 0)
+        """Draw cells one below the other in columns, each at whole pixels; more than fit on a sheet on the next one."""
+        drawn: dict[Cell, Pixels] = {}
+        at: dict[Cell, tuple[int, int, int, int]] = {}
+        column = row = widest = 0
         for cell in cells:
             wide, high = (int(cell.px * scale * factor) // 20 * 20 + 20 for factor in (12, 2.4))
-            if row + high > 3000:
+            if row + high > SHEET[1]:
                 column, row, widest = column + widest, 0, 0
+            if column + wide > SHEET[0]:
+                drawn |= self._draw(at, scale, hints, lcd)
+                at, column, row, widest = {}, 0, 0, 0
             at[cell] = (column, row, wide, high)
             row, widest = row + high, max(widest, wide)
-        size = (column + widest, 3000)
+        return drawn | self._draw(at, scale, hints, lcd)
+
+    def _draw(
+        self, at: Mapping[Cell, tuple[int, int, int, int]], scale: float, hints: bool, lcd: bool
+    ) -> dict[Cell, Pixels]:
+        """Draw cells at these lefts, tops, widths and heights, in a process of its own."""
         job, picture = self._directory / "job.json", self._directory / "sheet.png"
         picture.unlink(missing_ok=True)
-        drawn = [{**cell._asdict(), "at": at[cell]} for cell in cells]
-        job.write_text(json.dumps({"cells": drawn, "scale": scale, "hints": hints, "lcd": lcd, "size": size}), "utf-8")
-        python = sys.executable if self.name in ("qt", "chromium", "xterm") else "/usr/bin/python3"
-        environment = {
-            **os.environ,
-            "FONTCONFIG_FILE": str(self._fontconfig(hints, lcd)),
-            "QT_QPA_PLATFORM": "offscreen",
-        }
+        asked = [{**cell._asdict(), "at": place} for cell, place in at.items()]
+        job.write_text(json.dumps({"cells": asked, "scale": scale, "hints": hints, "lcd": lcd, "size": SHEET}), "utf-8")
+        python = "/usr/bin/python3" if self.name == "pango" else sys.executable
+        fonts = {"FONTCONFIG_FILE": str(self._fontconfig(hints, lcd)), "QT_QPA_PLATFORM": "offscreen"}
         command = [python, str(SHEETS), self.name, str(job), str(picture)]
-        drawing = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        drawing = subprocess.run(command, env={**os.environ, **fonts}, capture_output=True, text=True, timeout=600)
         if not picture.exists():
             raise SystemExit(f"{self.name} drew nothing:\n{drawing.stderr}")
         levels = np.asarray(Image.open(picture).convert("RGB")).astype(np.uint32)
-        pixels = levels[..., 0] << 16 | levels[..., 1] << 8 | levels[..., 2]
+        pixels: Pixels = levels[..., 0] << np.uint32(16) | levels[..., 1] << np.uint32(8) | levels[..., 2]
         return {cell: pixels[top : top + high, left : left + wide] for cell, (left, top, wide, high) in at.items()}
 
     def _fontconfig(self, hints: bool, lcd: bool) -> Path:
