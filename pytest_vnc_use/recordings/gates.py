@@ -13,7 +13,15 @@ import numpy as np
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import Screen, Volatile, is_part_of, merged, volatile
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    changed_tiles,
+    differing,
+    pixels_in,
+    pixels_of,
+)
+from pytest_vnc_use.recordings.rasterised import differing as really_differing
 from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.protocols import Controller
@@ -81,7 +89,7 @@ class Gate:
         if seen.shape != self.expected.shape:
             height, width = seen.shape
             return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
-        differs = differing(self.expected, seen) & ~self.ignored
+        differs = really_differing(self.expected, seen) & ~self.ignored
         for part in passing if differs.any() else ():
             there = part.region.part_of(differs)
             there &= differing(part.looks[0].pixels(), part.region.part_of(seen))

@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing
+from pytest_vnc_use.recordings.rasterised import differing as really_differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4
@@ -135,7 +136,7 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
         if known:
             yield _part(known.region, [known], gate, seen)
         return
-    differs = differing(gate.expected, seen) & ~gate.ignored
+    differs = really_differing(gate.expected, seen) & ~gate.ignored
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, *differs.shape[::-1]) for box in _thin_boxes(differs)]
     area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
