@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.recordings.gates import other_than
+from pytest_vnc_use.recordings.gates import evidence_gate
 from pytest_vnc_use.recordings.images import Pixels, differing as exactly_differing, pixels_of
 from pytest_vnc_use.recordings.rasterised import differing
 from pytest_vnc_use.types import Click
@@ -57,7 +57,7 @@ def test_differing_redrawn_line_marks_nothing(words: str, recorded: str, now: st
     before, after = (screen((text(words, way), 112, 301), (text("OK", way), 20, 20)) for way in (recorded, now))
     assert np.count_nonzero(exactly_differing(before, after)) > 100
     assert not differing(before, after).any()
-    assert other_than(before, after) is None
+    assert evidence_gate(before).mismatch(after) is None
 
 
 @pytest.mark.parametrize(("recorded", "now"), [*REDRAWN, ("plain", "plain"), ("small plain", "small plain")])
@@ -66,7 +66,7 @@ def test_differing_changed_line_is_marked(words: str, others: str, recorded: str
     before, after = screen((text(words, recorded), 112, 301)), screen((text(others, now), 112, 301))
     for one, other in ((before, after), (after, before)):
         assert (differing(one, other) == exactly_differing(one, other)).all()
-        assert other_than(one, other) is not None
+        assert evidence_gate(one).mismatch(other) is not None
 
 
 def test_differing_one_changed_line_of_two_is_marked_alone() -> None:
