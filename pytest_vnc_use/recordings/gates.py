@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from pytest_vnc_use.recordings.format import Volatile, is_part_of
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing as exactly_differing
-from pytest_vnc_use.recordings.rasterised import differing
+from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
+from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
 from pytest_vnc_use.types.action_points import points
 
@@ -81,7 +81,7 @@ class Gate:
         if seen.shape != self.expected.shape:
             height, width = seen.shape
             return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
-        differs = differing(self.expected, seen) & ~self.ignored
+        differs = really_differing(self.expected, seen) & ~self.ignored
         found = differs & self.compared
         if found.any():
             return _mismatch(self._place(found), found, self.targets)
@@ -137,7 +137,7 @@ class Gate:
 
     def elsewhere(self, seen: Pixels) -> list[Region]:
         """Return the boxes where the screen differs outside the part that the gate compares."""
-        return boxes_of(differing(self.expected, seen) & ~self.ignored & ~self.compared)
+        return boxes_of(really_differing(self.expected, seen) & ~self.ignored & ~self.compared)
 
 
 class BlinkWatch:
@@ -165,7 +165,7 @@ def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int |
     """Return the number of the recorded look that a part of the screen shows; None where it shows another."""
     now = part.region.part_of(seen)
     counts = True if compared is None else part.region.part_of(compared)
-    same = (n for n, look in enumerate(part.looks) if not (exactly_differing(look.pixels(), now) & counts).any())
+    same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
     return next(same, None)
 
 
@@ -192,7 +192,7 @@ def gate(
         nothing = np.zeros(expected.shape, np.bool_)
         return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
-    stays = bool((exactly_differing(before, expected) & ~left_out).any())
+    stays = bool((differing(before, expected) & ~left_out).any())
     caret = None if stays else _moved_caret(parts_before, parts)
     changed = changed_tiles(before, expected)
     made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)
@@ -305,7 +305,7 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
     for screen in known:
         if screen.shape != seen.shape:
             return []
-        marked &= differing(seen, screen)
+        marked &= really_differing(seen, screen)
     return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
 
 
