@@ -157,8 +157,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """Carry out the action for which the run waits, and continue; also in another process than the run's first.
 
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
-        planner, functions and secrets; pass those of the run itself here. `trust=True` also continues a run of another
-        user or machine. Raises RunFolderError, SettingsError.
+        planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run folder.
+        Raises RunFolderError, SettingsError.
         """
         return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 

@@ -34,11 +34,10 @@ NO_JUDGE = (
 
 
 class Again(TypedDict, total=False):
-    """The objects of one run, which its caller must give again. `trust` also continues a run from elsewhere."""
+    """The objects of one run, which its caller must give again."""
 
     policy: Policy | None
     planner: AnyPlanner | None
-    trust: bool
 
 
 @dataclass
@@ -109,11 +108,9 @@ class Tasks:
         self, run_id: str, answer: bool | None, *, step: int | None, approver: Approver | None, **again: Unpack[Again]
     ) -> RunResult:
         """Continue a run, as `VncUseAgent.approve`, `deny` and `resume` say."""
-        policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
+        policy, planner = again.get("policy"), self._own(again.get("planner"))
         return self._carry_out(
-            lambda: self.runner.go_on(
-                run_id, answer, step=step, policy=policy, planner=planner, approver=approver, trust=trust
-            ),
+            lambda: self.runner.go_on(run_id, answer, step=step, policy=policy, planner=planner, approver=approver),
             None,
             None,
         )

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.rfb.server import ViewerServer
+from pytest_vnc_use.backends.viewer_server import ViewerServer
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored

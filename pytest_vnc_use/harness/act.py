@@ -13,7 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import ActionError, VncUseError
 from pytest_vnc_use.harness.actions import MouseClickAction, MouseDragAction, Position, ScrollAction
 from pytest_vnc_use.harness.planning import Acting, HarnessPlanner, acting_here

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.client import DesktopFactory
+from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.redaction import RedactingController
-from pytest_vnc_use.backends.rfb.connection import RfbConnection
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
 from pytest_vnc_use.loop.actor import check_declared, perform_text
@@ -31,7 +31,7 @@ class Desk:
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
         way: dict[str, Any] = {
-            "encoding": "tight" if self.recorder else settings.encoding,  # a full screen is 4 MB raw, 20 kB tight
+            "encoding": "tight" if self.recorder else None,  # a full screen is 4 MB raw, 20 kB tight
             "wire": assembly.wire_of(settings),
             "new_factory": factory,
         }
@@ -42,7 +42,8 @@ class Desk:
                 self.recorder.close()
             raise
         rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
-        self._eyes = VNCController(self._connection, rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        self._eyes = VNCController(rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        self._eyes.attach(self._connection)
         redacts = secrets and not settings.show_secrets
         self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
         self._hands.settle()  # what draws until here is no answer to an action

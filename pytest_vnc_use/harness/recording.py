@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.errors import RunFolderUnwritable
 
 RECORDING = "recording"

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.rectangles import Pixels
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.pixels import Pixels, encode_png
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.errors import DesktopError, RunFolderError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.harness.recording import RECORDING

@@ -404,6 +404,8 @@ def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
 def _write(recorded: RecordedTest) -> Iterator[str]:
     from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
 
+    if recorded.unrecorded:
+        yield f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}"
     try:
         if recorded.keep():
             yield "written"

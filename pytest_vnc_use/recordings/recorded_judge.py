@@ -13,6 +13,7 @@ from pytest_vnc_use.recordings.pictures import Pixels, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearsal import Rehearsal
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
+from pytest_vnc_use.verification.verifier import check_answer
 
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 Live = Callable[[], Judge]
@@ -57,7 +58,8 @@ class RecordedJudge:
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
         if self._live is not None:
-            return self._live().judge(claim, frame, timeout_s=timeout_s, report=report)
+            live = self._live()
+            return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
         return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
 
     def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
@@ -66,9 +68,10 @@ class RecordedJudge:
         if known:
             reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
-        live = self._live() if self._live is not None else None
-        if isinstance(live, Reader):
-            return live.read(question, schema, frame, timeout_s=timeout_s, report=report)
+        reader = self._live() if self._live is not None else None
+        if isinstance(reader, Reader):
+            reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
+            return check_answer(reader, reading, Reading)
         raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:

@@ -91,7 +91,8 @@ class RecordedTest:
         self._runs: list[RunState] = []
         self._current: RunState | None = None
         self._questions: dict[str, _Question] = {}
-        self._is_whole = True
+        self.unrecorded = ""
+        """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
 
@@ -237,8 +238,11 @@ class RecordedTest:
         run.is_watched = run.replay is not None and not run.replay.is_watched_later
         if not self._records:
             return
-        if event.outcome is not Outcome.DONE or run.recorder.holds_secret:
-            self._is_whole = False
+        if event.outcome is not Outcome.DONE:
+            how = f"ended as {event.outcome.value}" if event.outcome else "broke"
+            self.unrecorded = f"the task {run.task!r} {how}, and only a task that is done can be replayed"
+        elif run.recorder.holds_secret:
+            self.unrecorded = f"in the task {run.task!r} a secret was typed that the test does not declare"
         else:
             run.ended = run.end()
 
@@ -371,7 +375,7 @@ class RecordedTest:
 
         Raises as `store.save` does.
         """
-        recording = self._whole_recording() if self._records and self._is_whole else None
+        recording = self._whole_recording() if self._records and not self.unrecorded else None
         if recording is None or recording == self._recording:
             return False
         return save(self.key.path, recording)

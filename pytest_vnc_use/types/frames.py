@@ -9,8 +9,6 @@ from typing import Any, Literal
 from pytest_vnc_use import clock
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
-EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
-"""The encoding of pixels on the wire. `auto` measures the link while the first pixels arrive."""
 
 
 @dataclass(frozen=True)

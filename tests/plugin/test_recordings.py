@@ -22,7 +22,7 @@ pytestmark = pytest.mark.desktop
 
 KEPT = """
 import gc, pathlib, pytest, time
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.recordings.session import RecordedTest
 
 def kept_now():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.pictures import pixels_of
 from pytest_vnc_use.recordings.store import load

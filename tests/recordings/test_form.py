@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.screen.capture import Capture
-from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
+from pytest_vnc_use.backends.screen import Capture, PlacedPointer, PointerShape
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Screen, screens
 from pytest_vnc_use.recordings.pictures import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
