@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, encode_png
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     SECRET_MARK,
@@ -163,12 +162,14 @@ class RedactingController(ForwardingController):
         return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
 
     def _redacted_frame(self, frame: Frame) -> Frame:
-        redacted = self._redacted(_pixels_in(frame))
+        seen = _pixels_in(frame)
+        redacted = self._redacted(seen)
         if redacted is None:
             return frame
+        boxes = tuple(each.box for each in self._redactions.fields if each.is_on(seen))
         png = encode_png(redacted)
         ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
-        return replace(frame, ref=ref, png=png, pixels=redacted)
+        return replace(frame, ref=ref, png=png, pixels=redacted, redacted=boxes)
 
     def _redacted(self, screen: Pixels) -> Pixels | None:
         """Return a redacted copy of a screen; None if it needs no redaction."""
@@ -319,11 +320,6 @@ class RedactingController(ForwardingController):
     def elements_of(self, action: Action) -> Elements | None:
         """Return the elements that an action acts on; None if the desktop must be asked."""
         return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
-
-    @property
-    def means(self) -> Means:
-        """Return how the desktop takes input, if that is known."""
-        return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
 
     @property
     def doubles_only_near(self) -> bool:

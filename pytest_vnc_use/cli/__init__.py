@@ -57,7 +57,6 @@ PLACE_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--exec": "exec",
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
@@ -91,7 +90,6 @@ DOCTOR_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--planner": "planner",
     "--model": "model",
 }

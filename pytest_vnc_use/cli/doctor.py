@@ -32,7 +32,7 @@ from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_en
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.inspection import ServerFacts
+    from pytest_vnc_use.backends.client import ServerFacts
 
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
@@ -207,13 +207,14 @@ def _container_engine(name: str) -> str:
 
 
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
         password = assembly.given_password(settings)
         wire = assembly.wire_of(settings)
-        controller = inspect(server, password, facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
+        controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
         yield Finding("FAIL", "server", f"{exc}{remedy}")
@@ -229,7 +230,7 @@ def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Fi
         yield recipe_of(server, facts)
         tried = Finding("--", "typing", "not checked: --no-typing")
         if typing:
-            tried = check_typing(controller, server, wire.tunnel)
+            tried = check_typing(controller, server)
         yield Finding(tried.word, tried.about, f"{tried.text}; {controller.quirks}")
 
 

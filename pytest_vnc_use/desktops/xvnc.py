@@ -22,6 +22,7 @@ from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.types import Move
 from pytest_vnc_use.types.protocols import Controller
 
 SERVERS = ("Xtigervnc", "Xvnc")
@@ -126,6 +127,7 @@ class XvncDesktop(StartedDesktop):
             raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
         if command:
             with closing(self._connect()) as screen:  # while the window manager starts
+                _renew_pointer(screen, size)
                 self._await_manager(manager_ready, deadline)
                 self._show(command, screen, deadline)
         else:
@@ -205,6 +207,17 @@ class XvncDesktop(StartedDesktop):
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
         return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
+
+
+def _renew_pointer(screen: Controller, size: tuple[int, int]) -> None:
+    """Move the pointer by a pixel, and back to the middle, where it is at first.
+
+    TigerVNC draws it into the picture of a client that has not moved it. It would keep that drawing for the next
+    client, with what was below the pointer when this one left.
+    """
+    for offset in 1, 0:
+        screen.perform(Move(size[0] // 2 - offset, size[1] // 2))
+        screen.glance()  # which waits until the server has moved it
 
 
 def _installed_server() -> str:

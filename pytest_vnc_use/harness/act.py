@@ -13,7 +13,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import ActionError, VncUseError
 from pytest_vnc_use.harness.actions import MouseClickAction, MouseDragAction, Position, ScrollAction
 from pytest_vnc_use.harness.planning import Acting, HarnessPlanner, acting_here
@@ -200,7 +200,7 @@ class Agent(ABC):
         """Connect anew, and write all that client and server send from then on into `recording/`."""
         if self._desk is None or self._desk.recorder is None:
             self.close()
-            self._records = tuple({**record, "at_s": None} for record in self._records)  # of another recording
+            self._records = tuple({**record, "server_bytes": None} for record in self._records)  # of another recording
             self._connect(self.output_dir / "recording")
 
     def stop_recording(self) -> None:

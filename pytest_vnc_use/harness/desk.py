@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.client import DesktopFactory
+from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.redaction import RedactingController
-from pytest_vnc_use.backends.rfb.connection import RfbConnection
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
 from pytest_vnc_use.loop.actor import check_declared, perform_text
@@ -32,7 +31,7 @@ class Desk:
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
         way: dict[str, Any] = {
-            "encoding": "tight" if self.recorder else settings.encoding,  # a full screen is 4 MB raw, 20 kB tight
+            "encoding": "tight" if self.recorder else None,  # a full screen is 4 MB raw, 20 kB tight
             "wire": assembly.wire_of(settings),
             "new_factory": factory,
         }
@@ -43,12 +42,11 @@ class Desk:
                 self.recorder.close()
             raise
         rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
-        self._eyes = VNCController(self._connection, rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        self._eyes = VNCController(rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        self._eyes.attach(self._connection)
         redacts = secrets and not settings.show_secrets
         self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
         self._hands.settle()  # what draws until here is no answer to an action
-        self._seen = (0.0, "")
-        """The time of the last change that was looked at, and the digest of the pixels after it."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -79,13 +77,8 @@ class Desk:
                 self._connection.send(self.recorder.withhold, ())
 
     def screen(self) -> dict[str, Any]:
-        """Return the time in the recording and the digest of the pixels now; nothing without a recording."""
-        if self.recorder is None:
-            return {}
-        changed_at = self._eyes.changed_at
-        if changed_at != self._seen[0]:
-            self._seen = changed_at, digest_of(self._eyes.screen.glance().pixels)
-        return {"at_s": round(self.recorder.seconds, 6), "screen": self._seen[1]}
+        """Return the time in the recording, and the bytes of the server's that make this screen; {} without one."""
+        return {"at_s": self.recorder.seconds, "server_bytes": self.recorder.drawn} if self.recorder else {}
 
     def close(self) -> None:
         """End the connection, then the recording. Raises RunFolderUnwritable if that is not whole."""
@@ -93,11 +86,3 @@ class Desk:
             self._eyes.close()
         if self.recorder:
             self.recorder.close()
-
-
-def digest_of(pixels: Any) -> str:
-    """Return a digest of pixels as the server sends them, and of their shape. Their highest bytes become 0."""
-    pixels &= 0xFFFFFF
-    digest = hashlib.sha256(b"%d %d " % pixels.shape[::-1])
-    digest.update(pixels)
-    return digest.hexdigest()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.errors import RunFolderUnwritable
 
 RECORDING = "recording"
@@ -44,6 +44,9 @@ class Recorder:
         except OSError as exc:
             raise RunFolderUnwritable(f"Cannot write a recording into {str(directory)!r}: {exc}.") from exc
         self._lock = threading.Lock()
+        self._total = 0
+        self.drawn = 0
+        """The bytes of the server that are drawn: so many make the screen as it is now again."""
         self._began_s = clock.monotonic()
         self._problem: OSError | None = None
         self._marks: Sequence[str] = ()
@@ -59,6 +62,11 @@ class Recorder:
     def received(self, data: bytes) -> None:
         """Keep what the server sent; the time is that of its arrival."""
         self._write(0, data)
+        self._total += len(data)
+
+    def draw(self) -> None:
+        """Note that all of it is drawn."""
+        self.drawn = self._total
 
     def sent(self, data: bytes) -> None:
         """Keep what the client sent, without what holds a secret: whole messages, all of one type."""
@@ -134,3 +142,4 @@ class _RecordedProtocol(DesktopProtocol):
         if self._is_recorded:
             self.factory.recorder.received(data)
         super().dataReceived(data)
+        self.factory.recorder.draw()

@@ -1,13 +1,12 @@
 """Make the screenshot after each action again, from the recorded bytes of the server.
 
-The bytes go through the decoder of the VNC client. A record of `execution.json` has the time of its action's
-screenshot and a digest of its pixels. Only a screen with that digest is written, so an image is what the screen showed.
+A record of `execution.json` has the number of the server's bytes that were drawn when its action was over. So many
+bytes, through the decoder of the VNC client, make that screen again.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Sequence
 from html import escape
@@ -15,21 +14,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
-from pytest_vnc_use.backends.rfb.protocol import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.rectangles import Pixels
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
+from pytest_vnc_use.backends.pixels import Pixels, encode_png
+from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.errors import DesktopError, RunFolderError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.harness.desk import digest_of
-from pytest_vnc_use.harness.recording import PIECE, RECORDING
+from pytest_vnc_use.harness.recording import RECORDING
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.uitask_trace import FINAL, PARTIAL
 
 SCREENSHOTS = "action_screenshots"
-_LAG_S = 3.0
-"""The longest time from the arrival of an update to its drawing, on a machine with much else to do."""
+_MOST_BYTES = 1 << 20
 _STYLE = "body{font:15px sans-serif;margin:2em}img{max-width:100%;border:1px solid #999}pre{white-space:pre-wrap}"
 
 
@@ -41,7 +37,6 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
     """
     records, recording, images = _records(directory), directory / RECORDING, directory / SCREENSHOTS
     try:
-        times = (recording / "server.time.bin").read_bytes()
         data = (recording / "server.rfb.bin").open("rb")
     except OSError as exc:
         raise RunFolderError(f"{str(recording)!r} is no recording: {exc}. Record the run (run(record=True)).") from exc
@@ -50,9 +45,9 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
         old.unlink()
     listed: list[dict[str, Any]] = []
     with data:
-        player = _Player(data, times)
+        player = _Player(data)
         for number, record in enumerate(records, start=1):
-            pixels = player.screen(record.get("at_s"), record.get("screen"))
+            pixels = player.screen(record.get("server_bytes"))
             listed.append({**record, "number": number, "image": None})
             if pixels is not None:
                 listed[-1]["image"] = f"{SCREENSHOTS}/{number:04}.png"
@@ -75,58 +70,28 @@ def _records(directory: Path) -> list[dict[str, Any]]:
         raise RunFolderError(f"{names[0]} must be a list of actions with `params`: {exc!r}.") from exc
 
 
-class _Player(Framebuffer):
-    """A screen onto which the pieces are drawn again, up to the time of each screenshot in turn."""
+class _Player:
+    """A screen onto which the server's bytes are drawn again, up to each action in turn."""
 
-    def __init__(self, data: BinaryIO, times: bytes) -> None:
-        super().__init__()
-        self._data, whole = data, len(times) - len(times) % PIECE.size
-        self._pieces: list[tuple[float, int]] = [*PIECE.iter_unpack(times[:whole])]
-        self._next = 0
-        self._whole_until_s = self._whole_until(whole == len(times))
-        self._wanted, self._is_near = "", False
-        self._match: Pixels | None = None
-        self._factory = DesktopFactory(self, "the recording", None)
-        self._factory.encoding = "raw"  # asks for nothing else in between; all encodings are decoded
+    def __init__(self, data: BinaryIO) -> None:
+        self._data, self._screen = data, Framebuffer()
+        factory = DesktopFactory(self._screen, "the recording", None)
+        factory.encoding = "raw"  # asks for nothing else in between; all encodings are decoded
         self._protocol = DesktopProtocol()
-        self._protocol.factory = self._factory
+        self._protocol.factory = factory
         self._protocol.makeConnection(_Nowhere())  # type: ignore[no-untyped-call]
 
-    def _whole_until(self, has_all_times: bool) -> float:
-        """Return the time of the first bytes that are missing, or whose time is missing; infinity if none is."""
-        size, start, last_s = os.fstat(self._data.fileno()).st_size, 0, 0.0
-        for last_s, length in self._pieces:
-            start += length
-            if start > size:
-                return last_s
-        return math.inf if start == size and has_all_times else last_s
-
-    def screen(self, at_s: Any, digest: Any) -> Pixels | None:
-        """Return the screen at that time with those pixels; None if there is none."""
-        self._wanted, self._match = digest, None
-        if not isinstance(at_s, float) or at_s >= self._whole_until_s:
+    def screen(self, server_bytes: Any) -> Pixels | None:
+        """Return the screen after so many bytes; None if they are not there, or if they cannot be decoded."""
+        size = os.fstat(self._data.fileno()).st_size
+        if not isinstance(server_bytes, int) or not self._data.tell() <= server_bytes <= size:
             return None
-        while self._next < len(self._pieces) and self._pieces[self._next][0] <= at_s:
-            piece_s, length = self._pieces[self._next]
-            if not self._is_near and piece_s > at_s - _LAG_S:
-                self._is_near = True
-                self._compare()
-            self._protocol.dataReceived(self._data.read(length))
-            self._next += 1
-        self._is_near = False
-        self._compare()
-        return self._match
-
-    def apply(self, rectangles: Any) -> None:
-        """Draw one update, and look whether the screen is the wanted one."""
-        super().apply(rectangles)
-        if self._is_near:
-            self._compare()
-
-    def _compare(self) -> None:
-        pixels: Any = self.glance().pixels
-        if pixels.size and digest_of(pixels) == self._wanted:
-            self._match = pixels
+        while (left := server_bytes - self._data.tell()) > 0:
+            self._protocol.dataReceived(self._data.read(min(left, _MOST_BYTES)))
+        try:
+            return self._screen.glance().pixels if self._screen.wait_complete(0.0) else None  # type: ignore[return-value]
+        except DesktopError:
+            return None
 
 
 class _Nowhere:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.browser.devtools import browser_at
+from pytest_vnc_use.backends.browser import browser_at
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.folder import read_trace
 from support.gemini_server import GeminiServer, calls, text

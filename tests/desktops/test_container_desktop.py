@@ -153,23 +153,6 @@ def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) 
     assert (exists(desktop.container), folder.exists(), processes_naming(folder)) == (False, False, {})
 
 
-@pytest.mark.container
-@pytest.mark.slow
-def test_a_reset_is_a_container_anew_that_takes_input_at_once(start: Start) -> None:
-    desktop = start("xterm")
-    before = desktop.container
-    desktop.write_file("list.txt", "apples")
-    desktop.reset()
-    assert not exists(before)
-    assert desktop.program_fault() == ""
-    with pytest.raises(FileNotFoundError, match="it has no files"):
-        desktop.read_file("list.txt")
-    desktop.launch(["xterm", "-e", "head -1 >typed.txt"])
-    with closing(connect(desktop.server, desktop.password)) as controller:
-        controller.type_text("two apples", press_enter=True)
-        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
-
-
 # --- bad input -------------------------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {

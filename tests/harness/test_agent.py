@@ -189,8 +189,8 @@ def test_recording_within_act_starts_and_stops(agent: Steps) -> None:
     ]
     agent.run(max_steps=4, record=False)
     before, after = actions_in(agent.output_dir / "execution.json")
-    assert before.get("at_s") is None
-    assert after["at_s"] > 0
+    assert before.get("server_bytes") is None
+    assert after["server_bytes"] > 0
 
 
 def test_own_action_is_one_record(agent: Steps, server: VncServer) -> None:

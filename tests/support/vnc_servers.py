@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.rfb.authentication import mirrored_des
-from pytest_vnc_use.backends.rfb.tls import is_installed
+from pytest_vnc_use.backends.client import mirrored_des
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
@@ -338,8 +337,3 @@ def require_pyside() -> None:
         import PySide6  # noqa: F401
     except ImportError:
         missing("PySide6", "pip install pytest-vnc-use[demo]")
-
-
-def require_tls() -> None:
-    if not is_installed():
-        missing("TLS", "pip install pytest-vnc-use[tls]")
