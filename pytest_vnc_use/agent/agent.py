@@ -16,7 +16,7 @@ from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.errors import InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings

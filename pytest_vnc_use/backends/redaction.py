@@ -162,12 +162,14 @@ class RedactingController(ForwardingController):
         return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
 
     def _redacted_frame(self, frame: Frame) -> Frame:
-        redacted = self._redacted(_pixels_in(frame))
+        seen = _pixels_in(frame)
+        redacted = self._redacted(seen)
         if redacted is None:
             return frame
+        boxes = tuple(each.box for each in self._redactions.fields if each.is_on(seen))
         png = encode_png(redacted)
         ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
-        return replace(frame, ref=ref, png=png, pixels=redacted)
+        return replace(frame, ref=ref, png=png, pixels=redacted, redacted=boxes)
 
     def _redacted(self, screen: Pixels) -> Pixels | None:
         """Return a redacted copy of a screen; None if it needs no redaction."""

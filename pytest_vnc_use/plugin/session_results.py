@@ -47,7 +47,7 @@ class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
-        from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+        from pytest_vnc_use.recordings import ALWAYS_WRITES
 
         self._path = Path(settings.results or Path(settings.runs_dir, FILE))
         self._is_given = bool(settings.results)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.errors import ActionError, Inconclusive, SettingsError, TaskFailed
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     CallFunction,

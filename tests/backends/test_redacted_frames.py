@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,

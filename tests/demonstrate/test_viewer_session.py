@@ -25,7 +25,7 @@ from pytest_vnc_use.deadline import DeadlineExceeded
 from pytest_vnc_use.demonstrate import viewer_session
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
-from pytest_vnc_use.recordings.pictures import pixels_in
+from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.redaction import Redactor

@@ -24,8 +24,10 @@ from pytest_vnc_use.harness import (
     Position,
     record_action,
 )
+from pytest_vnc_use.harness.screenshots import write_screenshots
 from support import vnc_servers
 from support.browsers import chromium
+from support.certificates import Authority
 from support.harness_agents import actions_in, place
 from support.vnc_servers import VncServer
 from support.witness_programs import witness_on_x, xterm
@@ -246,6 +248,18 @@ def test_websocket_is_the_default_scheme(server: VncServer, tmp_path: Path) -> N
         agent.steps = [lambda each: each.mouse_move(Position(3, 4))]
         assert agent.run(max_steps=1)
     assert (tmp_path / "recording" / "server.rfb.bin").read_bytes().startswith(b"RFB 003.008\n")
+
+
+def test_wss_recording_is_decrypted(server: VncServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path)
+    shown = authority.certificate("localhost", "127.0.0.1")
+    monkeypatch.setenv("VNC_USE_TLS_CA", str(authority.file))
+    tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
+    with vnc_servers.websockify(server.address, *tls) as port:
+        agent = Steps(output_dir=tmp_path / "run", vnc_scheme="wss", vnc_port=port)
+        agent.steps = [lambda each: each.mouse_move(Position(3, 4))]
+        assert agent.run(max_steps=1)
+    assert write_screenshots(tmp_path / "run") == (1, 1)
 
 
 @pytest.mark.browser

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pytest_vnc_use.recordings.pictures import Pixels, frame_of
+from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.types import DesktopAction, Frame, Glance, KeyCombo, OpenAddress, Region, Settled, TypeText
 
 SIZE = (480, 320)

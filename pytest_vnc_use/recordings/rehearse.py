@@ -22,7 +22,8 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing
+from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4
@@ -48,8 +49,6 @@ class Rehearsal:
         self._transients: dict[int, tuple[Screen, ...]] = {}
         self._known = [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
 
-    # --- for a replay ------------------------------------------------------------------------------------------------
-
     def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also accepts the unstable parts of other screens.
 
@@ -59,7 +58,8 @@ class Rehearsal:
         fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
-    def opened(self, gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
+    @staticmethod
+    def opened(gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
         """Return the gate with so many looks that it is open to the screen; None if more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
@@ -91,8 +91,6 @@ class Rehearsal:
     def note_transient(self, step: RecordedStep, transient: Screen) -> None:
         """Remember a transient frame after a step."""
         self._transients[id(step)] = (*self._transients.get(id(step), ()), transient)
-
-    # --- the result --------------------------------------------------------------------------------------------------
 
     @property
     def regions(self) -> list[Region]:
@@ -130,9 +128,6 @@ def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
     return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
 
 
-# --- looks -----------------------------------------------------------------------------------------------------------
-
-
 def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile]:
     """Yield parts whose looks include the current one; none where the difference is not small and local."""
     unstable = [part for part in gate.parts if part.kind == "unstable"]
@@ -141,7 +136,7 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
         if known:
             yield _part(known.region, [known], gate, seen)
         return
-    differs = differing(gate.expected, seen) & ~gate.ignored & gate.compared
+    differs = really_differing(gate.expected, seen) & ~gate.ignored
     # with a pixel around each, so that a move of its content can be seen
     boxes = [box.grown(1, *differs.shape[::-1]) for box in _thin_boxes(differs)]
     area = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes)
@@ -203,9 +198,6 @@ def _is_moved(one: Pixels, other: Pixels, down: int, across: int) -> bool:
 
 def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
     return np.stack([pixels >> shift & 0xFF for shift in (0, 8, 16)], axis=-1).astype(np.int16)
-
-
-# --- boxes -----------------------------------------------------------------------------------------------------------
 
 
 def _thin_boxes(differs: Mask) -> Iterator[Region]:
