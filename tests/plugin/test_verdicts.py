@@ -70,7 +70,6 @@ from concurrent.futures import ThreadPoolExecutor
 import conftest
 import pytest
 from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError, ProductFailed, TaskFailed
-from pytest_vnc_use.harness import Agent
 task = pytest.mark.vnc_task
 """
 ROWS: dict[str, tuple[str, str]] = {
@@ -172,11 +171,6 @@ ROWS: dict[str, tuple[str, str]] = {
         "def test_(vnc_agent): vnc_agent.run('Click', planner=conftest.OwnPlanner())",
     ),
     "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
-    "harness_body_alone": (
-        "passed",
-        "class Typist(Agent):\n  def act(self): return self.finish()\n"
-        "def test_(vnc_agent): Typist(vnc_agent, 'Click what fails').run(expect=None)",
-    ),
     # a tool that failed in a test that continued
     "tool_failed": ("infra", "def test_(vnc_agent): vnc_agent.run('break')"),
     "tool_failed_and_caught": (
