@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing as exactly_differing
+from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
 Coverage = npt.NDArray[np.float32]
@@ -58,9 +58,9 @@ _MAX_COLOUR = 4 / 255
 """The largest change of a glyph's strongest level, which is the colour of the text."""
 
 
-def differing(recorded: Pixels, now: Pixels) -> Mask:
+def really_differing(recorded: Pixels, now: Pixels) -> Mask:
     """Mark the pixels that differ, but none in a line of text that is only rasterised another way."""
-    marked = exactly_differing(recorded, now)
+    marked = differing(recorded, now)
     count = np.count_nonzero(marked)
     if not count or count > MAX_SHARE * marked.size:
         return marked
@@ -233,7 +233,7 @@ def _glyphs(inked: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
 def _is_moved(one: Pixels, other: Pixels) -> bool:
     """Return whether a line was only moved by whole pixels: it stands at another place."""
     moves = ((down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
-    return any(not exactly_differing(np.roll(one, move, (0, 1)), other).any() for move in moves)
+    return any(not differing(np.roll(one, move, (0, 1)), other).any() for move in moves)
 
 
 def _fits_hinted(before: Coverage, now: Coverage, starts: npt.NDArray[np.intp]) -> bool:

@@ -23,7 +23,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing
-from pytest_vnc_use.recordings.rasterised import differing as really_differing
+from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region
 
 MOST_DIFFERENCES = 4

@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 from pytest_vnc_use.recordings.images import Pixels
-from pytest_vnc_use.recordings.rasterised import differing
+from pytest_vnc_use.recordings.rasterised import really_differing
 
 SHEETS = Path(__file__).with_name("drawing_sheets.py")
 SIZES = (8, 10, 12, 40 / 3, 16, 20)
@@ -171,7 +171,7 @@ def installed(name: str, fonts: Sequence[str], directory: Path | None) -> list[s
 
 def is_accepted(recorded: Pixels, now: Pixels) -> bool | None:
     """Return whether two cells count as equal; None where they are equal to the bit."""
-    return None if (recorded == now).all() else not differing(recorded, now).any()
+    return None if (recorded == now).all() else not really_differing(recorded, now).any()
 
 
 def counts(renderer: Renderer, scale: float, lcd: bool, fonts: Sequence[str], changed: Sequence[Case]) -> Iterator[str]:

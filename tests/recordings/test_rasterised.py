@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.recordings.gates import evidence_gate
-from pytest_vnc_use.recordings.images import Pixels, differing as exactly_differing, pixels_of
-from pytest_vnc_use.recordings.rasterised import differing
+from pytest_vnc_use.recordings.gates import gate
+from pytest_vnc_use.recordings.images import Pixels, differing, pixels_of
+from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Click
 from support.programs_on_x import NOBODY, Desk, with_window
 from support.vnc_servers import require
@@ -53,67 +53,67 @@ def screen(*placed: tuple[Pixels, int, int]) -> Pixels:
 
 @pytest.mark.parametrize(("recorded", "now"), REDRAWN)
 @pytest.mark.parametrize("words", ["Submit", "Search", "Total 3.75", "-12.40", "From: Ann"])
-def test_differing_redrawn_line_marks_nothing(words: str, recorded: str, now: str) -> None:
+def test_really_differing_redrawn_line_marks_nothing(words: str, recorded: str, now: str) -> None:
     before, after = (screen((text(words, way), 112, 301), (text("OK", way), 20, 20)) for way in (recorded, now))
-    assert np.count_nonzero(exactly_differing(before, after)) > 100
-    assert not differing(before, after).any()
-    assert evidence_gate(before).mismatch(after) is None
+    assert np.count_nonzero(differing(before, after)) > 100
+    assert not really_differing(before, after).any()
+    assert gate(before, ()).mismatch(after) is None
 
 
 @pytest.mark.parametrize(("recorded", "now"), [*REDRAWN, ("plain", "plain"), ("small plain", "small plain")])
 @pytest.mark.parametrize(("words", "others"), CHANGED)
-def test_differing_changed_line_is_marked(words: str, others: str, recorded: str, now: str) -> None:
+def test_really_differing_changed_line_is_marked(words: str, others: str, recorded: str, now: str) -> None:
     before, after = screen((text(words, recorded), 112, 301)), screen((text(others, now), 112, 301))
     for one, other in ((before, after), (after, before)):
-        assert (differing(one, other) == exactly_differing(one, other)).all()
-        assert evidence_gate(one).mismatch(other) is not None
+        assert (really_differing(one, other) == differing(one, other)).all()
+        assert gate(one, ()).mismatch(other) is not None
 
 
-def test_differing_one_changed_line_of_two_is_marked_alone() -> None:
+def test_really_differing_one_changed_line_of_two_is_marked_alone() -> None:
     before = screen((text("Submit", "plain"), 20, 20), (text("Total 3.75", "plain"), 20, 48))
     after = screen((text("Submit", "hinted"), 20, 20), (text("Total 8.75", "hinted"), 20, 48))
-    marked = differing(before, after)
+    marked = really_differing(before, after)
     assert marked[48:88].any()
     assert not marked[:48].any()
 
 
 @pytest.mark.parametrize("words", ["3", "8"])
-def test_differing_single_character_stays_exact(words: str) -> None:
-    assert differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
+def test_really_differing_single_character_stays_exact(words: str) -> None:
+    assert really_differing(screen((text(words, "plain"), 20, 20)), screen((text(words, "hinted"), 20, 20))).any()
 
 
-def test_differing_small_text_stays_exact() -> None:
+def test_really_differing_small_text_stays_exact() -> None:
     before, after = (screen((text("Search", way), 20, 20)) for way in ("small hinted", "small plain"))
-    assert (differing(before, after) == exactly_differing(before, after)).all()
+    assert (really_differing(before, after) == differing(before, after)).all()
 
 
-def test_differing_line_moved_by_whole_pixel_is_marked() -> None:
+def test_really_differing_line_moved_by_whole_pixel_is_marked() -> None:
     before = screen((text("Search", "plain"), 20, 20))
     for left, top in ((21, 20), (20, 21), (19, 19)):
-        assert differing(before, screen((text("Search", "plain"), left, top))).any()
+        assert really_differing(before, screen((text("Search", "plain"), left, top))).any()
 
 
-def test_differing_redrawn_word_beside_equal_word_is_marked() -> None:
+def test_really_differing_redrawn_word_beside_equal_word_is_marked() -> None:
     """The second word would be drawn anew too if the whole line were."""
     total = text("Total 3.75", "plain").copy()
     total[:, 70:] = text("Total 3.75", "hinted")[:, 70:]
     before, after = screen((text("Total 3.75", "plain"), 20, 20)), screen((total, 20, 20))
-    assert exactly_differing(before, after).any()
-    assert (differing(before, after) == exactly_differing(before, after)).all()
+    assert differing(before, after).any()
+    assert (really_differing(before, after) == differing(before, after)).all()
 
 
-def test_differing_redrawn_line_in_other_colour_is_marked() -> None:
+def test_really_differing_redrawn_line_in_other_colour_is_marked() -> None:
     before, after = screen((text("Search", "plain"), 20, 20)), screen((text("Search", "hinted"), 20, 20))
     for colour in (0x101010, 0x300000, 0x808080):
-        assert differing(before, after | np.uint32(colour)).any()
+        assert really_differing(before, after | np.uint32(colour)).any()
 
 
-def test_differing_bars_grown_by_one_pixel_are_marked() -> None:
+def test_really_differing_bars_grown_by_one_pixel_are_marked() -> None:
     before, after = screen(), screen()
     for number, height in enumerate((20, 14, 26, 30, 18)):
         columns = np.s_[50 + 14 * number : 58 + 14 * number]
         before[100 - height : 100, columns] = after[99 - height : 100, columns] = 0
-    assert (differing(before, after) == exactly_differing(before, after)).all()
+    assert (really_differing(before, after) == differing(before, after)).all()
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_differing_bars_grown_by_one_pixel_are_marked() -> None:
         pytest.param(np.s_[334:335, 122:205], id="underline"),
     ],
 )
-def test_differing_change_beside_redrawn_line_is_marked(change: tuple[slice, slice]) -> None:
+def test_really_differing_change_beside_redrawn_line_is_marked(change: tuple[slice, slice]) -> None:
     before, after = (screen((text("Submit", way), 112, 301)) for way in ("plain", "hinted"))
     after[change] = 0x1A73E8
-    assert differing(before, after)[change].all()
+    assert really_differing(before, after)[change].all()
 
 
 @pytest.mark.slow
