@@ -17,12 +17,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.desktops.remote import Program, RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
+from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, DesktopRefused
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.types.protocols import Connect
@@ -30,7 +30,6 @@ from pytest_vnc_use.types.wire import host_and_port
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 """The wait before the second try, which doubles from try to try, and the longest wait."""
-_SSH_PORT = 22
 _LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
@@ -55,7 +54,7 @@ class ExternalDesktop(RemoteDesktop):
         super().__init__(connect)
         self._server, self._remote, self._lease = server, remote_exec, lease
         self._was_used = False
-        self._last_end: tuple[Program | None, str] = None, ""
+        self._last_end: tuple[Process | None, str] = None, ""
 
     @property
     def server(self) -> str:
@@ -69,10 +68,9 @@ class ExternalDesktop(RemoteDesktop):
 
     def fault(self) -> str:
         """Return why the server could not be reached when the program ended; "" while the program runs."""
-        program = self._program
-        if program and program.fault and self._last_end[0] is not program:
-            self._last_end = program, self._end_now()
-        return self._last_end[1] if self._last_end[0] is program else ""
+        if self._program and self._program.end and self._last_end[0] is not self._program:
+            self._last_end = self._program, self._end_now()
+        return self._last_end[1] if self._program in (None, self._last_end[0]) else ""
 
     def stop(self) -> None:
         """End everything that was launched and run, and give the lease back; a second call does nothing.
@@ -81,16 +79,14 @@ class ExternalDesktop(RemoteDesktop):
         """
         try:
             self._end_program()
+            if self._session:
+                self._session.stop()
             if self._remote and self._was_used:
                 self._was_used = False
                 self._remote.end()
         finally:
             if self._lease:
                 self._lease.release()
-
-    def _end_program(self) -> None:
-        self.fault()  # later the desktop may be another test's
-        super()._end_program()
 
     def _end_now(self) -> str:
         if self._connect is None:
@@ -126,19 +122,16 @@ class Lease:
         self._lock.release()
 
 
-def lease(
-    servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None, tunnel: str = ""
-) -> Lease:
+def lease(servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None) -> Lease:
     """Lease the first free server, waiting up to `timeout_s`.
 
-    With a `tunnel` the addresses are as its other end sees them. Others see `holder` as the name of the user. The locks
-    are files in `directory`, by default one for each user and machine. The operating system holds them while the
-    process lives: a kill -9 frees them. Raises DesktopRefused that names each holder, DesktopError if `directory`
-    belongs to another user.
+    Others see `holder` as the name of the user. The locks are files in `directory`, by default one for each user and
+    machine. The operating system holds them while the process lives: a kill -9 frees them. Raises DesktopRefused that
+    names each holder, DesktopError if `directory` belongs to another user.
     """
     directory = directory or lock_directory()
     _make_own(directory)
-    paths = {server: directory / _digest(canonical(server, tunnel)) for server in servers}
+    paths = {server: directory / _digest(canonical(server)) for server in servers}
     deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         for server, path in paths.items():
@@ -190,27 +183,19 @@ def _digest(address: str) -> str:
     return hashlib.sha256(address.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def canonical(server: str, tunnel: str = "") -> str:
-    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`.
-
-    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host counts as the same machine for every tunnel.
-    If that is wrong, tests only wait longer; the opposite mistake would share a desktop.
-    """
+def canonical(server: str) -> str:
+    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
     if found := host_and_port(server):
-        return f"{_machine(found[0], tunnel)}::{found[1]}"
+        return f"{_machine(found[0])}::{found[1]}"
     if "://" in server:
         scheme, rest = server.split("://", 1)
         authority, slash, path = rest.partition("/")
         host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
-        return f"{scheme.lower()}://{_machine(host, tunnel)}{colon}{number}{slash}{path}"
+        return f"{scheme.lower()}://{_machine(host)}{colon}{number}{slash}{path}"
     return os.path.abspath(server)  # noqa: PTH100  # a link keeps its own name; ".." goes
 
 
-def _machine(host: str, tunnel: str = "") -> str:
-    """Return one name for the machine that a host is, as the other end of the tunnel sees it."""
+def _machine(host: str) -> str:
+    """Return one name for the machine that a host is."""
     name = host.lower()
-    if name in _LOOPBACK and tunnel:
-        way = urlsplit(tunnel)
-        there = _machine(way.hostname or "")
-        return there if way.port in (None, _SSH_PORT) else f"{there}:{way.port}/127.0.0.1"
     return "127.0.0.1" if name in (*_LOOPBACK, socket.gethostname().lower()) else name

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
@@ -24,7 +24,7 @@ from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.desktops.files import MAX_BYTES, encoded, too_large
 from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
 from pytest_vnc_use.desktops.screen_wait import shows_window
-from pytest_vnc_use.desktops.session import Session, exit_code_elsewhere, kept_of
+from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, kept_of
 from pytest_vnc_use.errors import (
     CommandMissing,
     DesktopError,
@@ -33,6 +33,7 @@ from pytest_vnc_use.errors import (
     ProgramCrashed,
     ProgramMissing,
     SettingsError,
+    VncUseError,
 )
 from pytest_vnc_use.types.protocols import Connect, Controller, Ran
 from pytest_vnc_use.types.wire import host_and_port
@@ -98,7 +99,9 @@ class RemoteExec:
             problem = f"the command {shlex.join(command)!r} did not end within {timeout_s:g} s"
             advice = "give it a longer timeout_s; what it leaves in the background must not keep its output open"
             raise DesktopError(f"{problem}; {advice}") from exc
-        self._check_started(command[0], done)
+        if done.stdout == _MISSING:
+            raise CommandMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+        self._check_led_there(done)
         stdout, stderr = (text.decode("utf-8", "replace") for text in (done.stdout[len(_HERE) :], done.stderr))
         return Ran(exit_code_elsewhere(done.returncode), stdout, stderr)
 
@@ -202,11 +205,6 @@ class RemoteExec:
             problem = f"cannot start {argv[0]!r}: {exc.strerror}"
             raise DesktopError(f"{problem}; give a command that leads to the desktop, such as 'ssh HOST'") from exc
 
-    def _check_started(self, program: str, done: subprocess.CompletedProcess[bytes]) -> None:
-        if done.stdout == _MISSING:
-            raise CommandMissing(f"cannot start {program!r}: the desktop has no such program on its PATH")
-        self._check_led_there(done)
-
     def _check_led_there(self, done: subprocess.CompletedProcess[bytes]) -> None:
         if not done.stdout.startswith(_HERE):
             problem = f"{self!s} does not lead to the desktop: {_last_line(done.stderr)}"
@@ -266,61 +264,18 @@ def _last_line(text: bytes) -> str:
     return (text.decode("utf-8", "replace").strip().splitlines() or ["it printed nothing"])[-1]
 
 
-class Program:
-    """A program that was started on the desktop, and has changed the screen; its client lives in a session here.
-
-    Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first, DesktopError if the desktop
-    cannot be reached or the program ends first without a fault, DesktopRefused if nothing shows in `timeout_s`.
-    """
-
-    def __init__(self, command: Sequence[str], remote_exec: RemoteExec, screen: Controller, timeout_s: float) -> None:
-        if not remote_exec.has(command[0]):
-            raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
-        self._kept: tuple[str, str] | None = None
-        self._session = Session(as_tester=True)
-        try:
-            self._session.note_command(remote_exec.ending(_PROGRAM))
-            before = screen.glance()
-            self._process = program = self._session.start(
-                "program", remote_exec.argv(command, _PROGRAM), client_of=command
-            )
-            if not shows_window(program, screen, before, Deadline(timeout_s)):
-                if not program.end:
-                    raise DesktopRefused(program.message(f"had not shown a window within {timeout_s:g} s"))
-                stay = "" if program.exit_code else STAY
-                message = program.message(f"{program.end} and had not shown a window{stay}")
-                raise early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
-        except BaseException:  # on any error, and on Ctrl-C: nothing that was started stays behind
-            self._session.stop()
-            raise
-
-    @property
-    def fault(self) -> str:
-        """Return how it ended, and its last output; "" while it runs. Once stopped, the answer stays as it was."""
-        return self._kept[0] if self._kept else self._process.message(self._process.end) if self._process.end else ""
-
-    @property
-    def output(self) -> str:
-        """Return the last megabyte of its output. Once stopped, the answer stays as it was."""
-        return self._kept[1] if self._kept else self._process.output
-
-    def stop(self) -> None:
-        """End the program; a second call does nothing."""
-        if self._kept is None:
-            self._kept = (self.fault, self.output)
-            self._session.stop()
-
-
 class RemoteDesktop(ABC):
     """A desktop whose files and commands are reached by a RemoteExec.
 
-    `connect` opens a Controller, which sees whether a launched program changes the screen.
+    `connect` opens a Controller, which sees whether a launched program changes the screen. The program's client lives
+    in `session`, by default in one that the first launch makes.
     """
 
-    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0) -> None:
-        self._connect = connect
-        self._launch_timeout_s = launch_timeout_s
-        self._program: Program | None = None
+    def __init__(self, connect: Connect | None, launch_timeout_s: float = 20.0, session: Session | None = None) -> None:
+        self._connect, self._launch_timeout_s, self._session = connect, launch_timeout_s, session
+        self._program: Process | None = None
+        self._ended: tuple[str, str] | None = None
+        """The fault and the output of the program, once it was ended."""
 
     @property
     @abstractmethod
@@ -337,35 +292,60 @@ class RemoteDesktop(ABC):
         """Return the remote execution. Raises DesktopError that says why `wish` is not possible."""
 
     def read_file(self, name: str) -> str:
-        """Return the text of a file, relative to the working folder there. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file, relative to the working directory there.
+
+        Raises FileNotFoundError, DesktopError.
+        """
         return self._remote_exec(f"read the file {name!r}").read(name)
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a text file, relative to the working folder there. Raises DesktopError."""
+        """Write a text file, relative to the working directory there. Raises DesktopError."""
         self._remote_exec(f"write the file {name!r}").write(name, text)
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
-        """Run a command in the working folder there, until it ends. Raises DesktopError."""
+        """Run a command in the working directory there, until it ends. Raises DesktopError."""
         check_argv(command)
         return self._remote_exec(f"run {shlex.join(command)!r}").run(command, timeout_s)
 
     def launch(self, command: Sequence[str]) -> None:
         """Start the program under test in place of the one before, and wait until the screen has changed.
 
-        Linux only, here and there. Raises DesktopError, ProgramMissing, ProgramCrashed.
+        Linux only, here and there. Raises ProgramMissing if it cannot be run there, ProgramCrashed if it fails first,
+        DesktopError if the desktop cannot be reached or the program ends first without a fault, DesktopRefused if
+        nothing shows in time.
         """
         wish = f"launch {shlex.join(command)!r}"
         remote_exec = self._remote_exec(wish)
         if sys.platform != "linux":
             raise DesktopError(f"cannot {wish}: that needs Linux, got {sys.platform!r}; start it over there yourself")
         self._end_program()
+        self._ended = None
         with closing(self._screen(wish)) as screen:
+            if not remote_exec.has(command[0]):
+                raise ProgramMissing(f"cannot start {command[0]!r}: the desktop has no such program on its PATH")
+            if not self._session:
+                self._session = Session(as_tester=True)
+                self._session.note_command(remote_exec.ending(_PROGRAM))
+            before = screen.glance()
+            argv = remote_exec.argv(command, _PROGRAM)
+            self._program = program = self._session.start("program", argv, client_of=command)
             try:
-                self._program = Program(command, remote_exec, screen, self._launch_timeout_s)
-            except ProgramCrashed as exc:
-                if fault := self._end_now():  # the desktop ended, and the program with it
-                    raise DesktopError(fault) from exc
+                if not shows_window(program, screen, before, Deadline(self._launch_timeout_s)):
+                    raise self._not_shown(program)
+            except BaseException:  # on any error, and on Ctrl-C: the program ends
+                self._end_program()
+                self._ended = None
                 raise
+
+    def _not_shown(self, program: Process) -> VncUseError:
+        if not program.end:
+            return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
+        stay = "" if program.exit_code else STAY
+        message = program.message(f"{program.end} and had not shown a window{stay}")
+        error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
+        if isinstance(error, ProgramCrashed) and (fault := self._end_now()):
+            return DesktopError(fault)  # the desktop ended, and the program with it
+        return error
 
     def program_hangs(self) -> bool:
         """Return False, because a hanging program cannot be recognised from here."""
@@ -373,7 +353,8 @@ class RemoteDesktop(ABC):
 
     def program_fault(self) -> str:
         """Return how the program under test ended and its last output; "" while it runs, or if none was launched."""
-        fault = self._program.fault if self._program else ""
+        program = self._program
+        fault = self._ended[0] if self._ended else program.message(program.end) if program and program.end else ""
         return "" if fault and self.fault() else fault
 
     def fault(self) -> str:
@@ -386,7 +367,8 @@ class RemoteDesktop(ABC):
 
     def logs(self) -> Mapping[str, str]:
         """Return the output of the program under test, as `program`."""
-        return {"program": self._program.output} if self._program else {}
+        output = self._ended[1] if self._ended else self._program.output if self._program else None
+        return {} if output is None else {"program": output}
 
     def _screen(self, wish: str) -> Controller:
         if self._connect is None:
@@ -396,5 +378,10 @@ class RemoteDesktop(ABC):
         return self._connect(self.server, self.password)
 
     def _end_program(self) -> None:
-        if self._program:
-            self._program.stop()
+        """End the program, if there is one; then answers about it stay as they were."""
+        if self._program and self._session:
+            self._ended = self.program_fault(), self._program.output
+            self._session.end_program()
+            self._program = None
+            with suppress(DesktopError):  # what cannot be reached has no program
+                self._remote_exec("end the program").end(_PROGRAM)

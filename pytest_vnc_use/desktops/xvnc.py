@@ -17,10 +17,12 @@ from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
+from pytest_vnc_use.types import Move
 from pytest_vnc_use.types.protocols import Controller
 
 SERVERS = ("Xtigervnc", "Xvnc")
@@ -45,18 +47,19 @@ _PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
 class XvncDesktop(StartedDesktop):
     """A desktop of TigerVNC, openbox if installed, and `command`, if there is one; it is made when all are ready.
 
-    Ready means: the VNC server takes connections, the window manager says that it runs, and the program has changed
+    Ready means: the VNC server greets, the window manager says that it runs, and the program has changed
     the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
-    With `window_manager=False` none is started.
+    With `window_manager=False` none is started; with `pinned=False` programs draw as this machine's user has set.
 
     The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
     and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
     display itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
-    Raises SettingsError for an invalid size or depth. Raises DesktopError if the X server is not installed, or if it or
-    the window manager ends first. Raises ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
-    DesktopError if it ends first without a fault. Raises DesktopRefused if not all are ready within `start_timeout_s`.
+    Raises SettingsError for an invalid size or depth, or without the fonts. Raises DesktopError if the X server is
+    not installed, or if it or the window manager ends first. Raises ProgramMissing if the program cannot be run,
+    ProgramCrashed if it fails first, DesktopError if it ends first without a fault. Raises DesktopRefused if not
+    all are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -68,13 +71,14 @@ class XvncDesktop(StartedDesktop):
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
         window_manager: bool = True,
+        pinned: bool = True,
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         server = _installed_server()
-        super().__init__(environment or {})
+        super().__init__(environment or {}, pinned=pinned)
         self._timeout_s = start_timeout_s
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
         try:
@@ -119,8 +123,11 @@ class XvncDesktop(StartedDesktop):
             "XDG_SESSION_TYPE": "x11",
         }
         manager_ready = self._start_window_manager() if window_manager else None
+        if not greets_at(self.server, deadline.remaining_s):
+            raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
         if command:
             with closing(self._connect()) as screen:  # while the window manager starts
+                _renew_pointer(screen, size)
                 self._await_manager(manager_ready, deadline)
                 self._show(command, screen, deadline)
         else:
@@ -200,6 +207,17 @@ class XvncDesktop(StartedDesktop):
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
         return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
+
+
+def _renew_pointer(screen: Controller, size: tuple[int, int]) -> None:
+    """Move the pointer by a pixel, and back to the middle, where it is at first.
+
+    TigerVNC draws it into the picture of a client that has not moved it. It would keep that drawing for the next
+    client, with what was below the pointer when this one left.
+    """
+    for offset in 1, 0:
+        screen.perform(Move(size[0] // 2 - offset, size[1] // 2))
+        screen.glance()  # which waits until the server has moved it
 
 
 def _installed_server() -> str:

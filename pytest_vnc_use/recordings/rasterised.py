@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.recordings.pictures import SAME_LEVELS, Mask, Pixels, differing
+from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing
 from pytest_vnc_use.types import Region
 
 Coverage = npt.NDArray[np.float32]

@@ -118,7 +118,7 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
         case "page_navigation":
             return (TraverseHistory(_one_of(params["direction"], "back", "forward")),)
         case "wait":
-            return (Wait(float(params["duration"])),)
+            return (Wait(float(params["seconds"] if "seconds" in params else params["duration"])),)
         case "finish":
             return ()
         case _:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.rasterised import really_differing
 
 SHEETS = Path(__file__).with_name("drawing_sheets.py")

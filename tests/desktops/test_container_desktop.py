@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from pytest_vnc_use.desktops.container_engine import find_engine
 
-from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.container import ContainerDesktop
+from pytest_vnc_use.desktops.container import ContainerDesktop, find_engine
 from pytest_vnc_use.errors import (
     AuthenticationFailed,
     DesktopError,
@@ -29,7 +27,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import TypeText
 from support.containers import ENGINE, FOLDER, desktop_image, started_container
 from support.leftovers import processes_naming
 from support.vnc_servers import wait_for
@@ -96,6 +94,26 @@ def test_its_port_is_published_on_loopback_only(desktop: ContainerDesktop) -> No
 
 
 @pytest.mark.container
+def test_container_without_network_takes_input(start: Start) -> None:
+    desktop = start("xterm", "-e", "touch ready; read line; echo $line >typed", network="none")
+    wait_for(lambda: desktop.run(["ls", "ready"]).exit_code == 0, "the terminal")
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        assert controller.size == (1024, 768)
+        controller.perform(TypeText("two apples", press_enter=True))
+    wait_for(lambda: desktop.run(["cat", "typed"]).stdout == "two apples\n", "the typed line")
+    assert desktop.run(["ls", "/sys/class/net"]).stdout == "lo\n"
+    socket_path = Path(desktop.server)
+    desktop.stop()
+    assert not socket_path.exists()
+    assert processes_naming(Path(desktop.container)) == {}
+
+
+def test_network_other_than_none_refused() -> None:
+    with pytest.raises(SettingsError, match="a container's network must be none, or empty"):
+        ContainerDesktop("image", network="host", connect=connect)
+
+
+@pytest.mark.container
 @pytest.mark.desktop
 def test_its_password_is_on_no_command_line(desktop: ContainerDesktop) -> None:
     lines = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
@@ -133,23 +151,6 @@ def test_a_crash_is_told_and_stopping_leaves_nothing_but_the_logs(start: Start) 
     assert desktop.logs()["program"] == "about to open orders\n"
     assert "Xvnc TigerVNC" in desktop.logs()["container"]
     assert (exists(desktop.container), folder.exists(), processes_naming(folder)) == (False, False, {})
-
-
-@pytest.mark.container
-@pytest.mark.slow
-def test_a_reset_is_a_container_anew_that_takes_input_at_once(start: Start) -> None:
-    desktop = start("xterm")
-    before = desktop.container
-    desktop.write_file("list.txt", "apples")
-    desktop.reset()
-    assert not exists(before)
-    assert desktop.program_fault() == ""
-    with pytest.raises(FileNotFoundError, match="it has no files"):
-        desktop.read_file("list.txt")
-    desktop.launch(["xterm", "-e", "head -1 >typed.txt"])
-    with closing(connect(desktop.server, desktop.password)) as controller:
-        controller.type_text("two apples", press_enter=True)
-        wait_for(lambda: desktop.run(["cat", "typed.txt"]).stdout == "two apples\n", "the text to arrive")
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------
@@ -251,21 +252,6 @@ def test_nothing_outlives_the_process_that_started_it() -> None:
     wait_for(lambda: not folder.exists() and not processes_naming(folder), "the end of the rest")
 
 
-@pytest.mark.container
-def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
-    living, left = start(), start()
-    folder = Path(tempfile.gettempdir(), left.container)
-    folder.rename(hidden := folder.with_name(f"hidden-{folder.name}"))  # as if its guard had died before the container
-    try:
-        find_engine(ENGINE)
-        assert not exists(left.container)
-        assert exists(living.container)
-        with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*container"):
-            left.run(["true"])
-    finally:
-        hidden.rename(folder)
-
-
 # --- examples/desktop ------------------------------------------------------------------------------------------------
 
 
@@ -304,19 +290,6 @@ def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: S
     wait_for(lambda: desktop.program_fault() == "", "the program to be cleared of it")
     desktop.stop()
     assert desktop.program_fault() == ""
-
-
-@pytest.mark.container
-def test_hands_find_the_desktop_again_after_its_reset(start: Start, tmp_path: Path) -> None:
-    desktop = start()
-    settings = Settings(runs_dir=str(tmp_path))
-    with VncUseAgent(vnc_password=desktop.password, settings=settings, desktop=desktop) as agent:
-        agent.click(10, 10)
-        before = desktop.server
-        desktop.reset()
-        assert desktop.server != before
-        assert agent.screenshot()
-        assert agent.server == desktop.server
 
 
 @pytest.mark.container

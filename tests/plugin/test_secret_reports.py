@@ -158,7 +158,7 @@ import pytest
 @pytest.mark.vnc_task("Sign in", secrets="SHOP_PASSWORD", expect=None)
 def test_it(vnc_agent, monkeypatch):
     typed = "<secret:SHOP_PASSWORD>"
-    from pytest_vnc_use.backends.input.devices import Keyboard
+    from pytest_vnc_use.backends.input import Keyboard
     def strike(self, *chords):
         while True:
             pass
