@@ -23,6 +23,7 @@ from pytest_vnc_use.harness import (
     ScrollDirection,
 )
 from pytest_vnc_use.harness.screenshots import write_screenshots
+from pytest_vnc_use.runs.uitask_trace import read_execution
 from support import vnc_servers
 from support.harness_agents import actions_in, client_messages, place
 from support.vnc_servers import VncServer
@@ -215,6 +216,8 @@ def test_execution_lists_actions_with_params(run: Path) -> None:
     assert by_name["page_navigation"] == {"direction": "forward"}
     assert by_name["finish"] == {"params": None}
     assert {record["task_marked_complete"] for record in records} == {None}
+    without = [name for name, arguments, _ in SENT if name == "finish" or arguments in (([],), (["none", ""],))]
+    assert len(read_execution(run).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
 
 
 @pytest.mark.desktop
