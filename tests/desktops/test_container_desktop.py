@@ -231,21 +231,6 @@ def test_nothing_outlives_the_process_that_started_it() -> None:
     wait_for(lambda: not folder.exists() and not processes_naming(folder), "the end of the rest")
 
 
-@pytest.mark.container
-def test_what_nobody_owns_any_more_goes_at_the_next_start(start: Start) -> None:
-    living, left = start(), start()
-    folder = Path(tempfile.gettempdir(), left.container)
-    folder.rename(hidden := folder.with_name(f"hidden-{folder.name}"))  # as if its guard had died before the container
-    try:
-        find_engine(ENGINE)
-        assert not exists(left.container)
-        assert exists(living.container)
-        with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*container"):
-            left.run(["true"])
-    finally:
-        hidden.rename(folder)
-
-
 # --- examples/desktop ------------------------------------------------------------------------------------------------
 
 
