@@ -83,8 +83,9 @@ def test_a_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, blo
         result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers")
         assert result.ret in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), result.stdout.str()
     else:
-        compile(block.text, block.page.name, "exec")
-        exec("\n".join(line for line in block.text.splitlines() if line.startswith("from pytest_vnc_use")), {})
+        body = ast.parse(block.text, block.page.name).body
+        ours = [node for node in body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pytest_vnc")]
+        exec(compile(ast.Module(list(ours), []), block.page.name, "exec"), {})
 
 
 @every("toml", "[[test]]")

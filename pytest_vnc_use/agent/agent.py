@@ -16,7 +16,7 @@ from pytest_vnc_use.agent.tasks import Again as Again, AnyPlanner as AnyPlanner
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.errors import InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
@@ -157,8 +157,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """Carry out the action for which the run waits, and continue; also in another process than the run's first.
 
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
-        planner, functions and secrets; pass those of the run itself here. `trust=True` also continues a run of another
-        user or machine. Raises RunFolderError, SettingsError.
+        planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run folder.
+        Raises RunFolderError, SettingsError.
         """
         return self._parts.tasks.go_on(run_id, True, step=step, approver=approver, **again)
 

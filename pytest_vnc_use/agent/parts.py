@@ -12,7 +12,7 @@ from pytest_vnc_use.agent.tasks import AnyPlanner, Tasks
 from pytest_vnc_use.costs.budget import Budget
 from pytest_vnc_use.loop.actor import functions_by_name
 from pytest_vnc_use.loop.runner import RunContext, Runner
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings

@@ -20,7 +20,7 @@ from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.triage.rules import error_for_run
 from pytest_vnc_use.types import Limits, Observation, Outcome, RunResult, error_for_verdicts
-from pytest_vnc_use.types.protocols import Approver, Planner
+from pytest_vnc_use.types.protocols import Approver, EndsRun, Planner
 from pytest_vnc_use.verification.verifier import check_asked
 
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
@@ -34,11 +34,10 @@ NO_JUDGE = (
 
 
 class Again(TypedDict, total=False):
-    """The objects of one run, which its caller must give again. `trust` also continues a run from elsewhere."""
+    """The objects of one run, which its caller must give again."""
 
     policy: Policy | None
     planner: AnyPlanner | None
-    trust: bool
 
 
 @dataclass
@@ -87,13 +86,17 @@ class Tasks:
                 "as with pytest.raises(PolicyDenied)"
             )
         own = self._own(planner)
-        return self._carry_out(
-            lambda: self.runner.run(
-                task, expect=expect, limits=limits, policy=policy, planner=own, approver=approver, run_id=run_id
-            ),
-            check,
-            votes,
-        )
+        try:
+            return self._carry_out(
+                lambda: self.runner.run(
+                    task, expect=expect, limits=limits, policy=policy, planner=own, approver=approver, run_id=run_id
+                ),
+                check,
+                votes,
+            )
+        finally:
+            if isinstance(own, EndsRun):
+                own.end_run()
 
     def reenactment(self, path: Path) -> Reenactment:
         """Return the planner that repeats the actions of a run. Raises SettingsError if a secret is missing."""
@@ -105,11 +108,9 @@ class Tasks:
         self, run_id: str, answer: bool | None, *, step: int | None, approver: Approver | None, **again: Unpack[Again]
     ) -> RunResult:
         """Continue a run, as `VncUseAgent.approve`, `deny` and `resume` say."""
-        policy, planner, trust = again.get("policy"), self._own(again.get("planner")), again.get("trust", False)
+        policy, planner = again.get("policy"), self._own(again.get("planner"))
         return self._carry_out(
-            lambda: self.runner.go_on(
-                run_id, answer, step=step, policy=policy, planner=planner, approver=approver, trust=trust
-            ),
+            lambda: self.runner.go_on(run_id, answer, step=step, policy=policy, planner=planner, approver=approver),
             None,
             None,
         )

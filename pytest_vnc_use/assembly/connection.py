@@ -64,7 +64,7 @@ class Connection:
             read_file = self.place.read_file
             tap = self._messages if there.keep_messages else None
             eyes = connect(there, self._password, program_fault=self._fault, read_file=read_file, tap=tap)
-            shared = f"{there.tunnel} {there.server}" if there.scope != "test" else ""
+            shared = there.server if there.scope != "test" else ""
             self._controller = self._redacted(eyes, shared)
         return self._controller
 

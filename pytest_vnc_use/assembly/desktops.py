@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.assembly.eyes import connect_bare, connect_to, wire_of
+from pytest_vnc_use.assembly.eyes import connect_bare, connect_to
 from pytest_vnc_use.assembly.models import counted_in
 from pytest_vnc_use.assembly.named_functions import named_functions
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
@@ -19,26 +19,25 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import Action, Frame
-from pytest_vnc_use.types.elements import ASK_S, Elements
+from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, MessageTap
 from pytest_vnc_use.types.wire import host_and_port
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.accessibility.elements import Element
-    from pytest_vnc_use.backends.browser.devtools import Browser
-    from pytest_vnc_use.backends.controller import VNCController
-    from pytest_vnc_use.backends.screen.settle import SettleRules
+    from pytest_vnc_use.backends.browser import Browser
+    from pytest_vnc_use.backends.settling import SettleRules
+    from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
 
 START_SETTINGS = (
-    *("server", "screen_size", "depth", "start_seconds"),
-    *("engine", "container_port", "container_env", "volumes", "tunnel"),
+    *("server", "screen_size", "rendering", "start_seconds"),
+    *("engine", "container_port", "container_env", "container_network", "volumes"),
 )
 """The settings that decide which desktop is started, its program aside."""
 
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "encoding", "show_pointer", "show_secrets", "keep_messages"),
-    *("username", "tunnel", "tls", "tls_ca", "tls_fingerprint"),
+    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "keep_messages"),
+    *("username", "tls", "tls_ca", "tls_fingerprint"),
     *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
 )
 """The settings that decide how a controller connects."""
@@ -111,7 +110,7 @@ def settings_at(settings: Settings, server: str) -> Settings:
     """
     if is_given(settings):
         return replace(settings, server=server)
-    return replace(settings, server=server, username="", tunnel="", tls="off", tls_ca="", tls_fingerprint="")
+    return replace(settings, server=server, username="", tls="off", tls_ca="", tls_fingerprint="")
 
 
 def given_servers(settings: Settings) -> list[str]:
@@ -136,13 +135,9 @@ def given_servers(settings: Settings) -> list[str]:
 
 def start_desktop(settings: Settings) -> Desktop:
     """Start a desktop without a program. Raises DesktopError, SettingsError."""
-    if settings.tunnel:
-        raise SettingsError(
-            f"--vnc-tunnel={settings.tunnel!r} needs a running desktop, got --vnc-server={settings.server!r}. "
-            "Give its address as the tunnel's other end sees it, such as localhost::5901"
-        )
     _withhold_keys(settings)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
+    pinned = settings.rendering == "pinned"
     match settings.server:
         case "":
             raise SettingsError(
@@ -153,11 +148,12 @@ def start_desktop(settings: Settings) -> Desktop:
         case "qt":
             from pytest_vnc_use.desktops.qt import QtDesktop
 
-            return QtDesktop(**started, is_open=settings.qt_open == "always", may_be_open=settings.qt_open != "false")
+            qt_open = settings.qt_open
+            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", pinned=pinned)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, depth=settings.depth)
+            return XvncDesktop(**started, pinned=pinned)
         case _:
             from pytest_vnc_use.desktops.container import ContainerDesktop
 
@@ -167,6 +163,7 @@ def start_desktop(settings: Settings) -> Desktop:
                 environment=settings.container_env,
                 volumes=settings.volumes,
                 port=settings.container_port,
+                network=settings.container_network,
                 engine=settings.engine,
                 password=given_password(settings),
                 connect=connect_bare,
@@ -178,9 +175,9 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     from pytest_vnc_use.desktops.external import lease
 
     _withhold_keys(settings)
-    servers, tunnel = given_servers(settings), wire_of(settings).tunnel
+    servers = given_servers(settings)
     while True:
-        leased = lease(servers, holder, timeout_s=settings.lease_seconds, tunnel=tunnel)
+        leased = lease(servers, holder, timeout_s=settings.lease_seconds)
         try:
             return _leased_desktop(settings, leased, check=len(servers) > 1)
         except DesktopRefused as exc:
@@ -226,7 +223,7 @@ def given_password(settings: Settings) -> str | None:
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
     """Return the desktop with its `browser`, which raises SettingsError if `cdp` does not say where it is."""
-    from pytest_vnc_use.backends.browser.controller import with_browser
+    from pytest_vnc_use.backends.browser import with_browser
 
     return with_browser(desktop, _browser_of(settings, desktop.read_file))
 
@@ -239,18 +236,18 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
     own = named_functions(settings.functions)
     size = counted_in(settings, lambda: _screen_now(settings, desktop).png)
     if settings.cdp:
-        from pytest_vnc_use.backends.browser.controller import browser_functions
+        from pytest_vnc_use.backends.browser import browser_functions
 
         return (*own, *browser_functions(_browser_of(settings, desktop.read_file), size))
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility.elements import elements_function
+        from pytest_vnc_use.backends.accessibility import elements_function
 
         return (*own, elements_function(partial(_elements_in_view, settings, desktop), size))
     return own
 
 
 def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
-    from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
+    from pytest_vnc_use.backends.accessibility import desktop_elements
 
     found, screen = desktop_elements(desktop.run), _screen_now(settings, desktop).ref
     return found, (screen.width, screen.height)
@@ -259,12 +256,11 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
     """Return the function that finds the elements of an action: in the browser (`cdp`), in programs (`elements`)."""
     if settings.cdp:
-        from pytest_vnc_use.backends.browser.acted_on import acted_on as on_page
-        from pytest_vnc_use.backends.browser.devtools import browser_at
+        from pytest_vnc_use.backends.browser import acted_on as on_page, browser_at
 
         return lambda action: on_page(browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S), action)
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility.acted_on import acted_on as in_program
+        from pytest_vnc_use.backends.accessibility import acted_on as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
     return lambda _: ()
@@ -278,7 +274,7 @@ def _screen_now(settings: Settings, desktop: Desktop) -> Frame:
 
 
 def _browser_of(settings: Settings, read_file: Callable[[str], str]) -> Callable[[], Browser]:
-    from pytest_vnc_use.backends.browser.devtools import browser_at
+    from pytest_vnc_use.backends.browser import browser_at
 
     return partial(browser_at, settings.cdp, read_file)
 
@@ -296,10 +292,10 @@ def connect(
     If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
-    from pytest_vnc_use.backends.watchdog import Watchdog
+    from pytest_vnc_use.backends.vnc import Watch
 
-    connect_anew = partial(
-        connect_to,
+    browser = _browser_of(settings, read_file or given_desktop(settings).read_file) if settings.cdp else None
+    return connect_to(
         settings,
         settings.server,
         password or given_password(settings),
@@ -307,30 +303,21 @@ def connect(
         scroll_by=settings.scroll,
         show_pointer=settings.show_pointer,
         tap=tap,
+        encoding="raw" if password else None,  # only a desktop that was started here tells its password
+        watch=Watch(settings.blank_seconds, settings.frozen_seconds, program_fault=program_fault),
+        browser=browser,
     )
-    blank_s, frozen_s = settings.blank_seconds, settings.frozen_seconds
-    hands = Watchdog(connect_anew, blank_s=blank_s, frozen_s=frozen_s, program_fault=program_fault)
-    if not settings.cdp:
-        return hands
-    from pytest_vnc_use.backends.browser.controller import BrowsingController
-
-    return BrowsingController(hands, _browser_of(settings, read_file or given_desktop(settings).read_file))
 
 
 def vnc_behind(controller: Controller) -> VNCController:
     """Return the VNC connection of this controller. Raises SettingsError if it has none."""
-    from pytest_vnc_use.backends.browser.controller import BrowsingController
-    from pytest_vnc_use.backends.controller import VNCController
     from pytest_vnc_use.backends.redaction import RedactingController
-    from pytest_vnc_use.backends.watchdog import Watchdog
+    from pytest_vnc_use.backends.vnc import VNCController
 
-    match controller:
-        case BrowsingController() | RedactingController():
-            return vnc_behind(controller.desktop)
-        case Watchdog():
-            return vnc_behind(controller.watched)
-        case VNCController():
-            return controller
+    if isinstance(controller, RedactingController):
+        return vnc_behind(controller.desktop)
+    if isinstance(controller, VNCController):
+        return controller
     raise SettingsError(
         f"--vnc-record=demonstrate needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
         "pass `controller`, or let a planner do the task"
@@ -339,6 +326,6 @@ def vnc_behind(controller: Controller) -> VNCController:
 
 def settle_rules(settings: Settings) -> SettleRules:
     """Return how long to wait for the screen after an action."""
-    from pytest_vnc_use.backends.screen.settle import SettleRules
+    from pytest_vnc_use.backends.settling import SettleRules
 
     return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)

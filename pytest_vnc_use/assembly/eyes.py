@@ -9,29 +9,29 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.wire import Wire
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.browser.controller import BrowsableDesktop
-    from pytest_vnc_use.backends.controller import VNCController
+    from pytest_vnc_use.backends.browser import BrowsableDesktop
+    from pytest_vnc_use.backends.vnc import VNCController
 
-PROTECT = "use a server with TLS (vnc_tls=require), --vnc-tunnel=ssh://user@host, or wss://"
+PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
 _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
 
 
 def wire_of(settings: Settings) -> Wire:
     """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
-    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint, settings.tunnel)
+    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint)
 
 
 def connect_bare(server: str, password: str | None) -> VNCController:
     """Return a connection to a desktop that was started here."""
     from pytest_vnc_use.backends import vnc
 
-    return vnc.connect(server, password)
+    return vnc.connect(server, password, encoding="raw")
 
 
 def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
     """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    from pytest_vnc_use.backends.browser.devtools import await_devtools
+    from pytest_vnc_use.backends.browser import await_devtools
 
     def is_over() -> bool:
         return bool(desktop.fault() or desktop.program_fault())
@@ -46,8 +46,7 @@ def connect_to(settings: Settings, server: str, password: str | None, **given: A
     """
     from pytest_vnc_use.backends import vnc
 
-    wire = wire_of(settings)
-    eyes = vnc.connect(server, password, type_by=settings.typing, encoding=settings.encoding, wire=wire, **given)
+    eyes = vnc.connect(server, password, type_by=settings.typing, wire=wire_of(settings), **given)
     if eyes.exposure and server not in _warned:
         _warned.add(server)
         try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from pytest_vnc_use.assembly.models import build_judge, build_planner, given_planner, no_planner
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import EndsRun, Judge, Planner
 
@@ -22,6 +23,11 @@ class LiveModels:
     ) -> None:
         self._settings, self._functions = settings, functions
         self._request_s_at_first = settings().request_seconds
+        if judge is not None and not callable(getattr(judge, "judge", None)):
+            raise SettingsError(
+                "a judge must be an object with the method `judge(claim, frame, *, timeout_s, report) -> Verdict`, "
+                f"got {judge!r}"
+            )
         self.given_planner = self.as_planner(planner) if planner is not None else None
         self.given_judge = judge
         self._newest: Planner | None = None

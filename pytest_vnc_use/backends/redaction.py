@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.rectangles import COLOUR_BITS, Pixels
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, encode_png
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, Means, TellsMeans
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     SECRET_MARK,
@@ -92,10 +91,10 @@ class _Field:
                 return cls(box, screen.shape, around, edges)
             reach_px *= 2
 
-    def continues(self, other: _Field) -> bool:
-        """Return whether the field reaches further than another one beside it, of the same text."""
-        joined = other.box.joined(self.box)
-        return joined != other.box and other.box.grown(_APART_PX[1], *self.screen_shape[::-1]).meets(self.box)
+    def continues_in(self, box: Region) -> bool:
+        """Return whether a box is beside the field, and not within it."""
+        is_beside = self.box.grown(_APART_PX[1], *self.screen_shape[::-1]).meets(box)
+        return is_beside and self.box.joined(box) != self.box
 
     def is_on(self, screen: Pixels) -> bool:
         """Return whether a screen shows what surrounds the field, in any colours."""
@@ -134,9 +133,9 @@ class RedactingController(ForwardingController):
         self._at: Point | None = None
         self._letters, self._before_letters = "", Frame(FrameRef("", 0, 0), b"")
         """The letters that were typed one by one since another action, and the screen before them."""
-        self._newest: tuple[str, Frame] | None = None
-        """The newest secret and the screen before it, until the next action: it may show late."""
-        self._fields: list[_Field] = []
+        self._before: Frame | None = None
+        """The screen before the newest secret, until the next action: it may show late."""
+        self._seen: list[_Field] = []
         """Where the newest secret was seen."""
 
     def over(self, desktop: Controller) -> RedactingController:
@@ -163,12 +162,14 @@ class RedactingController(ForwardingController):
         return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
 
     def _redacted_frame(self, frame: Frame) -> Frame:
-        redacted = self._redacted(_pixels_in(frame))
+        seen = _pixels_in(frame)
+        redacted = self._redacted(seen)
         if redacted is None:
             return frame
+        boxes = tuple(each.box for each in self._redactions.fields if each.is_on(seen))
         png = encode_png(redacted)
         ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
-        return replace(frame, ref=ref, png=png, pixels=redacted)
+        return replace(frame, ref=ref, png=png, pixels=redacted, redacted=boxes)
 
     def _redacted(self, screen: Pixels) -> Pixels | None:
         """Return a redacted copy of a screen; None if it needs no redaction."""
@@ -189,14 +190,16 @@ class RedactingController(ForwardingController):
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, SettingsError if a secret changed
         more than a field.
         """
-        if isinstance(action, (Wait, TakeScreenshot)):
-            self.desktop.perform(action)
-            return
-        self._newest = None
+        match action:
+            case Wait() | TakeScreenshot():
+                self.desktop.perform(action)
+                return
+            case TypeText(text=text) | OpenAddress(address=text):
+                pass
+            case _:
+                text = ""
+        self._before = None
         self._at = next(iter(points(action)[-1:]), self._at)
-        text = (
-            action.text if isinstance(action, TypeText) else action.address if isinstance(action, OpenAddress) else ""
-        )
         if hidden := self._hidden(text):
             self._letters = ""
             self._type_secret(action, text, hidden)
@@ -219,7 +222,7 @@ class RedactingController(ForwardingController):
         self.desktop.perform(TypeText(letter))
         if hidden := self._hidden(self._letters):
             self._letters = ""
-            self._begin(hidden, self._before_letters)
+            self._begin(self._before_letters)
             self.desktop.settle()
             self._redact(hidden, self._before_letters, [_pixels_in(self.desktop.glance())])
 
@@ -245,7 +248,7 @@ class RedactingController(ForwardingController):
             self.desktop.perform(TypeText(text[:start]))
             self.desktop.settle(briefly=True)
         before = self.desktop.frame()
-        self._begin(mark, before)
+        self._begin(before)
         screens: list[Pixels] = []
         for piece in filter(None, (text[start : end - 1], text[end - 1 : end])):
             self.desktop.perform(TypeText(SecretText(piece, mark)))
@@ -253,50 +256,51 @@ class RedactingController(ForwardingController):
             screens.append(_pixels_in(self.desktop.glance()))
         self._redact(mark, before, screens)
         if text[end:] or presses_enter:
-            self._newest = None
+            self._before = None
             self.desktop.perform(TypeText(text[end:], press_enter=presses_enter))
+
+    def _begin(self, before: Frame) -> None:
+        self._before, self._seen, self._redactions.is_typed = before, [], True
 
     # What a secret changed.
 
-    def _begin(self, mark: str, before: Frame) -> None:
-        self._newest, self._fields, self._redactions.is_typed = (mark, before), [], True
-
-    def _redact_late(self, now: Pixels) -> None:
-        """Redact what shows late of a secret. A screen that differs in more than a field is another one."""
-        if self._newest and all(each.is_on(now) for each in self._fields):
-            mark, before = self._newest
-            if now.shape == _pixels_in(before).shape and _differing(_pixels_in(before), now).mean() <= MAX_SHARE:
-                self._redact(mark, before, [now])
-
     def _redact(self, mark: str, before: Frame, screens: Sequence[Pixels]) -> None:
         """Redact what a secret changed from one screen to the next ones. Raises SettingsError if it is no field."""
+        boxes, shown = self._changed(before, screens)
+        self._add(boxes, shown)
+        if (share := _share(boxes, shown)) > MAX_SHARE:
+            whole = reduce(Region.joined, boxes)
+            raise SettingsError(_TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE))
+
+    def _redact_late(self, now: Pixels) -> None:
+        """Redact what shows late, beside what was seen of the secret before. A larger change is another screen."""
+        if self._before is None or not all(each.is_on(now) for each in self._seen):
+            return
+        boxes, shown = self._changed(self._before, [now])
+        if self._seen:
+            boxes = [box for box in boxes if any(each.continues_in(box) for each in self._seen)]
+        if _share(boxes, shown) <= MAX_SHARE:
+            self._add(boxes, shown)
+
+    def _add(self, boxes: Sequence[Region], screen: Pixels) -> None:
+        fields = [_Field.of(_field_around(box, screen), screen) for box in boxes]
+        self._seen += fields
+        self._redactions.fields += fields
+
+    def _changed(self, before: Frame, screens: Sequence[Pixels]) -> tuple[list[Region], Pixels]:
+        """Return the boxes in which screens differ from the one before, and the last of them that has the field."""
         first = _pixels_in(before)
-        shown: list[Pixels] = []
+        shown = [first]
         for screen in screens:
-            if screen.shape != first.shape or (shown and _differing(shown[-1], screen).mean() > MAX_SHARE):
+            if screen.shape != first.shape or (len(shown) > 1 and _differing(shown[-1], screen).mean() > MAX_SHARE):
                 break  # the last character led to another screen
             shown.append(screen)
-        changed = np.zeros(first.shape, np.bool_)
-        for screen in shown:
-            changed |= _differing(first, screen)
+        changed: Mask = np.logical_or.reduce([_differing(first, screen) for screen in shown])
         for mask in self._masks:  # they are redacted anyway
             mask.part_of(changed)[:] = False
         moving = self._moving(before)
-        boxes = [
-            box
-            for box in _boxes_of(changed)
-            if box.part_of(moving).mean() < 0.5 and not all(_is_recoloured(box, first, screen) for screen in shown)
-        ]
-        fields = [_Field.of(_field_around(box, shown[-1]), shown[-1]) for box in boxes]
-        known = self._fields
-        if known:  # what comes later beside a field belongs to it, and nothing elsewhere does
-            fields = [each for each in fields if any(each.continues(field) for field in known)]
-        self._fields = [*known, *fields]
-        self._redactions.fields += fields
-        share = sum((box.right - box.left) * (box.bottom - box.top) for box in boxes) / changed.size
-        if share > MAX_SHARE and not known:
-            whole = reduce(Region.joined, boxes)
-            raise SettingsError(_TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE))
+        boxes = [box for box in _boxes_of(changed) if box.part_of(moving).mean() < 0.5]
+        return [box for box in boxes if not all(_is_recoloured(box, first, screen) for screen in shown)], shown[-1]
 
     def _moving(self, before: Frame) -> Mask:
         """Mark what was moving by itself before a secret was typed; nothing if that is where the last click was."""
@@ -318,11 +322,6 @@ class RedactingController(ForwardingController):
         return self.desktop.elements_of(action) if isinstance(self.desktop, TellsElements) else None
 
     @property
-    def means(self) -> Means:
-        """Return how the desktop takes input, if that is known."""
-        return self.desktop.means if isinstance(self.desktop, TellsMeans) else Means()
-
-    @property
     def doubles_only_near(self) -> bool:
         """Return whether no program there takes two clicks at different places for a double click."""
         return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
@@ -342,6 +341,10 @@ def _pixels_in(seen: Frame | Glance) -> Pixels:
 def _differing(one: Pixels, other: Pixels) -> Mask:
     differs: Mask = ((one ^ other) & COLOUR_BITS) != 0
     return differs
+
+
+def _share(boxes: Sequence[Region], screen: Pixels) -> float:
+    return sum((box.right - box.left) * (box.bottom - box.top) for box in boxes) / screen.size
 
 
 def _edges(pixels: Pixels) -> Edges:

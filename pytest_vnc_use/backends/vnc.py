@@ -1,12 +1,83 @@
-"""The way to a controller of a VNC desktop: `connect`."""
+"""VNCController: sees one desktop and acts on it, over VNC. `connect` makes one."""
 
 from __future__ import annotations
 
-from pytest_vnc_use.backends.controller import VNCController as VNCController
-from pytest_vnc_use.backends.screen.settle import SettleRules
-from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.client import EncodingChoice, ServerFacts
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.input import EFFECT, Keyboard, Pointer, scroll_of
+from pytest_vnc_use.backends.quirks import ServerQuirks
+from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import (
+    ActionError,
+    ActionInterrupted,
+    CommandRefused,
+    ConnectionLost,
+    DesktopError,
+    DesktopRefused,
+    ScreenBlank,
+    ScreenFrozen,
+    SettingsError,
+)
+from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, plan_text, scroll_chords
+from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
+from pytest_vnc_use.same_screen import same_screen
+from pytest_vnc_use.types import (
+    HISTORY_KEYS,
+    Button,
+    DesktopAction,
+    Direction,
+    Frame,
+    Glance,
+    ScrollMeans,
+    Settled,
+    TypingMeans,
+    actions as act,
+    button_of,
+)
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.backends.browser import Browser
+
+UNANSWERED_ACTIONS = 3
+"""The number of actions without a changed pixel after which a screen may be frozen."""
+_ANSWER_S = 10.0
+_BETWEEN_ATTEMPTS_S = 0.1
+_SHORTEST_ATTEMPT_S = 1.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
+
+    A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
+    with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
+    screen is fetched again if no pixel has changed for `frozen_s`, although at least `UNANSWERED_ACTIONS` visible
+    actions were carried out. It counts as frozen if it is still the same. A screen must keep its size.
+
+    If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
+    blank for that reason, or the server may have been the program itself.
+    """
+
+    blank_s: float
+    frozen_s: float
+    reconnect_s: float = 10.0
+    program_fault: Callable[[], str] = str
 
 
 def connect(
@@ -17,10 +88,13 @@ def connect(
     settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
     scroll_by: ScrollMeans = "wheel",
     type_by: TypingMeans = "keys",
-    encoding: EncodingChoice = "auto",
+    encoding: EncodingChoice | None = None,
     show_pointer: bool = False,
     wire: Wire = Wire(),  # noqa: B008  # frozen
     tap: MessageTap | None = None,
+    facts: ServerFacts | None = None,
+    watch: Watch | None = None,
+    browser: Callable[[], Browser] | None = None,
 ) -> VNCController:
     """Connect to a VNC server and wait for its first whole frame.
 
@@ -29,10 +103,522 @@ def connect(
 
     `wire` says how the connection is protected. With `scroll_by="keys"` page and arrow keys do every scroll. With
     `type_by="clipboard"` all text is pasted; with `"keys"` only text that no key makes is pasted. `encoding` is how
-    pixels travel; `auto` measures the link. With `show_pointer` the pointer is drawn into frames, at its last place, in
-    the server's shape. `tap` gets each message that is sent.
+    pixels travel: `raw` is the default through a unix socket, `tight` (without loss) elsewhere; a screen of more than
+    24 MiB is never raw. With `show_pointer` the pointer is drawn into frames, at its last place, in the server's shape.
+    `tap` gets each message that is sent, `facts` what the server says of itself, even if the connection then fails.
+    `browser` returns the browser when an address is opened; without it, the keyboard does that.
 
     Raises DesktopRefused or AuthenticationFailed within `timeout_s`, SettingsError if an argument is invalid.
     """
-    hands = VNCController(None, settle_rules, scroll_by, type_by, encoding=encoding, show_pointer=show_pointer)
-    return hands.connect(server, password, timeout_s=timeout_s, wire=wire, tap=tap)
+    controller = VNCController(
+        settle_rules, scroll_by, type_by, encoding=encoding, show_pointer=show_pointer, watch=watch, browser=browser
+    )
+    return controller.connect(server, password, timeout_s=timeout_s, wire=wire, tap=tap, facts=facts)
+
+
+class VNCController:
+    """A Controller for one desktop: it takes frames and carries out actions. For one thread at a time.
+
+    Without a connection, call `connect` first: `VNCController().connect("localhost::5901", password)`.
+    """
+
+    def __init__(
+        self,
+        settle_rules: SettleRules = SettleRules(),  # noqa: B008  # frozen
+        scroll_by: ScrollMeans = "wheel",
+        type_by: TypingMeans = "keys",
+        *,
+        encoding: EncodingChoice | None = None,
+        show_pointer: bool = False,
+        watch: Watch | None = None,
+        browser: Callable[[], Browser] | None = None,
+    ) -> None:
+        """Take the arguments of `connect` in this module."""
+        self._rules, self._show_pointer = settle_rules, show_pointer
+        self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
+        self._watch, self._browser = watch, browser
+        self._unanswered: list[float] = []
+        self._in_doubt = ""
+        self._reconnected = False
+        self._closed = threading.Event()
+        self._closing = threading.Lock()
+
+    def connect(
+        self,
+        server: str,
+        password: str | None = None,
+        *,
+        timeout_s: float = 10.0,
+        wire: Wire = Wire(),  # noqa: B008  # frozen
+        tap: MessageTap | None = None,
+        facts: ServerFacts | None = None,
+    ) -> VNCController:
+        """Connect as `connect` in this module does, after the end of an earlier connection; return this controller.
+
+        Raises SettingsError if the server has no clipboard to type by.
+        """
+        self.close()
+        self._closed.clear()
+
+        def dial(timeout_s: float) -> RfbConnection:
+            return RfbConnection(server, password, timeout_s, encoding=self._encoding, wire=wire, tap=tap, facts=facts)
+
+        self._dial = dial
+        return self.attach(dial(timeout_s))
+
+    def attach(self, connection: RfbConnection) -> VNCController:
+        """Use this connection from here on; return this controller."""
+        self._attach(connection)
+        self._first_size = self.size
+        return self
+
+    def _attach(self, connection: RfbConnection) -> None:
+        try:
+            self._quirks = connection.quirks if self._type_by == "keys" else connection.quirks.pasting()
+        except SettingsError:
+            connection.drop()
+            raise
+        self._connection = connection
+        self._screen = connection.framebuffer
+        self._pointer = Pointer(connection)
+        self._keyboard = Keyboard(connection, self._quirks)
+        self._has_wheel, self._clicked = self._scroll_by == "wheel" and self._quirks.wheel, False
+        self._screen.mark_connected()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in ("_quirks", "_connection", "_screen", "_pointer", "_keyboard"):
+                raise DesktopError("the controller is not connected: call connect(server, password) first")
+            raise AttributeError(f"a VNCController has no {name!r}")
+
+    # --- the screen ---
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen now, in pixels."""
+        return self._screen.size
+
+    @property
+    def server(self) -> str:
+        """The address of the server, without its query."""
+        return self._connection.server
+
+    @property
+    def name(self) -> str:
+        """The name that the server gives its desktop."""
+        return self._connection.facts.name
+
+    @property
+    def exposure(self) -> str:
+        """Return what others on the network can read of this connection; "" if it is protected."""
+        return self._connection.exposure
+
+    @property
+    def quirks(self) -> ServerQuirks:
+        """The input that the server is known to support; as a string it is in words."""
+        return self._quirks
+
+    @property
+    def doubles_only_near(self) -> bool:
+        """Return whether no program there takes two clicks at different places for a double click."""
+        return self._quirks.doubles_only_near
+
+    @property
+    def screen(self) -> Framebuffer:
+        """The live pixels, for code that shows them."""
+        return self._screen
+
+    def page_url(self) -> str:
+        """Return the address of the page that the browser shows; "" if there is no browser, or it does not say."""
+        try:
+            return self._browser().url if self._browser else ""
+        except (DesktopError, SettingsError):
+            return ""
+
+    def refresh(self) -> None:
+        """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
+        self._connection.refresh(_ANSWER_S)
+
+    def frame(self) -> Frame:
+        """Return the screen as it is now, not before. Raises DesktopError, ActionInterrupted."""
+        frame = self._surviving(self._frame)
+        self._in_doubt = ""
+        return frame
+
+    def _frame(self) -> Frame:
+        if self._watch:
+            self._check_colours(self._watch)
+            self._check_answers(self._watch)
+        self._connection.round_trip(_ANSWER_S)
+        frame = self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
+        size = frame.ref.width, frame.ref.height
+        if self._watch and size != self._first_size:
+            raise DesktopError(
+                f"the screen's size changed from {_format_size(self._first_size)} to {_format_size(size)} during the "
+                f"run, but the desktop {self.server!r} must keep its size: no program and no viewer may change it"
+            )
+        return frame
+
+    def last_frame(self) -> Frame:
+        """Return the screen as it was last seen, even if the connection is lost."""
+        return self._screen.last_capture().frame()
+
+    def screenshot_png(self) -> bytes:
+        """Return the screen as it is now, as PNG (8-bit RGB)."""
+        return self.frame().png
+
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait until the screen has answered the last action and is quiet. Raises DesktopError, ActionInterrupted.
+
+        `briefly` asks for a shorter wait, which is enough if the caller continues to watch the screen.
+        """
+        self._clicked = False
+        rules = self._rules.shortened() if briefly else self._rules
+        return self._surviving(lambda: self._screen.wait_settled(rules))
+
+    def changed_since(self, moment: float) -> bool:
+        """Return whether a pixel changed after `moment`, outside moving regions. Raises DesktopError."""
+        return self._surviving(lambda: self._screen.changed_since(moment))
+
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until `changed_since` is true; return whether it is. Raises DesktopError."""
+        return self._surviving(lambda: self._screen.wait_changed(moment, timeout_s))
+
+    def glance(self) -> Glance:
+        """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
+
+        def look() -> Glance:
+            self._connection.round_trip(_ANSWER_S)
+            return self._screen.glance(pointer=self._show_pointer)
+
+        return self._surviving(look)
+
+    def transient_frames(self) -> tuple[Frame, ...]:
+        """Return the frames since the last call that stayed for 0.2 s or longer, and went, oldest first."""
+        return tuple(capture.frame() for capture in self._screen.transients())
+
+    # --- the pointer ---
+
+    def move(self, x: int, y: int) -> None:
+        """Move the pointer to a point."""
+        with self._acting():
+            self._pointer.move(x, y)
+
+    def click(self, x: int, y: int, button: Button | int = "left", count: int = 1) -> None:
+        """Move to a point, then press and release `button`, or the one of that number, `count` (1 to 3) times."""
+        if count not in (1, 2, 3):
+            raise ActionError(f"the count of a click must be 1 to 3, got {count!r}")
+        pressed = button_of(button)
+        with self._acting(clicks=True):
+            self._pointer.move(x, y)
+            self._pointer.click(pressed, count)
+
+    def double_click(self, x: int, y: int) -> None:
+        """Click the left button twice."""
+        self.click(x, y, count=2)
+
+    def triple_click(self, x: int, y: int) -> None:
+        """Click the left button three times."""
+        self.click(x, y, count=3)
+
+    def mouse_down(self, x: int, y: int, button: Button | int = "left") -> None:
+        """Move to a point, then press `button` and keep it pressed."""
+        with self._acting(clicks=True):
+            self._pointer.move(x, y)
+            self._pointer.press(button_of(button))
+            self._pointer.pause()
+
+    def mouse_up(self, x: int, y: int, button: Button | int = "left") -> None:
+        """Move to a point, then release `button`."""
+        with self._acting(clicks=True):
+            self._pointer.move(x, y)
+            self._pointer.release(button_of(button))
+
+    def drag_and_drop(self, x: int, y: int, to_x: int, to_y: int) -> None:
+        """Press the left button at a point, move to another point by points between them, and release it."""
+        with self._acting(clicks=True):
+            self._pointer.check(to_x, to_y)
+            self._pointer.move(x, y)
+            self._pointer.drag_to(to_x, to_y)
+
+    def scroll(
+        self,
+        x: int | Direction | None = None,
+        y: int | None = None,
+        direction: Direction | None = None,
+        clicks: int = 3,
+        by: ScrollMeans = "wheel",
+        *,
+        magnitude: int | None = None,
+    ) -> None:
+        """Scroll `clicks` notches at a point; keys scroll whatever has the focus.
+
+        By keys, five notches up or down are a page, and a notch left or right is three arrows. Where the server has no
+        wheel (Qt's own), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the
+        screen, a notch for 100 pixels.
+        """
+        scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
+        with self._acting():
+            self._pointer.move(scroll.x, scroll.y)
+            if by == "wheel" and self._has_wheel:
+                self._pointer.turn_wheel(scroll.direction, scroll.clicks)
+            else:
+                self._keyboard.strike(*scroll_chords(scroll.direction, scroll.clicks))
+
+    # --- the keyboard ---
+
+    def key_combo(self, keys: str | Sequence[str]) -> None:
+        """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError.
+
+        A lone character beyond ASCII is typed as text, because servers lose such keys.
+        """
+        chord = parse_combo(keys, held=self._keyboard.held)
+        if chord.text and not self._keyboard.held:
+            self.type_text(chord.text)
+            return
+        possible = self._quirks.chord(chord)
+        with self._typing(enters=chord.enters):
+            self._keyboard.strike(possible)
+
+    def key_down(self, key: str) -> None:
+        """Press one key and keep it pressed."""
+        keysym = self._quirks.keysym(parse_key(key))
+        with self._typing():
+            self._keyboard.press(keysym)
+
+    def key_up(self, key: str) -> None:
+        """Release one key."""
+        keysym = self._quirks.keysym(parse_key(key))
+        with self._typing():
+            self._keyboard.release(keysym)
+
+    def type_text(self, text: str, press_enter: bool = False, clear_first: bool = False) -> None:
+        """Type at the focus; line feeds and tabs go as their keys.
+
+        Raises ActionError, and types nothing, if the server cannot take a character.
+        """
+        pieces = plan_text(text, self._quirks.text)
+        with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
+            if clear_first:
+                self._keyboard.clear(to_be_replaced=bool(text))
+            with self._connection.outgoing.typing(text):
+                self._keyboard.write(pieces)
+            if press_enter:
+                self._keyboard.strike(ENTER)
+
+    def open_address(self, address: str) -> None:
+        """Open an address in the focused browser: ctrl+l, the address, enter."""
+        plan_text(address, self._quirks.text)
+        self.key_combo(ADDRESS_BAR)
+        self._screen.wait_settled(EFFECT)
+        self.type_text(address, press_enter=True)
+
+    # --- the protocol Controller ---
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out one action, never twice.
+
+        Raises ActionError if it cannot be done, DesktopError if the desktop is gone, ActionInterrupted if the
+        connection was lost meanwhile and made once more.
+        """
+        self._surviving(lambda: self._screen.raise_if_lost())  # before anything is sent
+        began_s = clock.monotonic()
+        if not isinstance(action, (act.Wait, act.TakeScreenshot)):
+            self._in_doubt = type(action).__name__
+        self._surviving(lambda: self._perform(action))
+        if self._watch and not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
+            self._unanswered.append(began_s)
+
+    def _perform(self, action: DesktopAction) -> None:
+        if self._browses(action):
+            return
+        match action:
+            case act.Click(x, y, button, count):
+                self.click(x, y, button, count)
+            case act.MouseDown(x, y, button):
+                self.mouse_down(x, y, button)
+            case act.MouseUp(x, y, button):
+                self.mouse_up(x, y, button)
+            case act.Move(x, y):
+                self.move(x, y)
+            case act.Drag(x, y, to_x, to_y):
+                self.drag_and_drop(x, y, to_x, to_y)
+            case act.Scroll(x, y, direction, clicks, by):
+                self.scroll(x, y, direction, clicks, by)
+            case act.TypeText(text):
+                plan_text(text, self._quirks.text)
+                if action.x is not None and action.y is not None:
+                    self.click(action.x, action.y)
+                self.type_text(text, action.press_enter, action.clear_first)
+            case act.KeyCombo(keys):
+                self.key_combo(keys)
+            case act.KeyDown(key):
+                self.key_down(key)
+            case act.KeyUp(key):
+                self.key_up(key)
+            case act.OpenAddress(in_new_window=True):
+                raise ActionError("only DevTools can open a new window: set vnc_cdp")
+            case act.OpenAddress(address):
+                self.open_address(address)
+            case act.TraverseHistory(direction):
+                self.key_combo(HISTORY_KEYS[direction])
+            case act.Wait(duration_s):
+                self.wait(duration_s)
+            case act.TakeScreenshot():
+                self._screen.raise_if_lost()
+            case _:
+                assert_never(action)
+
+    def _browses(self, action: DesktopAction) -> bool:
+        """Return whether DevTools did it; the keyboard does what they cannot, such as an address as a person types it.
+
+        While the browser does not answer, the planner gets an ActionError.
+        """
+        if not self._browser or not isinstance(action, (act.OpenAddress, act.TraverseHistory)):
+            return False
+        self.wait(0.0)  # later changes on the screen are the action's effect
+        try:
+            browser = self._browser()
+            if isinstance(action, act.TraverseHistory):
+                browser.traverse(action.direction)
+            elif action.in_new_window:
+                browser.open_window(action.address)
+            else:
+                browser.navigate(action.address)
+        except CommandRefused:
+            return False
+        except DesktopError as exc:
+            raise ActionError(str(exc)) from exc
+        return True
+
+    def wait(self, duration_s: float) -> None:
+        """Let time pass. Raises ConnectionLost as soon as the desktop is gone."""
+        if not 0 <= duration_s < math.inf:
+            raise ActionError(f"a wait must be 0 seconds or more, got {duration_s!r}")
+        self._screen.mark_began()
+        try:
+            self._screen.pause(duration_s)
+        finally:
+            self._screen.mark_waited()
+            self._clicked = False
+
+    def close(self) -> None:
+        """Release all keys and buttons and end the connection; a second call does nothing."""
+        with self._closing:
+            self._closed.set()
+        if "_connection" in vars(self):
+            self._keyboard.release_all()
+            self._pointer.release_all()
+            self._connection.close()
+
+    @contextmanager
+    def _acting(self, *, clicks: bool = False, enters: bool = False) -> Iterator[None]:
+        self._screen.mark_began()
+        try:
+            yield
+        finally:
+            self._screen.mark_ended(clicked=self._pointer.at if clicks else None, entered=enters)
+            self._clicked = clicks
+        self._screen.raise_if_lost()
+
+    @contextmanager
+    def _typing(self, *, enters: bool = False) -> Iterator[None]:
+        """Wait for the effect of a click before keys are sent: under some window managers keys overtake a click."""
+        if self._clicked:
+            self._screen.wait_settled(EFFECT)
+        with self._acting(enters=enters):
+            yield
+
+    # --- faults of the desktop ---
+
+    def _check_colours(self, watch: Watch) -> None:
+        if not self._screen.only_colour(0.0) or watch.program_fault():
+            return
+        colour = self._screen.only_colour(watch.blank_s)
+        if colour and not watch.program_fault():
+            raise ScreenBlank(
+                f"the screen of {self.server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: start a "
+                "program on it before the run, by --vnc-app or by app in the task's file, or wait longer with "
+                "vnc_blank_seconds"
+            )
+
+    def _check_answers(self, watch: Watch) -> None:
+        if not self._seems_frozen(watch) or watch.program_fault():
+            return
+        self.refresh()
+        if self._seems_frozen(watch):
+            since_s = clock.monotonic() - self._unanswered[0]
+            raise ScreenFrozen(
+                f"the screen of {self.server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
+                f"{len(self._unanswered)} actions were carried out. The server answers, so the program may hang, or "
+                "the server may be read-only. If the screen may stay unchanged for so long, raise vnc_frozen_seconds"
+            )
+
+    def _seems_frozen(self, watch: Watch) -> bool:
+        changed_at = self._screen.changed_at
+        self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_at]
+        unanswered = self._unanswered
+        return len(unanswered) >= UNANSWERED_ACTIONS and clock.monotonic() - unanswered[0] >= watch.frozen_s
+
+    # --- a lost connection ---
+
+    def _surviving(self, work: Callable[[], T]) -> T:
+        """Return the result of `work`; repeat it over a new connection if the first one is lost.
+
+        While an action is in doubt, `work` is not repeated: raises ActionInterrupted.
+        """
+        try:
+            return work()
+        except ConnectionLost as lost:
+            if not self._watch or self._closed.is_set():
+                raise
+            self._reconnect(self._watch, lost)
+            if self._in_doubt:
+                action, self._in_doubt = self._in_doubt, ""
+                raise ActionInterrupted(
+                    f"the connection was lost before the desktop had answered a {action}. The watchdog reconnected, "
+                    f"but it is unknown whether the {action} took effect: look at the screen, and repeat it if needed"
+                ) from lost
+        return work()
+
+    def _reconnect(self, watch: Watch, lost: ConnectionLost) -> None:
+        """Replace the lost connection by a new one. Raises ConnectionLost if the run cannot continue."""
+        if self._reconnected:
+            raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
+        self._reconnected = True
+        is_holding = bool(self._keyboard.held) or self._pointer.holding
+        name, before = self.name, self.last_frame()
+        connection = self._dial_again(watch, lost)
+        with self._closing:
+            self._attach(connection)
+            changed = "the run had closed the desktop" if self._closed.is_set() else ""
+            if (self.name, self.size) != (name, self._first_size):
+                earlier = f"{name!r}, {_format_size(self._first_size)}"
+                changed = f"it is another desktop: {self.name!r}, {_format_size(self.size)}; it was {earlier}"
+            elif is_holding:
+                changed = "the keys or buttons that were held down are up now"
+            elif not same_screen(before.png, self.last_frame().png):
+                changed = "it shows another screen than before"
+            if changed:
+                connection.close()
+                raise ConnectionLost(f"{lost}; the watchdog reconnected, but {changed}") from lost
+
+    def _dial_again(self, watch: Watch, lost: ConnectionLost) -> RfbConnection:
+        deadline = Deadline(watch.reconnect_s)
+        while True:
+            if watch.program_fault():
+                raise lost
+            try:
+                return self._dial(max(deadline.remaining_s, _SHORTEST_ATTEMPT_S))
+            except DesktopError as exc:
+                if not isinstance(exc, DesktopRefused) or not deadline.remaining_s:
+                    raise type(lost)(
+                        f"{lost}; the watchdog could not reconnect within {watch.reconnect_s:g} s: {exc}"
+                    ) from exc
+            if self._closed.wait(_BETWEEN_ATTEMPTS_S):
+                raise lost
+
+
+def _format_size(size: tuple[int, int]) -> str:
+    return "{}x{}".format(*size)

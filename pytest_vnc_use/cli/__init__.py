@@ -2,6 +2,7 @@
 
 `cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
 `cua-vnc report` writes the pages of runs for a reviewer, `cua-vnc results` puts those of several jobs together.
+`cua-vnc screenshots` makes the screenshots of a harness agent's run from its recording.
 `cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
 Exit codes of run, approve, deny, resume and reenact:
@@ -17,8 +18,8 @@ Exit codes of run, approve, deny, resume and reenact:
     130 Ctrl-C
 
 The last line printed names the outcome, or `infra`, `defect` or `interrupted`, and the run folder. approve, deny and
-resume use the settings and the claims that the run was started with. Secrets must be given again (--secret). A run that
-was not made here, or was changed, needs --trust.
+resume use the claims and limits that the run was started with. Its planner, policy, desktop and secrets must be given
+again: a run folder may be another person's, so none of these is taken from it.
 
 Exit codes of doctor: 0 if everything that was asked for works, 1 if something does not (its line begins with FAIL), 2
 and 130 as above. A missing part that was not asked for (`--`) is no failure.
@@ -34,14 +35,13 @@ from functools import partial
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import init, policy, record, report, results
+from pytest_vnc_use.cli import init, policy, record, report, results, screenshots
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
-from pytest_vnc_use.loop.resume import check_origin
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.transcript import plain
@@ -49,19 +49,14 @@ from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.layers import environment_layer, read_value
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings
-from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import RunResult
 from pytest_vnc_use.types.wire import host_and_port
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.runs.uitask_trace import Execution
 
 PLACE_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--exec": "exec",
     "--cdp": "cdp",
     "--runs-dir": "runs_dir",
@@ -73,10 +68,6 @@ ABOUT = {
     "package.module:name, a callable of your own",
 }
 """Help texts that differ from those of pytest's options."""
-ABOUT_ANSWERS = {
-    "server": f"{ABOUT['server']} (default: the run's own, or else VNC_USE_SERVER)",
-    "planner": "who decides what to do from now on (default: the run's own planner)",
-}
 RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
@@ -93,13 +84,12 @@ RUN_OPTIONS = {
     "--step-limit": "steps",
     "--seconds": "seconds",
 }
-"""Options of `run` and `mcp` only: approve, deny and resume use the settings with which the run was started."""
+"""Options of the commands that ask a model. A run that goes on gets them again: its folder gives none."""
 REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
 DOCTOR_OPTIONS = {
     "--vnc": "server",
     "--user": "username",
     "--password-env": "password_env",
-    "--tunnel": "tunnel",
     "--planner": "planner",
     "--model": "model",
 }
@@ -173,9 +163,8 @@ def parser() -> argparse.ArgumentParser:
     ):
         answer = commands.add_parser(name, help=about, description=about)
         answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
-        _add_options(answer, {**PLACE_OPTIONS, "--planner": "planner"}, ABOUT_ANSWERS, needs_server=False)
+        _add_options(answer, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
         _add_secret(answer)
-        _add_trust(answer, "continue a run that, by its folder, you did not make on this machine")
         if name != "resume":
             answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
         answer.set_defaults(command=command)
@@ -183,6 +172,7 @@ def parser() -> argparse.ArgumentParser:
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
     report.add(commands)
     results.add(commands)
+    screenshots.add(commands)
     init.add(commands)
     policy.add_to(commands)
     _add_doctor(commands)
@@ -217,10 +207,6 @@ def _add_secret(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_trust(parser: argparse.ArgumentParser, about: str) -> None:
-    parser.add_argument("--trust", action="store_true", help=about)
-
-
 def _server_from_outside() -> object:
     return environment_layer()[0]["server"]
 
@@ -248,12 +234,11 @@ def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is quiet, up to the first that "
         "fails. No screen is compared and nothing is judged: `done` says that all were carried out, not that they had "
         "the same effect. Actions that failed in the earlier run are left out. Secrets, <secret:NAME> in the trace, "
-        "come from the environment: those of a run that you made here, and those that --secret names.",
+        "come from where --secret says.",
     )
     reenact.add_argument("execution", metavar="RUN", help="a run folder, or an action trace (execution.json)")
     _add_options(reenact, {**PLACE_OPTIONS, **REENACT_OPTIONS}, needs_server=not _server_from_outside())
     _add_secret(reenact)
-    _add_trust(reenact, "type every environment variable that the trace names, also of a trace from elsewhere")
     reenact.set_defaults(command=_reenact)
 
 
@@ -332,23 +317,16 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
-    """Continue a run as it was started, on the desktop that is given now, or else on its earlier desktop."""
-    place = {field: getattr(arguments, field) for field in PLACE_OPTIONS.values()}
-    runs_dir = assembly.settings_of(place).runs_dir
-    path = path_of(Path(runs_dir), arguments.run_id)
+    """Continue a run with the settings that are given now: a run folder may be another person's."""
+    settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    path = path_of(Path(settings.runs_dir), arguments.run_id)
     if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
         raise RunFolderError(f"there is no run folder {str(path)!r}; {_not_over(path.parent)}")
-    trace = read_trace(path)
-    check_origin(trace, trust=arguments.trust)
-    place = {field: value for field, value in place.items() if value is not None}
-    values = {**trace.started.settings, "server": trace.started.server or None, **place, "runs_dir": runs_dir}
-    if arguments.planner and arguments.planner != values.get("planner"):
-        values |= {"planner": arguments.planner, "model": "", "base_url": ""}  # these belong to the earlier planner
-    settings, secrets = _at_running_desktop(assembly.settings_of(values)), _secrets(arguments.secret)
+    expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
-    again = Again(trust=arguments.trust, planner=agent.planner if arguments.planner else None)
-    return drive(agent, lambda: advance(agent, again), trace.started.expect, printer)
+    again = Again(planner=agent.planner if arguments.planner else None)
+    return drive(agent, lambda: advance(agent, again), expect, printer)
 
 
 def _not_over(runs_dir: Path) -> str:
@@ -365,9 +343,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
     settings, approver = _at_running_desktop(assembly.settings_of({**given, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))
-    planner, secrets = Reenactment(execution), secrets_of(execution, _typable(execution, arguments))
-    if secrets:
-        print(f"typed from the environment: {', '.join(secrets)}")
+    planner, secrets = Reenactment(execution), secrets_of(execution, _secrets(arguments.secret))
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(
         settings=settings,
@@ -378,14 +354,6 @@ def _reenact(arguments: argparse.Namespace) -> int:
     )
     run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
     return drive(agent, run, (), printer)
-
-
-def _typable(execution: Execution, arguments: argparse.Namespace) -> Mapping[str, str]:
-    """Return the environment variables that a trace may type: by default the secrets of the user's own run."""
-    if arguments.trust:
-        return VARIABLES
-    own = {name: VARIABLES.get(name, "") for name in execution.own_secrets}
-    return own | _secrets(arguments.secret)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

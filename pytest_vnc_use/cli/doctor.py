@@ -32,7 +32,7 @@ from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_en
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.inspection import ServerFacts
+    from pytest_vnc_use.backends.client import ServerFacts
 
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
@@ -64,7 +64,7 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
         ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
         *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
-        ("own desktop", partial(_own_desktop, settings.server)),
+        ("own desktop", partial(_own_desktop, settings.server, settings.rendering == "pinned")),
         ("vnc_env_file", _env_file),
         ("model", partial(_model, settings)),
         ("langsmith", _langsmith),
@@ -81,7 +81,10 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
     ]
     if means == "xvnc":
         checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
-        checks += [("window manager", _window_manager), ("own desktop", partial(_own_desktop, "xvnc"))]
+        checks += [
+            ("window manager", _window_manager),
+            ("own desktop", partial(_own_desktop, "xvnc", settings.rendering == "pinned")),
+        ]
     elif means == "qt":
         checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=True)))
     elif means == "container":
@@ -204,13 +207,14 @@ def _container_engine(name: str) -> str:
 
 
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
         password = assembly.given_password(settings)
         wire = assembly.wire_of(settings)
-        controller = inspect(server, password, facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
+        controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
         yield Finding("FAIL", "server", f"{exc}{remedy}")
@@ -226,7 +230,7 @@ def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Fi
         yield recipe_of(server, facts)
         tried = Finding("--", "typing", "not checked: --no-typing")
         if typing:
-            tried = check_typing(controller, server, wire.tunnel)
+            tried = check_typing(controller, server)
         yield Finding(tried.word, tried.about, f"{tried.text}; {controller.quirks}")
 
 
@@ -256,7 +260,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 # --- a desktop of our own --------------------------------------------------------------------------------------------
 
 
-def _own_desktop(server: str) -> Iterator[Finding]:
+def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
     """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
     from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
 
@@ -264,7 +268,7 @@ def _own_desktop(server: str) -> Iterator[Finding]:
         return
     program = READS_LINES if shutil.which("xterm") else ()
     deadline = Deadline(LIMIT_S)
-    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S)
+    desktop = XvncDesktop(program, start_timeout_s=LIMIT_S, pinned=pinned)
     try:
         program_text = "with an xterm" if program else "without a program"
         yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 from pytest_vnc_use import assembly
 from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.errors import InfraError, VncUseError, faults
+from pytest_vnc_use.errors import AgentFailed, InfraError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.progress import Progress, ShownProgress
 from pytest_vnc_use.runs.secrets import Secrets
@@ -100,7 +100,7 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     try:
         with printer, agent:
             return _conclude(agent, run(), claims)
-    except InfraError as exc:
+    except (InfraError, AgentFailed) as exc:  # AgentFailed: an own planner answers no action
         return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
         return _report_break(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)

@@ -13,7 +13,7 @@ from pytest_vnc_use.types import KeyCombo, Move, TypeText, Wait
 from pytest_vnc_use.types.protocols import Controller, Desktop
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.controller import VNCController
+    from pytest_vnc_use.backends.vnc import VNCController
 
 LIMIT_S = 10.0
 """The longest wait for a server, an engine or the model's service."""
@@ -40,12 +40,12 @@ _IN_XTERM = Move(100, 100)
 """A move of the pointer into the xterm: without a window manager, the window under the pointer gets the keys."""
 
 
-def check_typing(controller: VNCController, server: str, tunnel: str) -> Finding:
+def check_typing(controller: VNCController, server: str) -> Finding:
     """Type letters and signs, but only if nobody else uses the desktop."""
     from pytest_vnc_use.desktops.external import lease
 
     try:
-        held = lease([server], "cua-vnc doctor", timeout_s=0.0, tunnel=tunnel)
+        held = lease([server], "cua-vnc doctor", timeout_s=0.0)
     except DesktopRefused as exc:
         return Finding("--", "typing", f"not checked, the desktop is in use: {exc}")
     try:

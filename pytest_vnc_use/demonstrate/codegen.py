@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.demonstrated import PERSON, DemonstratedTask
-from pytest_vnc_use.recordings.format import Evidence, RecordedRun, RecordedStep, Recording, Screen
+from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, RecordedStep, Recording, Screen
 from pytest_vnc_use.recordings.gates import box_of
+from pytest_vnc_use.recordings.record import DemonstratedTask
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.json_lines import to_json

@@ -16,7 +16,7 @@ from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSessio
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.loop.targets import ElementsOf, no_elements
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.recordings.demonstrated import DemonstratedTask
+from pytest_vnc_use.recordings.record import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument

@@ -13,7 +13,7 @@ import numpy as np
 from pytest_vnc_use.demonstrate.gestures import near
 from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, differing as pixels_differing
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing as pixels_differing
 from pytest_vnc_use.types import Action, Move
 from pytest_vnc_use.types.action_points import points
 

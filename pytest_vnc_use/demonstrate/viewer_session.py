@@ -12,18 +12,17 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.rfb.server import ViewerServer
+from pytest_vnc_use.backends.viewer_server import ViewerServer
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
-from pytest_vnc_use.recordings.demonstrated import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
-from pytest_vnc_use.recordings.gates import boxes_of
-from pytest_vnc_use.recordings.pictures import pixels_of
-from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
+from pytest_vnc_use.recordings.gates import Moving, boxes_of, screen_at_rest
+from pytest_vnc_use.recordings.images import pixels_of
+from pytest_vnc_use.recordings.record import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.types import (

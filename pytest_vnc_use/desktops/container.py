@@ -10,9 +10,12 @@ import os
 import re
 import secrets
 import shutil
+import socket
+import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,6 +39,8 @@ _LOG_CHARACTERS = 1_000_000
 _POLL_S = 0.05
 _GREETING_TIMEOUT_S = 1.0
 _LAST_LINES = 20
+_TO_PORT = 'exec 3<>"/dev/tcp/127.0.0.1/$0" && { cat <&3 & cat <&0 >&3 & wait -n; kill 0; }'
+"""What bash does in a container without a network: hand on its input to the port in $0, and the port's output."""
 
 
 class ContainerDesktop(RemoteDesktop):
@@ -45,7 +50,7 @@ class ContainerDesktop(RemoteDesktop):
     container gets the variables `VNC_GEOMETRY`, such as 1440x900, and `VNC_PASSWORD`, which is random by default. Its
     VNC server should have that size and want that password, as examples/desktop does. `environment` holds NAME=VALUE,
     or NAME for the value it has here; `volumes` holds HERE:THERE or HERE:THERE:ro. The port is published on loopback
-    only.
+    only. With `network` "none" the container has no network: its port is reached at a unix socket, through bash there.
 
     Files and commands are those of the image's own user, in its own working directory. A missing image is pulled.
     Everything ends with `stop()`, and with this process, however it dies. Linux only.
@@ -63,6 +68,7 @@ class ContainerDesktop(RemoteDesktop):
         environment: Sequence[str] = (),
         volumes: Sequence[str] = (),
         port: int = 5901,
+        network: str = "",
         engine: str = "",
         password: str | None = None,
         start_timeout_s: float = 60.0,
@@ -72,6 +78,8 @@ class ContainerDesktop(RemoteDesktop):
         check_size(size)
         if not image or image.startswith("-") or image != "".join(image.split()):
             raise SettingsError(f"an image must have a name, such as 'desktop:latest', got {image!r}")
+        if network not in ("", "none"):
+            raise SettingsError(f"a container's network must be none, or empty for the engine's own, got {network!r}")
         self._image, self._start_timeout_s = image, start_timeout_s
         mounts = [_volume(text) for text in volumes]
         self._password = password or secrets.token_urlsafe(6)  # VNC's password check uses no more
@@ -79,6 +87,7 @@ class ContainerDesktop(RemoteDesktop):
         variables = {**dict(map(_variable, environment)), **own}
         self._kept_logs: Mapping[str, str] | None = None
         self._kept_fault: str | None = None
+        self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
         self._engine.pull_missing(image)
         self._own = Session(as_tester=True)
@@ -90,8 +99,12 @@ class ContainerDesktop(RemoteDesktop):
             file = self._own.directory / "environment"  # every user of this machine could read a command line
             file.touch(mode=0o600)
             file.write_text("".join(f"{name}={value}\n" for name, value in variables.items()), encoding="utf-8")
-            self._engine.run(image, self.container, port, mounts, file)
-            self._published_port = self._engine.published_port(self.container, port)
+            if network:
+                self._server = str(self._own.directory / "vnc")
+                self._listen([self._engine.path, "exec", "-i", self.container, "bash", "-c", _TO_PORT, str(port)])
+            self._engine.run(image, self.container, port, mounts, file, network)
+            if not network:
+                self._server = f"127.0.0.1::{self._engine.published_port(self.container, port)}"
             self._await_ready(port, Deadline(start_timeout_s))
             if command:
                 self.launch(command)
@@ -101,8 +114,8 @@ class ContainerDesktop(RemoteDesktop):
 
     @property
     def server(self) -> str:
-        """Return the loopback address that leads to its VNC server, as `host::port`."""
-        return f"127.0.0.1::{self._published_port}"
+        """Return the address that leads to its VNC server: `host::port` on loopback, or the path of a unix socket."""
+        return self._server
 
     @property
     def password(self) -> str:
@@ -139,13 +152,39 @@ class ContainerDesktop(RemoteDesktop):
             self._kept_fault = self.fault() if self._program and self._program.end else ""
             self._kept_logs = self.logs()
             self._end_program()
+            if self._listener:
+                self._listener.shutdown(socket.SHUT_RDWR)  # accept() returns, which close() alone would not do
             self._own.stop()
+
+    def _listen(self, argv: Sequence[str]) -> None:
+        """Run `argv` for each connection to the unix socket, with the connection as its input and output."""
+        listener = self._listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self._server)  # in a directory that only this user may enter
+        listener.listen()
+
+        def accept() -> None:
+            running: list[subprocess.Popen[bytes]] = []
+            with suppress(OSError), listener:
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        to = connection.fileno()
+                        tunnel = subprocess.Popen(
+                            argv, stdin=to, stdout=to, stderr=subprocess.DEVNULL, start_new_session=True
+                        )
+                    running = [each for each in running if each.poll() is None] + [tunnel]
+            for each in running:
+                each.kill()
+                each.wait()
+
+        threading.Thread(target=accept, name="container's VNC", daemon=True).start()
 
     def _await_ready(self, port: int, deadline: Deadline) -> None:
         while not greets_at(self.server, _GREETING_TIMEOUT_S):
             self._check_running()
             if not deadline.remaining_s:
-                raise self._late(f"its VNC server does not greet at port {port}")
+                needs = ". Without a network it is reached through bash, which the image must have"
+                raise self._late(f"its VNC server does not greet at port {port}{needs if self._listener else ''}")
             time.sleep(_POLL_S)
         try:
             with closing(self._screen("see whether the desktop is ready")) as screen:
@@ -200,9 +239,15 @@ class Engine:
             self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
 
     def run(
-        self, image: str, name: str, port: int, volumes: Sequence[tuple[str, str, str]], environment_file: Path
+        self,
+        image: str,
+        name: str,
+        port: int,
+        volumes: Sequence[tuple[str, str, str]],
+        environment_file: Path,
+        network: str = "",
     ) -> None:
-        """Start a container of that name, its port published on a free one of 127.0.0.1.
+        """Start a container of that name, in a `network`, or with its port published on a free one of 127.0.0.1.
 
         Volumes are (here, there, "ro" or "rw").
         """
@@ -214,7 +259,8 @@ class Engine:
                 name=name,
                 env_files=[environment_file],
                 volumes=volumes,
-                publish=[(f"127.0.0.1::{port}",)],
+                networks=[network] if network else [],
+                publish=[] if network else [(f"127.0.0.1::{port}",)],
                 pull="never",
             )
 

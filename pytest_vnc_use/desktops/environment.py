@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from pytest_vnc_use.desktops.rendering import pin_rendering
+
 _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
     *("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "LMSTUDIO_API_KEY"),
@@ -30,14 +32,18 @@ def inheritable() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _WITHHELD}
 
 
-def make_environment(directory: Path) -> dict[str, str]:
-    """Return the environment of a user whom no program knows: with new directories in `directory`, without a bus."""
+def make_environment(directory: Path, *, pinned: bool) -> dict[str, str]:
+    """Return the environment of a user whom no program knows: with new directories in `directory`, without a bus.
+
+    With `pinned` programs draw in it as on every other machine; raises SettingsError where DejaVu is not installed.
+    """
     profile = directory / "profile"
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
     for path in (profile, *paths.values()):
         path.mkdir(mode=0o700)
     kept = {name: value for name, value in inheritable().items() if name != _BUS}
-    return {**kept, **{variable: str(path) for variable, path in paths.items()}}
+    environment = {**kept, **{variable: str(path) for variable, path in paths.items()}}
+    return pin_rendering(environment, paths["XDG_CONFIG_HOME"]) if pinned else environment
 
 
 def make_home(directory: Path) -> Path:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 
@@ -31,7 +30,6 @@ from pytest_vnc_use.types.wire import host_and_port
 
 _FIRST_POLL_S, _POLL_S = 0.005, 0.1
 """The wait before the second try, which doubles from try to try, and the longest wait."""
-_SSH_PORT = 22
 _LOOPBACK = ("", "localhost", "127.0.0.1", "[::1]", "::1")
 _REMEDY = "Remove it, or set TMPDIR to a directory that you own"
 
@@ -124,19 +122,16 @@ class Lease:
         self._lock.release()
 
 
-def lease(
-    servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None, tunnel: str = ""
-) -> Lease:
+def lease(servers: Sequence[str], holder: str, *, timeout_s: float, directory: Path | None = None) -> Lease:
     """Lease the first free server, waiting up to `timeout_s`.
 
-    With a `tunnel` the addresses are as its other end sees them. Others see `holder` as the name of the user. The locks
-    are files in `directory`, by default one for each user and machine. The operating system holds them while the
-    process lives: a kill -9 frees them. Raises DesktopRefused that names each holder, DesktopError if `directory`
-    belongs to another user.
+    Others see `holder` as the name of the user. The locks are files in `directory`, by default one for each user and
+    machine. The operating system holds them while the process lives: a kill -9 frees them. Raises DesktopRefused that
+    names each holder, DesktopError if `directory` belongs to another user.
     """
     directory = directory or lock_directory()
     _make_own(directory)
-    paths = {server: directory / _digest(canonical(server, tunnel)) for server in servers}
+    paths = {server: directory / _digest(canonical(server)) for server in servers}
     deadline_s, poll_s = clock.monotonic() + timeout_s, _FIRST_POLL_S
     while True:
         for server, path in paths.items():
@@ -188,27 +183,19 @@ def _digest(address: str) -> str:
     return hashlib.sha256(address.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def canonical(server: str, tunnel: str = "") -> str:
-    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`.
-
-    `localhost` behind a tunnel to `testbox` is `testbox`. Any other host counts as the same machine for every tunnel.
-    If that is wrong, tests only wait longer; the opposite mistake would share a desktop.
-    """
+def canonical(server: str) -> str:
+    """Return one spelling for all spellings of an address: `localhost:1` is `127.0.0.1::5901`."""
     if found := host_and_port(server):
-        return f"{_machine(found[0], tunnel)}::{found[1]}"
+        return f"{_machine(found[0])}::{found[1]}"
     if "://" in server:
         scheme, rest = server.split("://", 1)
         authority, slash, path = rest.partition("/")
         host, colon, number = authority.rpartition(":") if authority[-1:].isdecimal() else (authority, "", "")
-        return f"{scheme.lower()}://{_machine(host, tunnel)}{colon}{number}{slash}{path}"
+        return f"{scheme.lower()}://{_machine(host)}{colon}{number}{slash}{path}"
     return os.path.abspath(server)  # noqa: PTH100  # a link keeps its own name; ".." goes
 
 
-def _machine(host: str, tunnel: str = "") -> str:
-    """Return one name for the machine that a host is, as the other end of the tunnel sees it."""
+def _machine(host: str) -> str:
+    """Return one name for the machine that a host is."""
     name = host.lower()
-    if name in _LOOPBACK and tunnel:
-        way = urlsplit(tunnel)
-        there = _machine(way.hostname or "")
-        return there if way.port in (None, _SSH_PORT) else f"{there}:{way.port}/127.0.0.1"
     return "127.0.0.1" if name in (*_LOOPBACK, socket.gethostname().lower()) else name

@@ -33,7 +33,8 @@ class QtDesktop(StartedDesktop):
 
     The program is the desktop: with an empty `command` there is no screen until `launch()`.
 
-    `size` is in pixels. `environment` is added to that of the program. The program ends with `stop()`, and with this
+    `size` is in pixels. `environment` is added to that of the program; with `pinned=False` it draws as this machine's
+    user has set. The program ends with `stop()`, and with this
     process, however it dies. `run` starts a command beside the program, on the machine's network. There is no display
     to share: another Qt program that is started that way is not visible anywhere.
 
@@ -46,7 +47,7 @@ class QtDesktop(StartedDesktop):
 
     Raises ProgramCrashed if the program fails first, ProgramMissing if it cannot be run, DesktopError if it ends first
     without a fault, DesktopRefused if it does not greet within `start_timeout_s`. Raises SettingsError for an invalid
-    size, and if the program must have its own network but cannot.
+    size, without the fonts, and if the program must have its own network but cannot.
     """
 
     def __init__(
@@ -58,11 +59,12 @@ class QtDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         is_open: bool = False,
         may_be_open: bool = False,
+        pinned: bool = True,
     ) -> None:
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and check_network(may_be_open=may_be_open)
-        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"})
+        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, pinned=pinned)
         self._timeout_s = start_timeout_s
         self._network = str(self._session.directory / "vnc") if is_closed else ""
         port = network_namespace.PORT if is_closed else 0  # 0: Qt takes a free one

@@ -106,18 +106,21 @@ class Process:
 class Session:
     """A private directory, the processes started in it, and the supervisor that ends them, also after this process.
 
-    `environment` is added to that of a new user, whom no program knows, or with `as_tester` to this process's own.
+    `environment` is added to that of a new user, whom no program knows, or with `as_tester` to this process's own;
+    with `pinned` the new user's programs draw as on every other machine.
     Remains of earlier sessions are removed first. A session belongs to the process that made it: in a forked child it
     counts as stopped. Linux only.
     """
 
-    def __init__(self, environment: Mapping[str, str] = _NOTHING, *, as_tester: bool = False) -> None:
+    def __init__(
+        self, environment: Mapping[str, str] = _NOTHING, *, as_tester: bool = False, pinned: bool = False
+    ) -> None:
         remove_leftovers()
         self.directory, self._lock = _make_locked_directory()
         self.home = make_home(self.directory)
         self._logs = self.directory / "logs"
         self._logs.mkdir(mode=0o700)
-        base = inheritable() if as_tester else make_environment(self.directory)
+        base = inheritable() if as_tester else make_environment(self.directory, pinned=pinned)
         self.environment = {**base, **environment, supervisor.MARK: str(self.directory)}
         self._processes: dict[str, Process] = {}
         self._stopped = False

@@ -18,8 +18,8 @@ _MAX_SIDE = 16384
 class StartedDesktop:
     """The files, commands and program under test of a desktop that lives in a session; a subclass adds the screen."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._session = Session(environment)
+    def __init__(self, environment: Mapping[str, str], *, pinned: bool) -> None:
+        self._session = Session(environment, pinned=pinned)
         self._files = WorkingDirectory(self._session.home)
         self._program: Process | None = None
         self._kept: tuple[str, str, Mapping[str, str]] | None = None

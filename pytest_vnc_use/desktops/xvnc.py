@@ -48,16 +48,17 @@ class XvncDesktop(StartedDesktop):
 
     Ready means: the VNC server greets, the window manager says that it runs, and the program has changed
     the screen. `size` is in pixels, `depth` is 16 or 24 bits a pixel. `environment` is added to that of the program.
-    With `window_manager=False` none is started.
+    With `window_manager=False` none is started; with `pinned=False` programs draw as this machine's user has set.
 
     The VNC server listens only on a unix socket in a private directory. So no other program can take its port first,
     and no other machine or user can reach it. It still asks for a random `password`. The X server chooses a free
     display itself, and accepts clients that know its cookie. Everything ends with `stop()`, and with this process,
     however it dies. Linux only.
 
-    Raises SettingsError for an invalid size or depth. Raises DesktopError if the X server is not installed, or if it or
-    the window manager ends first. Raises ProgramMissing if the program cannot be run, ProgramCrashed if it fails first,
-    DesktopError if it ends first without a fault. Raises DesktopRefused if not all are ready within `start_timeout_s`.
+    Raises SettingsError for an invalid size or depth, or without the fonts. Raises DesktopError if the X server is
+    not installed, or if it or the window manager ends first. Raises ProgramMissing if the program cannot be run,
+    ProgramCrashed if it fails first, DesktopError if it ends first without a fault. Raises DesktopRefused if not
+    all are ready within `start_timeout_s`.
     """
 
     def __init__(
@@ -69,13 +70,14 @@ class XvncDesktop(StartedDesktop):
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 20.0,
         window_manager: bool = True,
+        pinned: bool = True,
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         server = _installed_server()
-        super().__init__(environment or {})
+        super().__init__(environment or {}, pinned=pinned)
         self._timeout_s = start_timeout_s
         self._screen: Controller | None = None
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more

@@ -215,16 +215,6 @@ def key_of(keysym: int) -> str:
     return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
 
 
-def character_of(keysym: int) -> str:
-    """Return the character that a keysym types, enter and tab included; "" for a key that types nothing.
-
-    Keys of the number pad type as if num lock were on.
-    """
-    if keysym in (RETURN, _KEYPAD_KEYS["enter"]):
-        return "\n"
-    return "\t" if keysym == TAB else _character(KEYPAD_CHARACTERS.get(keysym, keysym))
-
-
 def _character(keysym: int) -> str:
     """Return the character that a keysym types; "" for a key that types nothing."""
     if 0x20 <= keysym <= 0xFF:

@@ -11,7 +11,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ActionError, ActionInterrupted, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, ActionInterrupted, AgentFailed, SettingsError
 from pytest_vnc_use.errors.faults import chain, named
 from pytest_vnc_use.loop.targets import StepTarget, Targets, cut_names
 from pytest_vnc_use.plain_text import cut
@@ -254,9 +254,9 @@ def truncated(step: Step) -> Step:
 
 
 def readable(decision: Decision) -> Decision:
-    """Return the decision with values that JSON readers accept. Raises PlannerError for its `params`."""
+    """Return the decision with values that JSON readers accept. Raises AgentFailed for its `params`."""
     if not is_shallow(decision.params):
-        raise PlannerError(f"`params` of the finished planner {TOO_DEEP}")
+        raise AgentFailed(f"`params` of the finished planner {TOO_DEEP}")
     return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
 
 

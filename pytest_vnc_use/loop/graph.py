@@ -27,12 +27,12 @@ with warnings.catch_warnings():
     from langgraph.types import Command, StateSnapshot, interrupt
 
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
-from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, SealedCheckpoints, damage_as_error
+from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, damage_as_error
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.nodes import Nodes, Parts
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rules
-from pytest_vnc_use.types import CUAState, Ruling
+from pytest_vnc_use.types import CUAState, Proposal, Ruling
 from pytest_vnc_use.types.protocols import Replaying
 
 
@@ -57,14 +57,23 @@ class TaskRun:
         """Run until an outcome or an interrupt; the state then says which."""
         return self._run(CUAState(run_id=self._run_id, task=task, elapsed_s=0.0))
 
-    def resume(self, answer: bool | None = None) -> CUAState:
-        """Go on from the last checkpoint; `answer` is a person's yes or no where the run waits for one.
+    def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
+        """Go on from the last checkpoint; `answer` is a person's yes or no about `asked` where the run waits for one.
 
-        Raises RunFolderError where there is nothing to go on with, or nobody was asked.
+        The policy rules anew on what was about to be done: a checkpoint allows nothing. Raises RunFolderError where
+        there is nothing to go on with, nobody was asked, or about another action.
         """
         with damage_as_error(self._run_id), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
+            if answer and self._parts.hide(from_json(Proposal, snapshot.values["pending"][0])) != asked:
+                raise RunFolderError(
+                    f"the checkpoint of run {self._run_id!r} holds another action than the one that was asked about; "
+                    "deny it, or start its task again"
+                )
+            if answer is None and snapshot.next == ("act",) and snapshot.values["pending"]:
+                proposal = from_json(Proposal, snapshot.values["pending"][0])
+                graph.update_state(config, {"ruling": to_json(self._nodes.rule_on(proposal))}, as_node="propose")
             if answer is not None and not snapshot.interrupts:
                 graph.update_state(config, {"ruling": answered(snapshot.values, answer)}, as_node="hitl_gate")
                 answer = None
@@ -112,11 +121,11 @@ class TaskRun:
             "configurable": {"thread_id": self._run_id},
             "recursion_limit": 10 * self._parts.limits.steps + 100,
         }
-        own = SealedCheckpoints(JsonPlusSerializer(allowed_msgpack_modules=None), self._run_id, self._parts.trust)
+        plain = JsonPlusSerializer(allowed_msgpack_modules=None)  # it makes no object that a checkpoint names
         with closing(database), langsmith.tracing_context(enabled=False):
             # what is committed outlives this process, as the run's other files do; the disk is not waited for
             database.execute("PRAGMA synchronous=NORMAL")
-            yield graph.compile(checkpointer=SqliteSaver(database, serde=own)), config
+            yield graph.compile(checkpointer=SqliteSaver(database, serde=plain)), config
 
     def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
         """Keep a node's errors from LangGraph: it would write their text, secrets too, into a checkpoint."""

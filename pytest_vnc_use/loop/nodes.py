@@ -11,8 +11,9 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, PlannerError, ProgramCrashed
+from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ProgramCrashed
 from pytest_vnc_use.loop.actor import LONGEST_TEXT, Actor, readable, truncated
+from pytest_vnc_use.loop.decisions import decision_of
 from pytest_vnc_use.loop.history import History
 from pytest_vnc_use.loop.staleness import RUN_ENDS, STALE, TimelyAnswer, answer_about
 from pytest_vnc_use.loop.stall import fingerprint, repeats
@@ -56,7 +57,6 @@ class Parts:
     `announce` gets the first frame. `to_placeholders` takes declared secrets out of the next action; the actor reveals
     them again. `hide` takes all secrets out of every output. `crash` returns which signal ended the program under test.
     With `watch`, a model is asked again if the screen changed during its answer. `request_s` as in Observation.
-    `trust`: also trust a checkpoint from elsewhere.
     """
 
     actor: Actor
@@ -70,7 +70,6 @@ class Parts:
     crash: Callable[[], str] = str
     watch: bool = True
     request_s: float | None = None
-    trust: bool = False
 
 
 class Nodes:
@@ -166,7 +165,8 @@ class Nodes:
         )
         if not isinstance(self._parts.planner, Replaying):  # else it is resumed: what was replayed is not its own
             observation = seen_by_live(observation)
-        return self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        answer = self._parts.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        return decision_of(answer, f"an answer of {self._parts.planner.name}")
 
     def _decide(self, decision: Decision, state: CUAState) -> CUAState:
         match decision.kind:
@@ -176,10 +176,6 @@ class Nodes:
             case "gave_up":
                 return self._end_run(Outcome.GAVE_UP, decision.words)
             case "act":
-                if not decision.proposals:
-                    raise PlannerError(
-                        f"{self._parts.planner.name} answered `act` without any action; it must propose at least one"
-                    )
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
                 afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
                 return afresh | self._next(pending, steps=state["step"])
@@ -192,9 +188,12 @@ class Nodes:
             return self._end_run(Outcome.STEP_LIMIT, f"the limit of {self._parts.limits.steps} steps was reached")
         ruling = None
         if pending:
-            proposal = from_json(Proposal, pending[0])
-            ruling = Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
+            ruling = self.rule_on(from_json(Proposal, pending[0]))
         return CUAState(pending=pending, ruling=to_json(ruling) if ruling else None, elapsed_s=self._deadline.spent_s)
+
+    def rule_on(self, proposal: Proposal) -> Ruling:
+        """Return the ruling on the next action."""
+        return Ruling("allow", HALTED) if self._is_halted(proposal) else self._parts.review(proposal)
 
     def _is_halted(self, proposal: Proposal) -> bool:
         """Return whether to leave out a call of a turn that failed. Keys and buttons are still released."""

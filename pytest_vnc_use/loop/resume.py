@@ -1,4 +1,4 @@
-"""The checks before a run continues: it is the user's own, and everything that it was started with is there again.
+"""The checks before a run continues: everything that it was started with is there again.
 
 A run folder holds the names of secrets and functions, never their values. It holds no planner, policy or judge object.
 These must be given again: without them it would be another run.
@@ -13,13 +13,9 @@ from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, live_name
 from pytest_vnc_use.runs.transcript import plain
-from pytest_vnc_use.settings.settings import FIELDS, Settings
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import RunStarted
 from pytest_vnc_use.types.protocols import Planner
-
-_MAY_CHANGE = frozenset(
-    {"server", "screen_size", "runs_dir", "steps", "seconds", "scope", "results", "repeat", "record", "healed"}
-)
 
 
 @dataclass(frozen=True)
@@ -42,27 +38,6 @@ def check_unfinished(trace: Trace) -> None:
         raise RunFolderError(
             f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run can continue"
         )
-
-
-def check_origin(trace: Trace, *, trust: bool) -> None:
-    """Raise SettingsError for a run from elsewhere, or a changed one, unless the caller trusts it."""
-    if trace.is_own or trust:
-        return
-    named = ", ".join(_named_settings(trace.started)) or "nothing beside its task"
-    raise SettingsError(
-        f"run {plain(trace.path.name)!r} was not made by you on this machine, or was changed since. It uses "
-        f"{named}. If you trust it, pass --trust (trust=True)"
-    )
-
-
-def _named_settings(started: RunStarted) -> Iterator[str]:
-    """Yield the settings of the run that differ from the defaults."""
-    if started.server:
-        yield f"server={plain(started.server)!r}"
-    for name, value in started.settings.items():
-        default = FIELDS[name].default if name in FIELDS else None
-        if name not in _MAY_CHANGE and value and value not in (default, list(default) if default == () else default):
-            yield f"{plain(name)}={plain(str(value))[:200]!r}"
 
 
 def check_step(trace: Trace, step: int | None) -> None:
@@ -91,7 +66,7 @@ def _missing(started: RunStarted, settings: Settings, given: Given) -> Iterator[
     if started.own_policy and not given.has_policy:
         yield "it was started with a policy object: give it again as policy=…"
     elif (policy := started.settings.get("policy")) and not (settings.policy or given.has_policy):
-        yield f"its policy was {plain(str(policy))!r}: give it again as policy=…"
+        yield f"its policy was {plain(str(policy))!r}: give it again with --policy FILE (policy=…)"
     if started.own_judge and started.expect and not given.has_judge:
         yield "it was started with a judge object: give it again as judge=…"
 

@@ -204,7 +204,6 @@ class Runner:
         policy: Policy | None,
         planner: Planner | None,
         approver: Approver | None,
-        trust: bool,
     ) -> RunResult:
         """Go on with a run. `answer` is a person's yes or no, if it waits for one. Raises as `resume.check_…` do."""
         context = self._context
@@ -212,7 +211,6 @@ class Runner:
         with only_driver(folder):
             trace = read_trace(folder.path)
             resume.check_unfinished(trace)
-            resume.check_origin(trace, trust=trust)
             resume.check_step(trace, step)
             if not (folder.path / CHECKPOINTS).exists():
                 raise RunFolderError(NO_CHECKPOINT.format(run_id))
@@ -222,7 +220,8 @@ class Runner:
                 resume.check_needs(trace.started, context.settings(), self._given(run_id))
                 context.budget.recall(trace.exchanges, len(trace.steps))
             history = History.of(trace)
-            return self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer), trust=trust)
+            asked = trace.asked.proposal if trace.asked else None
+            return self._drive(folder, trace.started, history, approver, lambda run: run.resume(answer, asked))
 
     def _given(self, run_id: str) -> resume.Given:
         context, models = self._context, self._context.models
@@ -248,8 +247,6 @@ class Runner:
         history: History,
         approver: Approver | None,
         advance: Callable[[TaskRun], CUAState],
-        *,
-        trust: bool = False,
     ) -> RunResult:
         """Advance a run until it ends or waits. Whatever breaks it is written down."""
         from pytest_vnc_use.loop.graph import TaskRun  # LangGraph takes most of a second; who runs no task saves it
@@ -261,7 +258,7 @@ class Runner:
         emit = partial(self._emit, self._logger)
         try:
             emit(FolderMade(folder.path))
-            run = TaskRun(dataclasses.replace(self._parts(folder, started, emit), trust=trust), history)
+            run = TaskRun(self._parts(folder, started, emit), history)
             self._reviewer.begin(folder.path.name, self._context.desktop.controller, history.steps)
             state = advance(run)
             while "outcome" not in state:
@@ -269,7 +266,7 @@ class Runner:
                 emit(question)
                 if approver is None:
                     break
-                state = run.resume(approver.approve(question))
+                state = run.resume(approver.approve(question), question.proposal)
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
             error = cut(hide.hide_pieces(faults.named(exc)), LONGEST_TEXT)
             way = cut(hide.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)

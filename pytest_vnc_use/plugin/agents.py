@@ -19,7 +19,7 @@ from pytest_vnc_use.plugin import (
     reporting,
     stash,
 )
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.settings.paths import absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner

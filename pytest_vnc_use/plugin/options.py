@@ -17,8 +17,8 @@ SECRET_HELP = (
 )
 OLD_OPTIONS = frozenset(
     """
-    depth engine container_port container_env volumes start_seconds blank_seconds frozen_seconds
-    cdp elements encoding show_pointer lease_seconds password_env environment api_key_env coordinates
+    engine container_port container_env container_network volumes start_seconds blank_seconds frozen_seconds
+    cdp elements show_pointer lease_seconds password_env environment api_key_env coordinates
     temperature answer_tokens request_seconds computer_tool include_thoughts detect_prompt_injection
     disabled_safety_policies include_initial_screenshot keep_screenshots picture_bytes judge_model exclude
     settle_first_seconds settle_quiet_seconds watch step_delay stall scroll typing prices rehearse

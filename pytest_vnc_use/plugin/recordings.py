@@ -29,10 +29,9 @@ from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.recordings.demonstrated import DemonstratedTask, Show
-    from pytest_vnc_use.recordings.modes import Mode
-    from pytest_vnc_use.recordings.rehearsal import Rehearsal
-    from pytest_vnc_use.recordings.session import RecordedTest
+    from pytest_vnc_use.recordings import Mode
+    from pytest_vnc_use.recordings.record import DemonstratedTask, RecordedTest, Show
+    from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
@@ -123,8 +122,8 @@ def recorded_test(
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
     from pytest_vnc_use import assembly
-    from pytest_vnc_use.recordings.modes import AGAIN
-    from pytest_vnc_use.recordings.session import RecordedTest
+    from pytest_vnc_use.recordings import AGAIN
+    from pytest_vnc_use.recordings.record import RecordedTest
 
     key = _key(item, secrets)
     item.stash[RECORDING] = key, settings
@@ -151,7 +150,7 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    from pytest_vnc_use.recordings.modes import mode_of
+    from pytest_vnc_use.recordings import mode_of
 
     ci = os.environ.get("CI") == "true"
     return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
@@ -192,7 +191,7 @@ def _left_over(item: pytest.Item, key: Key) -> str:
 @lru_cache(None)  # read once a session, however many tests have no recording
 def _recorded(path: Path) -> tuple[str, tuple[str, ...], list[str]]:
     """Return the test of a recording, its parameters and its tasks. Raises OSError, UnicodeError, RecordingError."""
-    from pytest_vnc_use.recordings.file_text import parse
+    from pytest_vnc_use.recordings.store import parse
 
     recording = parse(path.read_text(encoding="utf-8"), str(path))
     return recording.test, recording.parameters, [run.task for run in recording.runs]
@@ -344,7 +343,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
-    from pytest_vnc_use.recordings.modes import AGAIN
+    from pytest_vnc_use.recordings import AGAIN
 
     if recorded.healed and settings.healed == "fail":
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
@@ -368,7 +367,7 @@ def pytest_runtest_makereport(
     if recorded is None:
         return report
     from pytest_vnc_use.plain_text import cut
-    from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+    from pytest_vnc_use.recordings import ALWAYS_WRITES
 
     if call.when == "call":  # once for each subtest, then for the test
         item.stash[FAILED] |= report.failed
@@ -402,8 +401,10 @@ def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
 
 
 def _write(recorded: RecordedTest) -> Iterator[str]:
-    from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+    from pytest_vnc_use.recordings import ALWAYS_WRITES
 
+    if recorded.unrecorded:
+        yield f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}"
     try:
         if recorded.keep():
             yield "written"

@@ -28,7 +28,7 @@ from pytest_vnc_use.settings.settings import Settings
 if TYPE_CHECKING:
     import pluggy
 
-    from pytest_vnc_use.recordings.rehearsal import Rehearsal
+    from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.report.results import RehearsalFigures
     from pytest_vnc_use.types import Drifted
 
@@ -131,7 +131,7 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
 
     Raises RecordingError, RunFolderUnwritable, OSError.
     """
-    from pytest_vnc_use.recordings.rehearsal import Rehearsal
+    from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import load, save
 
     key, settings = item.stash[RECORDING]
@@ -290,12 +290,13 @@ def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
 
 def _advice(drift: Drifted, item: pytest.Item) -> str:
     from pytest_vnc_use.recordings.gates import is_maskable, masks_entry
-    from pytest_vnc_use.recordings.store import masks_of
+    from pytest_vnc_use.recordings.store import former_of
 
     key, _ = item.stash[RECORDING]
     mask = "if the part changes by itself, mask it; "
     if drift.region and is_maskable((drift.region,), (drift.seen.height, drift.seen.width)):
-        entry = masks_entry((*masks_of(key), drift.region))
+        former = former_of(key)
+        entry = masks_entry((*(former.masks if former else ()), drift.region))
         mask = (
             f"if the part changes by itself, mask it: {entry} at the top level of {str(key.path)!r}, in place of any "
             "masks there; "

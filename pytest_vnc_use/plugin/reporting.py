@@ -19,7 +19,6 @@ from pytest_vnc_use.plugin.stash import (
     REPORTED_DOLLARS,
     REPORTED_RUNS,
     RUNS,
-    SETTINGS,
     TRIAGE_OF_FAILURE,
     FailureTriage,
     desktop_of,
@@ -42,7 +41,6 @@ class ItemObserver:
 
     def observe(self, event: RunEvent) -> None:
         """Note the event on the test."""
-        from pytest_vnc_use.runs.shared_pictures import share_pictures
         from pytest_vnc_use.types import FolderMade, RunEnded, RunStarted, StepFinished, StepStarted
 
         match event:
@@ -51,7 +49,6 @@ class ItemObserver:
             case RunStarted():
                 self._item.user_properties.append((PLANNER_PROPERTY, event.planner))
                 self._item.stash[PLACE] = "before the first step"
-                share_pictures(Path(self._item.config.stash[SETTINGS].runs_dir, event.run_id))
             case StepStarted():
                 self._item.stash[PLACE] = f"at step {event.number}"
             case StepFinished():
@@ -85,7 +82,8 @@ def pytest_runtest_makereport(
     if not is_ours(item):
         return report
     give_back(item, call)
-    _keep_outage(item, report)
+    _keep_outage(item, call, report)
+    triage.find_out_late(item, call, report)
     # the report on the call includes the runs of a setup that passed
     figures = [] if call.when == "setup" and report.passed else _new_figures(item)
     runs = [Path(run.folder) for run in figures]
@@ -100,7 +98,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
+def _keep_outage(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Report an outage or a wrong setting as a failure, also of a test that was expected to fail.
 
     The product did not fail there. The test stays an expected failure if the mark names such an error.
@@ -108,18 +106,13 @@ def _keep_outage(item: pytest.Item, report: pytest.TestReport) -> None:
     reason, found = getattr(report, "wasxfail", None), item.stash.get(TRIAGE_OF_FAILURE, None)
     if reason is None or not report.skipped or found is None or found.triage not in ("infra", "settings"):
         return
-    if not _expects_outage(item):
+    from pytest_vnc_use.errors import InfraError, SettingsError
+
+    expected = any(issubclass(kind, (InfraError, SettingsError)) for kind in triage.xfail_classes(item))
+    if not expected and not (call.excinfo and triage.is_named_by_xfail(item, call.excinfo.value)):
         report.outcome = "failed"
         del report.wasxfail
         report.sections.append(("xfail", f"{reason or 'expected to fail'}; but the product did not cause this failure"))
-
-
-def _expects_outage(item: pytest.Item) -> bool:
-    from pytest_vnc_use.errors import InfraError, SettingsError
-
-    named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
-    classes = [kind for each in named for kind in (each if isinstance(each, tuple) else (each,))]
-    return any(isinstance(kind, type) and issubclass(kind, (InfraError, SettingsError)) for kind in classes)
 
 
 def _new_figures(item: pytest.Item) -> list[RunFigures]:

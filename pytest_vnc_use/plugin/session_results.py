@@ -47,7 +47,7 @@ class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
     def __init__(self, settings: Settings) -> None:
-        from pytest_vnc_use.recordings.modes import ALWAYS_WRITES
+        from pytest_vnc_use.recordings import ALWAYS_WRITES
 
         self._path = Path(settings.results or Path(settings.runs_dir, FILE))
         self._is_given = bool(settings.results)
@@ -107,14 +107,11 @@ class _Session:
 
         The session fails if it was for recordings, and one could not be written.
         """
-        from pytest_vnc_use.runs.shared_pictures import end_sharing
-
         if self._without_recording and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._begun.close()
         if self._tests:
             remove_left_notes()
-        end_sharing(self._runs_dir)
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliability_lines
@@ -247,7 +244,7 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
     result = replace(result, healed=_lines(result.healed, report, HEALED))
     result = replace(result, went_on=_lines(result.went_on, report, WENT_ON))
-    checked = {run.task: run.checked_by for run in result.runs if not run.rehearsal}
+    checked = {run.task: run.checked_by for run in result.runs if run.checked_by and not run.rehearsal}
     result = replace(result, checked_by=tuple(checked.values()) or ("none",))
     return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
 

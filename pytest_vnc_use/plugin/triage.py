@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.triage.failure_text import Fault
     from pytest_vnc_use.triage.rules import TriageRule
 
+STRICT = "[XPASS(strict)]"
+"""The beginning of pytest's text about a test that passed, and was expected to fail."""
 RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
 """The exception that the test raised, while another one replaces it."""
 
@@ -70,6 +72,13 @@ def pytest_runtest_makereport(
     if report.failed and call.excinfo and is_ours(item):
         _find_out(item, call, report, call.excinfo.value)
     return report
+
+
+def find_out_late(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Find the triage of a test that the hook of another plugin failed after it passed, such as pytest-check's."""
+    if report.failed and TRIAGE_OF_FAILURE not in item.stash and not report.longreprtext.startswith(STRICT):
+        error = call.excinfo.value if call.excinfo else AssertionError(report.longreprtext)
+        _find_out(item, call, report, error)
 
 
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
@@ -169,6 +178,8 @@ def _let_know(
 
     if rule.triage is None or (rule.triage == "product" and not isinstance(error, VncUseError)):
         return
+    if is_named_by_xfail(item, error):
+        return  # pytest compares the class that was raised
     kind = CLASSES[rule.triage]
     text = f"{kind.__name__}: {text_of(error)}"
     if isinstance(error, VncUseError) and isinstance(error, kind):
@@ -182,6 +193,22 @@ def _let_know(
     named.__cause__ = error
     item.stash[RAISED] = call.excinfo
     call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
+
+
+def is_named_by_xfail(item: pytest.Item, error: BaseException) -> bool:
+    """Return whether `xfail(raises=…)` names the class of an error that a user's planner or judge raised."""
+    from pytest_vnc_use.errors.faults import asked
+
+    # a class so wide that it also holds this package's errors, such as Exception, names none
+    narrow = tuple(kind for kind in xfail_classes(item) if not issubclass(VncUseError, kind))
+    return isinstance(error, narrow) and bool(asked(error))
+
+
+def xfail_classes(item: pytest.Item) -> list[type[BaseException]]:
+    """Return the classes that `xfail(raises=…)` of a test names."""
+    named = [mark.kwargs.get("raises", ()) for mark in item.iter_markers("xfail")]
+    classes = [kind for each in named for kind in (each if isinstance(each, tuple) else (each,))]
+    return [kind for kind in classes if isinstance(kind, type)]
 
 
 def _saying(error: VncUseError, text: str) -> VncUseError:

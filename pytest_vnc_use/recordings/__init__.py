@@ -1,1 +1,30 @@
-"""Recordings of passed runs: kept beside their tests, replayed on the live desktop, healed where it changed."""
+"""Recordings of tests: what ran once is replayed with a check before every step and at the end, and healed.
+
+The modes of `--vnc-record` are here, because they need none of the libraries for pictures.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
+ALWAYS_WRITES: tuple[Mode, ...] = ("rewrite", "demonstrate")
+"""The modes that are only asked for to get a recording."""
+AGAIN = "record the test again, with a planner (--vnc-record=rewrite) or by hand (--vnc-record=demonstrate)"
+RECORD_IT = (
+    "run it once with --vnc-record=auto and a planner, such as --vnc-planner=gemini, or do it yourself with "
+    "--vnc-record=demonstrate, and keep what that writes under version control"
+)
+TAKE_OUT = (
+    "leave it out of this session, as --vnc-record=replay overrules record='off' of its marker; or take that out, and "
+)
+
+
+def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
+    """Return the mode that `--vnc-record` and the circumstances give.
+
+    Without the option, a test that has a recording uses it, in mode `replay` with CI=true, else `auto`; other tests
+    have the mode `off`. Without a planner nothing can be healed, so `auto` becomes `replay`.
+    """
+    mode = asked or ("off" if not exists else "replay" if ci else "auto")
+    return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal, Union
 
@@ -23,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from pytest_vnc_use.recordings.pictures import Pixels
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import (
     SECRET_MARK,
     CallFunction,
@@ -48,13 +49,12 @@ from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.verification.verifier import end_state_claim
 
+PERSON = "a person"
+"""The planner of a run that was recorded by hand."""
 _SERVER = re.compile(r" at [^\s()]+(?=\)$)")
 FORMAT: Literal["pytest-vnc-use recording"] = "pytest-vnc-use recording"
-VERSION = 4
-WITHOUT_COVERS = 3
-"""The version of a recording in whose pictures typed secrets are not redacted."""
-WITHOUT_ELEMENTS = 2
-"""The version of a recording in which no step has elements; readers of version 2 can read it too."""
+VERSION = 5
+"""Older versions are refused: what they lack, such as how long a toast was there, cannot be made up."""
 
 Repeatable = Union[
     Click,
@@ -75,7 +75,7 @@ Repeatable = Union[
 _FIELDS = {form.kind: frozenset(form.__dataclass_fields__) for form in Repeatable.__args__}  # type: ignore[attr-defined]
 
 
-def _known_fields(action: Any) -> Any:
+def _check_fields(action: Any) -> Any:
     kind = action.get("kind") if isinstance(action, dict) else None
     known = _FIELDS.get(kind) if isinstance(kind, str) else None
     if known is not None and not known.issuperset(action):
@@ -147,13 +147,14 @@ def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
 class Screen(_Part):
     """A screen at rest, as a picture of the part that differs from the screen before it.
 
-    `at` is the top left corner of that picture. `volatile` are the parts that kept changing by themselves. Nothing else
-    changed in the `quiet_s` seconds before.
+    `at` is the top left corner of that picture. `volatile` are the parts that kept changing by themselves, `redacted`
+    those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
     """
 
     picture: str = Field(default="", pattern=_PICTURE)
     at: tuple[int, int] = (0, 0)
     volatile: tuple[Volatile, ...] = ()
+    redacted: tuple[Region, ...] = ()
     quiet_s: float = Field(default=0.0, ge=0, le=LONGEST_QUIET_S)
     pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
@@ -163,10 +164,11 @@ class RecordedStep(_Part):
 
     `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    `elements` are what it acted on, if known. They are for people; no replay reads them.
+    They were gone when the screen had come to rest for the next step, `took_s` seconds later. `elements` are what it
+    acted on, if known. They are for people; no replay reads them.
     """
 
-    action: Annotated[Repeatable, BeforeValidator(_known_fields), Field(discriminator="kind")]
+    action: Annotated[Repeatable, BeforeValidator(_check_fields), Field(discriminator="kind")]
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
@@ -174,6 +176,7 @@ class RecordedStep(_Part):
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
+    took_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     elements: Elements = ()
 
     @field_serializer("action")
@@ -225,9 +228,8 @@ class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
 
     `picture` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
-    the end once the test's body was over. `live` is None in older recordings, for a person's run, and for one that a
-    model only healed. `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it
-    to the test's body, as in older recordings.
+    the end once the test's body was over. `live` is None for a person's run, and for one that a model only healed.
+    `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test's body.
     """
 
     task: str
@@ -266,11 +268,20 @@ _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""
 
 
+class Accepted(_Part):
+    """A change of the product that a reviewer accepted: who, when (ISO 8601), and the picture of the new screen."""
+
+    by: str
+    at: datetime
+    picture: str = Field(default="", pattern=_PICTURE)
+
+
 class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `covered` is true, typed secrets are redacted in the pictures.
+    run. Where `covered` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
+    oldest first; their pictures are kept.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -283,6 +294,7 @@ class Recording(_Part):
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
+    history: tuple[Accepted, ...] = ()
 
     @property
     def types_secrets(self) -> bool:
@@ -304,8 +316,8 @@ class Recording(_Part):
         for screen in screens(self):
             if min(screen.at) < 0:
                 raise ValueError(f"a picture's corner must be on the screen, got {screen.at}")
-            for part in screen.volatile:
-                _check_region(part.region, self.screen_size)
+            for region in (*(part.region for part in screen.volatile), *screen.redacted):
+                _check_region(region, self.screen_size)
         return self
 
     @model_validator(mode="after")

@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
-from pytest_vnc_use.recordings.format import Volatile, is_part_of
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, differing
-from pytest_vnc_use.types import CARET_PX, REDACTED_COLOUR, Action, Region
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.recordings.format import Screen, Volatile, is_part_of, merged, volatile
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    changed_tiles,
+    differing,
+    pixels_in,
+    pixels_of,
+)
+from pytest_vnc_use.recordings.rasterised import really_differing
+from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
+from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-REST_MAY_DIFFER = 0.05
-"""The share of the screen that may differ outside the compared part, before a step in the middle of a run.
-
-No step has changed anything there so far.
-"""
 APART_PX = 16
 """The number of equal rows or columns between two differences that makes them two."""
+_BORDER_PX = 6
+"""The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
+_SAME_COLOUR_LEVELS = 8
+"""The largest difference of a level where pixels of one colour have another one now: blended edges are rounded."""
 MOST_MASKS = 4
 LARGEST_MASK = 0.25
 """The largest part of a screen for which a mask is proposed."""
@@ -50,43 +62,59 @@ def masks_entry(masks: Iterable[Region]) -> str:
 class Gate:
     """The screen that a replay must see before a step, or at the end.
 
-    All pixels in `compared` must be as in `expected`, except those in `ignored`. The first and the last gate compare
-    the whole screen. The others compare the pixels that any step so far has changed, and the surroundings of the step's
-    `targets`. `changed` are the pixels that the step before changed. Each of the `parts` must show one of its looks.
-    `tells`: the gate can distinguish this screen from the one before the step, by changed pixels or by the moved
-    `caret`. `hidden` are carets, clocks and masks: they are not compared with looks either.
+    All pixels must be as in `expected`, except those in `ignored`. `changed` are the pixels that the step before
+    changed, `targets` the surroundings of the next step's. Each of the `parts` must show one of its looks. `tells`: the
+    gate can distinguish this screen from the one before the step, by changed pixels or by the moved `caret`. `hidden`
+    are carets, clocks and masks: they are not compared with looks either.
     """
 
     expected: Pixels
-    compared: Mask
     changed: Mask
     ignored: Mask
+    hidden: Mask
     parts: tuple[Volatile, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
     whole: str = "the first screen differs"
     tells: bool = True
     caret: Region | None = None
-    hidden: Mask | None = None
 
-    def mismatch(self, seen: Pixels, acted_on: Pixels | None = None) -> Mismatch | None:
+    def mismatch(
+        self, seen: Pixels, acted_on: Pixels | None = None, passing: Iterable[Volatile] = ()
+    ) -> Mismatch | None:
         """Return the difference from the recording; None where the gate is open.
 
-        `acted_on` is the screen before the step.
+        `acted_on` is the screen before the step. What is `passing` may still be there.
         """
-        return self._other(seen) or self._unknown_look(seen) or self._caret_mismatch(seen, acted_on)
-
-    def _other(self, seen: Pixels) -> Mismatch | None:
         if seen.shape != self.expected.shape:
             height, width = seen.shape
             return Mismatch(f"the screen has {width} x {height} pixels", Region(0, 0, width, height))
-        differs = differing(self.expected, seen) & ~self.ignored
-        found = differs & self.compared
-        if found.any():
-            return _mismatch(self._place(found), found, self.targets)
-        if differs.mean() > REST_MAY_DIFFER:
-            return _mismatch(f"{differs.mean():.0%} of the screen look different", differs, self.targets)
+        differs = really_differing(self.expected, seen) & ~self.ignored
+        for part in passing if differs.any() else ():
+            there = part.region.part_of(differs)
+            there &= differing(part.looks[0].pixels(), part.region.part_of(seen))
+        if differs.any():
+            return self._other(differs)
+        for part in self.parts:
+            if self.look_of(part, seen) is None:
+                words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
+                return Mismatch(words, part.region)
+        # a caret blinks: it has arrived once the pixels there differ from those before the step
+        came = acted_on is None or not self.caret or (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any()
+        if self.caret and not came:
+            return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
         return None
+
+    def _other(self, differs: Mask) -> Mismatch:
+        """Return a mismatch that says how many pixels differ, where, and how many near the step's targets."""
+        box = box_of(differs)
+        problem = f"{int(differs.sum()):,} px {_place_in_words(box)}: {self._place(differs)}"
+        if self.targets:
+            where = " and ".join(map(_place_in_words, self.targets))
+            near = int((differs & mask_of(self.targets, differs.shape)).sum())
+            as_recorded = f"the surroundings of the step's target, {where}, are as recorded"
+            problem += f"; of these, {near:,} px in the surroundings, {where}" if near else f"; {as_recorded}"
+        return Mismatch(problem, box, tuple(boxes_of(differs)))
 
     def _place(self, found: Mask) -> str:
         if any(target.part_of(found).any() for target in self.targets):
@@ -97,17 +125,9 @@ class Gate:
             return "a part that the step before changed differs"
         return "the difference is outside the parts that the step before changed"
 
-    def _unknown_look(self, seen: Pixels) -> Mismatch | None:
-        for part in self.parts:
-            if self._is_compared(part) and self.look_of(part, seen) is None:
-                words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
-                return Mismatch(words, part.region)
-        return None
-
     def look_of(self, part: Volatile, seen: Pixels) -> int | None:
         """Return the number of the look that the compared pixels of a part show; None if they show another one."""
-        compared = self.compared if self.hidden is None else self.compared & ~self.hidden
-        return look_of(part, seen, compared)
+        return look_of(part, seen, ~self.hidden)
 
     def with_parts(self, parts: Sequence[Volatile]) -> Gate:
         """Return a gate that also accepts any look of these parts. Each replaces the known parts within it."""
@@ -115,28 +135,10 @@ class Gate:
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
-    def _is_compared(self, part: Volatile) -> bool:
-        return bool(part.region.part_of(self.compared).any())
-
     @property
     def blinking(self) -> tuple[Volatile, ...]:
-        """Return the compared parts that must show each of their looks in turn."""
-        return tuple(part for part in self.parts if part.kind == "blinks" and self._is_compared(part))
-
-    def _caret_mismatch(self, seen: Pixels, acted_on: Pixels | None) -> Mismatch | None:
-        """Return a mismatch while the caret has not arrived where the step before moved it.
-
-        A caret blinks: it has arrived once the pixels there differ from those before the step.
-        """
-        if self.caret is None or acted_on is None:
-            return None
-        if (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any():
-            return None
-        return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
-
-    def elsewhere(self, seen: Pixels) -> list[Region]:
-        """Return the boxes where the screen differs outside the part that the gate compares."""
-        return boxes_of(differing(self.expected, seen) & ~self.ignored & ~self.compared)
+        """Return the parts that must show each of their looks in turn."""
+        return tuple(part for part in self.parts if part.kind == "blinks")
 
 
 class BlinkWatch:
@@ -175,33 +177,24 @@ def gate(
     before: Pixels | None = None,
     parts_before: Sequence[Volatile] = (),
     masks: Sequence[Region] = (),
-    touched: Mask | None = None,
     targets: tuple[Region, ...] = (),
 ) -> Gate:
     """Return the gate to a recorded screen on which `parts` changed by themselves.
 
-    A step turned the screen `before` into it; `before` is None where nothing was done yet. `touched` are the pixels
-    that any step so far has changed; None compares the whole screen.
+    A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
     with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
     hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
-    compared = np.ones(expected.shape, np.bool_) if touched is None else touched | mask_of(targets, expected.shape)
+    nothing = np.zeros(expected.shape, np.bool_)
+    made = Gate(expected, nothing, ignored, hidden, with_looks, targets, is_first=before is None)
     if before is None:
-        nothing = np.zeros(expected.shape, np.bool_)
-        return Gate(expected, compared, nothing, ignored, with_looks, targets, is_first=True, hidden=hidden)
+        return made
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
     stays = bool((differing(before, expected) & ~left_out).any())
-    caret = None if stays else _moved_caret(parts_before, parts)
-    changed = changed_tiles(before, expected)
-    made = Gate(expected, compared, changed, ignored, with_looks, targets, hidden=hidden)
-    return replace(made, tells=stays or caret is not None, caret=caret)
-
-
-def _moved_caret(before: Sequence[Volatile], now: Sequence[Volatile]) -> Region | None:
-    """Return where one caret moved to, between two screens with these parts; None where that is not clear."""
-    gone, come = _carets_apart(before, now), _carets_apart(now, before)
-    return come[0] if len(gone) == len(come) == 1 else None
+    gone, come = _carets_apart(parts_before, parts), _carets_apart(parts, parts_before)
+    caret = come[0] if not stays and len(gone) == len(come) == 1 else None
+    return replace(made, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
 
 
 def _carets_apart(parts: Sequence[Volatile], others: Sequence[Volatile]) -> list[Region]:
@@ -223,34 +216,10 @@ def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
     return float(mask_of(masks, shape).mean()) <= LARGEST_MASK
 
 
-def other_than(
-    expected: Pixels, seen: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()
-) -> Mismatch | None:
-    """Return where a screen differs from the screen of the evidence; None if it does not."""
-    return evidence_gate(expected, parts, masks).mismatch(seen)
-
-
-def evidence_gate(expected: Pixels, parts: Iterable[Volatile] = (), masks: Iterable[Region] = ()) -> Gate:
-    """Return the gate to the screen of some evidence. It compares the whole screen."""
-    whole = gate(expected, tuple(parts), masks=tuple(masks))
-    return replace(whole, whole="the screen differs from the judged one")
-
-
-def _mismatch(problem: str, found: Mask, targets: Sequence[Region]) -> Mismatch:
-    """Return a mismatch whose problem says how many pixels differ, where, and how many near the step's targets."""
-    box = box_of(found)
-    count = f"{int(found.sum()):,} px {_place_in_words(box)}"
-    return Mismatch(f"{count}: {problem}{_near_in_words(found, targets)}", box, tuple(boxes_of(found)))
-
-
-def _near_in_words(found: Mask, targets: Sequence[Region]) -> str:
-    if not targets:
-        return ""
-    near = found & mask_of(targets, found.shape)
-    where = " and ".join(map(_place_in_words, targets))
-    if not near.any():
-        return f"; the surroundings of the step's target, {where}, are as recorded"
-    return f"; of these, {int(near.sum()):,} px in the surroundings, {where}"
+def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
+    """Return the gate to the screen of some evidence."""
+    made = gate(screen.pixels(), screen.volatile, masks=(*masks, *screen.redacted))
+    return replace(made, whole="the screen differs from the judged one")
 
 
 def _place_in_words(box: Region) -> str:
@@ -308,6 +277,198 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
     return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
 
 
+def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
+    """Return whether a box around a target shows the same drawing in other colours, apart from its border."""
+    if not any(box.left <= x < box.right and box.top <= y < box.bottom for x, y in targets):
+        return False
+    was, now = (box.part_of(screen)[_BORDER_PX:-_BORDER_PX, _BORDER_PX:-_BORDER_PX] for screen in (before, seen))
+    colours, kinds = np.unique(was, return_inverse=True)
+    for level in (now >> shift & 0xFF for shift in (0, 8, 16)):
+        least, most = np.full(len(colours), 0xFF), np.zeros(len(colours), np.int64)
+        np.minimum.at(least, kinds.ravel(), level.ravel())
+        np.maximum.at(most, kinds.ravel(), level.ravel())
+        if (most - least > _SAME_COLOUR_LEVELS).any():
+            return False
+    return len(colours) <= 1 or len(np.unique(now)) > 1
+
+
 def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
     pixels = box.part_of(seen)[box.part_of(marked)]
     return bool(np.all(pixels == pixels[0]))
+
+
+QUIET_S = 1.2
+"""How long nothing may change, except parts that move by themselves, before a screen is recorded."""
+LONGEST_WATCH_S = 5.0
+_SAMPLES, _MORE_SAMPLES = 9, 11
+_SAMPLE_S = 0.15
+"""The time between two samples of the parts that move by themselves.
+
+The first samples cover both phases of a caret. More cover a part that blinks within 2 s.
+"""
+_MOST_LOOKS = 4
+"""The most looks of a blinking part. With more it is a spinner or a video."""
+_REACH_PX = 4
+"""How far a moving part may extend beyond the tiles where it was seen to move."""
+_CLEAR_PX = 16
+"""The number of resting rows between a caret and anything else that moves, needed to tell them apart."""
+_LEAST_BAR_PX = 8
+
+
+def screen_at_rest(eyes: Controller) -> Screen:
+    """Wait until the screen has been quiet for `QUIET_S`; return it with its volatile parts. Raises DesktopError.
+
+    After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
+    """
+    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    while not is_quiet and deadline.remaining_s:
+        eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
+        is_quiet = not eyes.changed_since(clock.monotonic() - QUIET_S)
+    frame = eyes.frame()
+    parts = _watch(frame, eyes) if frame.moving else ()
+    quiet_s = QUIET_S if is_quiet else 0.0
+    return screen_of(frame).model_copy(update={"volatile": merged(parts), "quiet_s": quiet_s})
+
+
+def screen_of(frame: Frame) -> Screen:
+    """Return a frame's screen."""
+    return Screen(redacted=frame.redacted, pixels=partial(pixels_of, frame.png))
+
+
+def _watch(frame: Frame, eyes: Controller) -> list[Volatile]:
+    """Return the volatile parts. Parts that are more than a caret are watched longer, until their looks come back."""
+    seen = Moving(frame)
+    parts: list[Volatile] = []
+    for samples in (_SAMPLES, _MORE_SAMPLES):
+        for _ in range(samples):
+            eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
+            seen.look(eyes.glance())
+        parts = list(seen.parts())
+        if seen.is_known:
+            break
+    return parts
+
+
+class Moving:
+    """The moving regions of a frame, and their content at each moment."""
+
+    def __init__(self, frame: Frame) -> None:
+        size = frame.ref.width, frame.ref.height
+        self._samples: list[tuple[Region, Region, list[Pixels]]]
+        self._samples = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
+        self.look(frame)
+
+    def look(self, screen: Frame | Glance) -> None:
+        """Note the whole screen at another moment."""
+        for _, grown, samples in self._samples:
+            samples.append(grown.part_of(pixels_in(screen)).copy())
+
+    @property
+    def all_changed(self) -> bool:
+        """Return whether each of the regions was seen to change."""
+        return all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether each of the regions was seen to change, and holds only carets."""
+        return self.all_changed and all(part.kind == "caret" for part in self.parts())
+
+    def parts(self) -> Iterator[Volatile]:
+        """Yield the volatile parts: a caret's own box, else its tiles and a little around them.
+
+        A change only around a region is its neighbour's. It may be a piece of a caret, of which the rest is compared:
+        then a replay would never see all looks of a part that held that piece.
+        """
+        for region, grown, samples in self._samples:
+            if _has_changed(_cut(region, grown, samples)):
+                yield from _changing(region, grown, samples)
+
+
+def _has_changed(samples: Sequence[Pixels]) -> bool:
+    return any(differing(look, samples[0]).any() for look in samples)
+
+
+def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
+    """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
+    marked = _mark(_cut(region, grown, samples))
+    if caret := _caret_of(marked, region):
+        yield _caret(caret, grown, samples)
+        return
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
+    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    if not any(bars):
+        yield _with_looks(grown, samples)
+        return
+    for bar, band in zip(bars, bands, strict=True):
+        # as wide as the grown region, and a little higher where there is room
+        top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
+        wider = Region(grown.left, top, grown.right, bottom)
+        yield _caret(bar, grown, samples) if bar else _with_looks(wider, _cut(wider, grown, samples))
+
+
+def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
+    """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
+    if box.is_within(BAR_PX):
+        return volatile(box, "caret")
+    return volatile(box, "caret", *_distinct(_cut(box, grown, samples))[0])
+
+
+def _mark(samples: Sequence[Pixels]) -> Mask:
+    """Mark the pixels that differ from the first look."""
+    differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
+    return differs
+
+
+def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+    """Return what a box shows in each look of the grown region that holds it."""
+    x, y = grown.left, grown.top
+    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+    return [inside.part_of(look) for look in samples]
+
+
+def _with_looks(region: Region, samples: Sequence[Pixels]) -> Volatile:
+    """Return a region that blinks if it repeats a few looks; else an endless one.
+
+    A part that never repeats a look, such as the seconds of a clock, may show anything next.
+    """
+    looks, order = _distinct(samples)
+    come_back = 2 * len(looks) <= len(order) + 1
+    if len(looks) <= _MOST_LOOKS and come_back:
+        return volatile(region, "blinks", *looks)
+    return volatile(region, "endless")
+
+
+def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+    """Return each look once, and the numbers of the looks in the order in which they came."""
+    looks: list[Pixels] = []
+    order: list[int] = []
+    for pixels in samples:
+        number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
+        looks += [pixels] if number == len(looks) else []
+        order += [number] if order[-1:] != [number] else []
+    return looks, order
+
+
+def _bands(part: Mask) -> Iterator[tuple[int, int]]:
+    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
+    rows = np.flatnonzero(part.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
+    yield from pairwise([0, *cuts, part.shape[0]])
+
+
+def _bar_of(part: Mask, band: Region) -> Region | None:
+    """Return the box of a caret that is a bar; None where there is none."""
+    caret = _caret_of(part, band) if part.any() else None
+    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+    return caret if is_bar else None
+
+
+def _caret_of(part: Mask, region: Region) -> Region | None:
+    """Return the box of the marked pixels; None where it is larger than a caret, or not full, as a clock's digit."""
+    rows, columns = np.flatnonzero(part.any(axis=1)), np.flatnonzero(part.any(axis=0))
+    top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
+    if right - left > CARET_PX[0] or bottom - top > CARET_PX[1] or not part[top:bottom, left:right].all():
+        return None
+    x, y = region.left, region.top
+    return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))

@@ -1,106 +1,153 @@
-"""The replay of a recorded run: a planner that reads its decisions from the recording, and checks the screen first.
+"""The replay of a recorded run, and of what was judged: without a model, and with a check of the screen first.
 
-Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). The replay waits for that (see
-`patient_eyes`). If a gate stays closed, the live planner takes over. Without a live planner the run ends with
-RecordingDrifted, and nothing more is carried out.
+Before each step, and at the end, the screen must be as recorded (a gate, see `gates`). If a gate stays closed, the live
+planner takes over. Without a live planner the run ends with RecordingDrifted, and nothing more is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
-import numpy as np
-
-from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.demonstrated import PERSON
-from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
+from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, RecordedStep, Screen, Volatile, volatile
 from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Gate,
     Mismatch,
+    evidence_gate,
     gate,
     is_maskable,
+    is_recoloured,
+    is_small,
     mask_of,
     masks_entry,
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.pictures import Mask, Pixels, changed_tiles, pixels_of
-from pytest_vnc_use.recordings.rehearsal import Rehearsal
+from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
-from pytest_vnc_use.types import CallFunction, Decision, FrameRef, Observation, Region, Step
-from pytest_vnc_use.types.protocols import Planner
-
-_WITH_A_PLANNER = (
-    "If this change is intended, record the test again (--vnc-record=rewrite), or let a model continue from here "
-    "(--vnc-record=auto); both need a planner. If not, the product has a fault. Both pictures are in the report."
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Decision,
+    DesktopAction,
+    Drag,
+    Frame,
+    FrameRef,
+    JsonObject,
+    MouseDown,
+    MouseUp,
+    Observation,
+    Reading,
+    Region,
+    Report,
+    Settled,
+    TypeText,
+    Verdict,
+    Wait,
 )
-_BY_HAND = (
-    "If this change is intended, record the test again by hand (--vnc-record=demonstrate); with a planner, "
-    "--vnc-record=rewrite does it, or --vnc-record=auto lets a model continue from here. If not, the product has a "
-    "fault. Both pictures are in the report."
+from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.forwarding import ForwardingController
+from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
+from pytest_vnc_use.verification.verifier import check_answer
+
+_RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
+_WITH_A_PLANNER = (
+    f"If this change is intended, {_RERECORD}, or let a model continue from here (--vnc-record=auto); both need a "
+    "planner. If not, the product has a fault. Both pictures are in the report."
+)
+_AGAIN_BY_HAND = (
+    f"If this change is intended, record the test again {_BY_HAND}; with a planner, --vnc-record=rewrite does it, or "
+    "--vnc-record=auto lets a model continue from here. If not, the product has a fault. Both pictures are in the "
+    "report."
 )
 _NO_MASK = (
     "A mask of what differs would hide {:.0f} % of the screen, so none is offered: look first whether the program, or "
     "the server of its page, is running."
 )
+_LEARN = (
+    "The difference is as small as between two drawings of the same thing: if the product is the same, let a rehearsal "
+    "learn it, when the test is recorded again with vnc_rehearse = 2 or more."
+)
 _LONGEST_ANSWER = 80
+_LOOK_AGAIN_S = 0.25
+"""The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
+a change."""
+_LOOK_FOR_CARET_S = 0.02
+"""The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
+_LOOK_FOR_BLINK_S = 0.1
+"""The same where a gate waits for each look of a blinking part."""
+_BACK_S = 2.0
+"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
+_LONG_S = 2.0
+"""The time after which observers learn that the run waits for a gate."""
+_NEAR_PX = 20
+"""The distance within which two clicks are near each other. For programs that is 5 of their own pixels: 10 on a screen
+on which they draw everything twice as large."""
+_APART_S, _ELSEWHERE_S = 0.5, 0.26
+"""The least time between letting a button go and pressing it again, near the same place and elsewhere.
+
+Whoever was recorded was slower. Qt, GTK and browsers take two clicks for a double click if they come within 0.4 to
+0.5 s and a few pixels; xterm if they come within 0.25 s, at any place. Only time separates clicks in all of them: a key
+between two clicks does so in none, a click elsewhere does not in GTK 4 and xterm, moving the pointer away and back does
+in Qt only (measured with Qt 6, GTK 3 and 4, Chromium and xterm). Where all programs use Qt, a click elsewhere need not
+wait (`ClickRules`). Near the same place Qt needs 0.35 s: the rest is for a program that receives the first click late,
+as on a busy machine.
+"""
+ButtonRelease = tuple[Point | None, float]
+"""The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
-@dataclass(frozen=True)
-class ClosedGate:
-    """A gate that stayed closed: the problem in words, the gate, the frame that was seen, and where it differs."""
+class Replay(ForwardingController):
+    """The ports Planner and Controller for one run of a recording.
 
-    problem: str
-    gate: Gate
-    seen: FrameRef
-    region: Region
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """The result of the test's runs before this one: the screen before the last step, and all pixels changed so far."""
-
-    screen: Screen | None = None
-    touched: Mask | None = None
-
-
-class Replay:
-    """The port Planner for one run of a recording; it counts the steps.
-
-    `masks` are left out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences.
-    `closed` receives the gate that stayed closed.
+    As a planner it reads its decisions from the recording, as a controller it waits for the recorded screens. A gate is
+    waited for up to `limit_s`. `earlier` is the screen before the last step of the test's run before. `masks` are left
+    out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences. `let_go` describes the
+    last click before the replay, so that the replay's first click does not join it as a double click. `awaited`
+    receives the time that a long wait may still take; `closed`, of a gate that stayed closed, the expected pixels, the
+    difference, the message and the frame that was seen.
     """
 
     def __init__(
         self,
+        desktop: Controller,
         run: RecordedRun,
-        live: Planner | None,
+        live: Planner | None = None,
         *,
-        earlier: Earlier = Earlier(),  # frozen
+        limit_s: float = 0.0,
+        earlier: Screen | None = None,
         masks: tuple[Region, ...] = (),
         file: str = "",
         rehearsal: Rehearsal | None = None,
-        closed: Callable[[ClosedGate], None],
+        let_go: ButtonRelease | None = None,
+        awaited: Callable[[float], None] = lambda _: None,
+        closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
     ) -> None:
-        self._run = run
-        self._live = live
-        self._earlier = earlier
-        self._masks = masks
-        self._file = file
-        self._rehearsal = rehearsal
-        self._tell = closed
+        super().__init__(desktop)
+        self._run, self._live, self._limit_s = run, live, limit_s
+        self._earlier, self._masks, self._file, self._rehearsal = earlier, masks, file, rehearsal
+        self._tell_awaited, self._tell_closed = awaited, closed
+        self.let_go = let_go
         self._next = 0
         self._made: Gate | None = None
         self._blinks = BlinkWatch(())
-        self._touched = earlier.touched
+        self._passing: list[tuple[float, Volatile]] = []
+        """What the recording saw come and go after the newest steps, and until when it may still be there."""
+        self._awaited: Gate | None = None
+        self._frame: Frame | None = None
+        """The newest frame that was compared; None once it was handed on, or something was done."""
         self._opened: FrameRef | None = None
+        self._opened_at = self._acted_at = 0.0
         self._seen: Pixels | None = None
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
-        self.elsewhere: list[Region] = []
-        """The places where the newest frame differs from the recording though no gate compares them."""
         self.taken_over_at: int | None = None
         """The number of turns after which the live planner took over; None while it has not."""
         self.carried_out: tuple[RecordedStep, ...] = ()
@@ -116,23 +163,6 @@ class Replay:
         """Return whether the live planner has taken over."""
         return self.taken_over_at is not None
 
-    # --- for the eyes ------------------------------------------------------------------------------------------------
-
-    @property
-    def gate(self) -> Gate | None:
-        """Return the next gate; None once the live planner has taken over."""
-        return None if self.is_live else self._gate
-
-    @property
-    def at_end(self) -> bool:
-        """Return whether no recorded step is left."""
-        return self._next == len(self._run.steps)
-
-    @property
-    def quiet_s(self) -> float:
-        """The time, in seconds, for which the recorded end stayed unchanged."""
-        return self._run.end.quiet_s
-
     @property
     def is_watched_later(self) -> bool:
         """Return whether the end may be watched while the test's body runs.
@@ -142,59 +172,21 @@ class Replay:
         """
         return self._run.stays and self._live is None
 
-    def look(self, seen: Pixels) -> Mismatch | None:
-        """Return the difference from the gate; None where it is open."""
-        return self._gate.mismatch(seen, self._acted_on) or self._blinks.look(seen)
-
-    def look_anew(self) -> None:
-        """Forget what the gate has seen so far."""
-        self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
-
-    def mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
-        """Return a frame's difference from the gate; None where the gate is open.
-
-        The same frame is not compared again.
-        """
-        if frame == self._opened:
-            return None
-        seen = load()
-        found = self.look(seen)
-        self._opened, self._seen = (None, None) if found else (frame, seen)
-        if not found:
-            self.elsewhere = self._gate.elsewhere(seen)
-            if self._rehearsal:
-                self._rehearsal.note(self._screen, self._gate, seen)
-        return found
-
-    def accept(self, frame: FrameRef, load: Callable[[], Pixels]) -> bool:
-        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
-        if self._rehearsal is None:
-            return False
-        opened = self._rehearsal.opened(self._gate, load(), self._acted_on)
-        self._made = opened or self._made
-        return opened is not None and self.mismatch(frame, load) is None
-
     @property
     def newest_step(self) -> RecordedStep | None:
         """Return the step that was carried out last; None before the first."""
         return self._run.steps[self._next - 1] if self._next else None
 
-    def unknown_parts(self, transient: Pixels) -> list[Region]:
-        """Return where a transient frame differs from all that this run's recording shows there."""
-        now = self._gate
-        known = [now.expected] if self._before is None else [now.expected, self._before]
-        left_out = now.ignored
-        if not (found := unknown_parts(transient, known, left_out)):
-            return []
-        recorded = [each.pixels() for step in self._run.steps for each in step.transients]
-        return unknown_parts(transient, [*known, *recorded], left_out) if recorded else found
-
-    def touched(self) -> Earlier:
-        """Return the screen and the changed pixels that the test's next run begins with."""
+    @property
+    def last_screen(self) -> Screen | None:
+        """Return the screen before the last step, with which the test's next run begins."""
         steps = self._run.steps
-        return Earlier(steps[-1].screen if steps else self._earlier.screen, self._touched)
+        return steps[-1].screen if steps else self._earlier
 
-    # --- the port ----------------------------------------------------------------------------------------------------
+    @property
+    def last_frame(self) -> Frame:
+        """Return the newest frame that was compared; without one, a new frame."""
+        return self._frame or self.desktop.frame()
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the next recorded step where its gate is open; else the live planner's decision.
@@ -205,113 +197,371 @@ class Replay:
             self._close(problem, observation)
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
-        if self.at_end:
+        if self._at_end:
             return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._before = self._gate.expected
         self._next += 1
         self._made, self._opened = None, None
-        self._acted_on, self._seen = self._seen, None
+        self._acted_on, self._seen, self._acted_at = self._seen, None, clock.monotonic()
         return Decision("act", step.intent, (step.proposal,), provider_details={REPLAYED: True})
+
+    def _problem(self, observation: Observation) -> Mismatch | None:
+        last, recorded, (height, width) = _last_step(observation), self.newest_step, self._gate.expected.shape
+        if last and last.error:
+            return Mismatch(f"the step before failed: {last.error}", Region(0, 0, width, height))
+        answer, action = recorded.answer if recorded else None, last.proposal.action if last else None
+        if isinstance(action, CallFunction) and answer not in (None, last.output):
+            problem = f"{action.name} answered {_short(last.output)}, but in the recording {_short(answer)}"
+            return Mismatch(problem, Region(0, 0, width, height))
+        return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
+
+    def _close(self, problem: Mismatch, observation: Observation) -> None:
+        where = "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
+        message = f"drift {where}: {problem.problem}"
+        self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        if self._live is None:
+            seen = pixels_of(observation.load_png(observation.frame))
+            raise RecordingDrifted("\n".join(filter(None, [message, *self.remedies(problem, seen)])))
+        last = _last_step(observation)
+        self.taken_over_at = self._next
+        self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
+
+    def remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
+        """Yield what to do at a drift.
+
+        Where it has a place, that is a mask too, with all masks for the file, unless it would hide most of the screen;
+        where a rehearsal would learn it, that.
+        """
+        yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
+        if not problem.boxes:
+            return
+        if Rehearsal.opened(self._gate, seen, self._acted_on):
+            yield _LEARN
+        masks, shape = problem.masks, self._gate.expected.shape
+        hidden = mask_of(masks, shape)
+        if not is_maskable(masks, shape):
+            yield _NO_MASK.format(100 * hidden.mean())
+            return
+        claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
+        lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
+        pixels = int(hidden.sum())
+        yield (
+            f"If that part changes by itself, mask it: {masks_entry((*self._masks, *masks))} at the top level of "
+            f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
+        )
+
+    @property
+    def _at_end(self) -> bool:
+        return self._next == len(self._run.steps)
+
+    @property
+    def _screen(self) -> Screen:
+        return self._run.end if self._at_end else self._run.steps[self._next].screen
 
     @property
     def _gate(self) -> Gate:
         """Return the gate to the next screen. It is made on first use, while the program reacts to the last action."""
         if self._made is None:
-            made = self._gate_to(self._next)
+            screen_before = self._run.steps[self._next - 1].screen if self._next else self._earlier
+            before, expected = screen_before.pixels() if screen_before else None, self._screen.pixels()
+            due = None if self._at_end else self._run.steps[self._next]
+            made = gate(
+                expected,
+                self._screen.volatile,
+                before=before,
+                parts_before=screen_before.volatile if screen_before else (),
+                masks=(*self._masks, *self._screen.redacted),
+                targets=surroundings(due.action, (expected.shape[1], expected.shape[0])) if due else (),
+            )
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
+            self._passing = [*self._passing, *self._came_and_went(due, made.ignored)] if due else []
         return self._made
 
-    @property
-    def _screen(self) -> Screen:
-        return self._run.end if self.at_end else self._run.steps[self._next].screen
+    def _came_and_went(self, due: RecordedStep, ignored: Mask) -> Iterator[tuple[float, Volatile]]:
+        """Yield what the recording saw come and go since the newest step, and until when it may still be there.
 
-    def _gate_to(self, number: int) -> Gate:
-        steps = self._run.steps
-        screen_before = steps[number - 1].screen if number else self._earlier.screen
-        before = screen_before.pixels() if screen_before else None
-        screen = steps[number].screen if number < len(steps) else self._run.end
-        expected = screen.pixels()
-        self._touch(before, expected)
-        size = expected.shape[1], expected.shape[0]
-        return gate(
-            expected,
-            screen.volatile,
-            before=before,
-            parts_before=screen_before.volatile if screen_before else (),
-            masks=self._masks,
-            touched=self._touched if 0 < number < len(steps) else None,
-            targets=surroundings(steps[number].action, size) if number < len(steps) else (),
-        )
-
-    def _touch(self, before: Pixels | None, now: Pixels) -> None:
-        if self._touched is None:
-            self._touched = np.zeros(now.shape, np.bool_)
-        if before is not None:
-            self._touched = self._touched | changed_tiles(before, now)
-
-    def _problem(self, observation: Observation) -> Mismatch | None:
-        last = _last_step(observation)
-        if last and last.error:
-            return Mismatch(f"the step before failed: {last.error}", self._all)
-        if last and (problem := self._other_answer(last)):
-            return Mismatch(problem, self._all)
-        return self.mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
-
-    def _other_answer(self, last: Step) -> str:
-        """Return how the answer of a user's function differs from the recorded one; "" where it does not."""
-        recorded, action = self._run.steps[self._next - 1], last.proposal.action
-        if recorded.answer is None or not isinstance(action, CallFunction) or recorded.answer == last.output:
-            return ""
-        return f"{action.name} answered {_short(last.output)}, but in the recording {_short(recorded.answer)}"
-
-    @property
-    def _all(self) -> Region:
-        height, width = self._gate.expected.shape
-        return Region(0, 0, width, height)
-
-    def _close(self, problem: Mismatch, observation: Observation) -> None:
-        total = len(self._run.steps)
-        where = "at the end" if self.at_end else f"before step {self._next + 1} of {total}"
-        message = f"drift {where}: {problem.problem}"
-        last = _last_step(observation)
-        failed = 1 if last and last.error else 0
-        self._tell(ClosedGate(message, self._gate, observation.frame, problem.region))
-        if self._live is None:
-            raise RecordingDrifted("\n".join(filter(None, [message, what_to_do(self._run), self.mask_for(problem)])))
-        self.taken_over_at = self._next
-        self.carried_out = self._run.steps[: self._next - failed]
-
-    def mask_for(self, problem: Mismatch) -> str:
-        """Return a hint: all masks for the file if the part changes by itself, and how many pixels its mask hides.
-
-        Propose no mask of most of the screen. Return "" where the difference has no place.
+        The frames that passed while the planner was asked are recorded with the step that it then took.
         """
-        if not problem.boxes:
-            return ""
-        masks, shape = problem.masks, self._gate.expected.shape
-        hidden = mask_of(masks, shape)
-        if not is_maskable(masks, shape):
-            return _NO_MASK.format(100 * hidden.mean())
-        pixels = int(hidden.sum())
-        claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
-        lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
-        return (
-            f"If that part changes by itself, mask it: {masks_entry((*self._masks, *masks))} at the top level of "
-            f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
-        )
+        newest = self.newest_step
+        if newest is None or not (newest.transients or due.transients):
+            return
+        known = [screen.pixels() for screen in (newest.screen, due.screen)]
+        for transient in (each.pixels() for each in (*newest.transients, *due.transients)):
+            for box in unknown_parts(transient, known, ignored):
+                yield self._acted_at + newest.took_s, volatile(box, "unstable", box.part_of(transient))
 
+    def _look(self, seen: Pixels) -> Mismatch | None:
+        """Return the difference from the gate; None where it is open."""
+        now, targets = clock.monotonic(), self._gate.targets
+        passing = (part for until, part in self._passing if now < until and not any(map(part.region.meets, targets)))
+        return self._gate.mismatch(seen, self._acted_on, passing) or self._blinks.look(seen)
 
-def what_to_do(run: RecordedRun) -> str:
-    """Return what to do at a drift of a run; who recorded it by hand may have no planner."""
-    return _BY_HAND if run.planner == PERSON else _WITH_A_PLANNER
+    def _mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
+        """Return a frame's difference from the gate. A frame to which it was open is not compared again."""
+        if frame == self._opened:
+            return None
+        seen = load()
+        found = self._look(seen)
+        self._opened, self._seen = (None, None) if found else (frame, seen)
+        if not found and self._rehearsal:
+            self._rehearsal.note(self._screen, self._gate, seen)
+        return found
+
+    def unknown_parts(self, transient: Pixels) -> list[Region]:
+        """Return where a transient frame differs from all that this run's recording shows there.
+
+        A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
+        It shows a step's target for longer in other colours and with another border: pressed, or losing the focus.
+        """
+        if self.is_live:
+            return []
+        left_out, beside = self._gate.ignored, [self._gate.expected]
+        beside += [] if self._before is None else [self._before]
+        if not unknown_parts(transient, beside, left_out):
+            return []
+        known = [*beside, *(each.pixels() for step in self._run.steps for each in step.transients)]
+        shown = [*(step.screen for step in self._run.steps), self._run.end]
+        known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
+        targets = [point for step in self._run.steps[: self._next] for point in points(step.action)]
+        found = [
+            part
+            for part in unknown_parts(transient, known, left_out)
+            if not any(is_recoloured(part, targets, each, transient) for each in beside)
+        ]
+        for each in shown[: max(0, self._next - 1)] if found else ():
+            unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
+            found = [part for part in found if any(map(part.meets, unlike))]
+        return found
+
+    def elements_of(self, action: Action) -> Any:
+        """Return the elements that the recorded step acted on; None once the live planner has taken over."""
+        step = None if self.is_live else self.newest_step
+        return step.elements if step else None
+
+    def frame(self) -> Frame:
+        """Return the screen once the gate is open, or once its time is up. Each gate is waited for once."""
+        if not self.is_live and self._gate is not self._awaited:
+            self._reach(self._gate)
+        seen, self._frame = self._frame, None
+        return seen or self.desktop.frame()
+
+    def settle(self, *, briefly: bool = False) -> Settled:
+        """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
+
+        The wait for quiet is brief: then the same gate is waited for again, and the next wait sees any later change.
+        """
+        if self.is_live:
+            return self.desktop.settle(briefly=briefly)
+        started_s, gate = clock.monotonic(), self._gate
+        if self._reach(gate) and not gate.tells and not self._at_end:
+            self.desktop.settle(briefly=True)
+            self._await(gate, self._limit_s)
+        return Settled("settled", clock.monotonic() - started_s)
+
+    def _reach(self, gate: Gate) -> bool:
+        """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
+        is_open = self._await(gate, self._limit_s)
+        if is_open and self._at_end and not self.is_watched_later:
+            return self.watch_end() is None
+        return is_open
+
+    def _await(self, gate: Gate, limit_s: float) -> bool:
+        """Wait until a gate is open; return whether it is. A rehearsal may accept the screen after the time limit."""
+        deadline, self._awaited, is_reported = Deadline(limit_s), gate, False
+        again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
+        while True:
+            seen = self.desktop.glance()
+            if not self._look(pixels_in(seen)) or not deadline.remaining_s:
+                frame = self._frame = self.desktop.frame()
+                is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
+                if is_open or not deadline.remaining_s:
+                    is_open = is_open or self._learn(frame)
+                    self._opened_at = frame.taken_at if is_open else self._opened_at
+                    return is_open
+            if deadline.spent_s > _LONG_S and not is_reported:
+                is_reported = True
+                self._tell_awaited(deadline.remaining_s)
+            self.desktop.wait_changed(seen.taken_at, min(again_s, deadline.remaining_s))
+
+    def _learn(self, frame: Frame) -> bool:
+        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
+        opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if self._rehearsal else None
+        self._awaited = self._made = opened or self._made
+        return opened is not None and not self._mismatch(frame.ref, partial(pixels_in, frame))
+
+    def watch_end(self) -> Mismatch | None:
+        """Watch until the end has stayed unchanged for the recorded time; return what differs then.
+
+        After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
+        DesktopError.
+        """
+        gate, quiet_s = self._gate, self._run.end.quiet_s
+        deadline = Deadline(quiet_s + self._limit_s)
+        open_since = seen_at = self._opened_at
+        if quiet_s > _LONG_S:
+            self._tell_awaited(quiet_s)
+        while deadline.remaining_s and self.desktop.wait_changed(
+            seen_at, max(0.0, open_since + quiet_s - clock.monotonic())
+        ):
+            seen = self.desktop.glance()
+            seen_at = seen.taken_at
+            if self._look(pixels_in(seen)):
+                if not self._await(gate, _BACK_S):
+                    break
+                open_since = seen_at = self._opened_at
+        return self.look_at_end()
+
+    def look_at_end(self) -> Mismatch | None:
+        """Return what differs from the recorded end now, if it does not go away within `_BACK_S`.
+
+        Raises DesktopError.
+        """
+        self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
+        self._await(self._gate, _BACK_S)
+        frame = self.last_frame
+        return self._mismatch(frame.ref, partial(pixels_in, frame))
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out an action on the desktop.
+
+        A click waits first, so that it does not join the last one as a double click.
+        """
+        self._frame = None
+        where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
+        if where and self.let_go and not isinstance(action, MouseUp):
+            (x, y), (before, let_go_s) = where[0], self.let_go
+            near = before is None or max(abs(x - before[0]), abs(y - before[1])) <= _NEAR_PX
+            if near or not (isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near):
+                due_s = let_go_s + (_APART_S if near else _ELSEWHERE_S) - clock.monotonic()
+                if due_s > 0:
+                    self.desktop.perform(Wait(due_s))
+        self.desktop.perform(action)
+        if where:
+            self.let_go = where[-1], clock.monotonic()
 
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…")
 
 
-def _last_step(observation: Observation) -> Step | None:
+def _last_step(observation: Observation) -> Any:
     steps = observation.turns[-1].steps if observation.turns else ()
     return steps[-1] if steps else None
+
+
+UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
+_BLINKS_S = 4.0
+"""The longest wait for all looks of a blinking part."""
+
+Question = tuple[Frame, Evidence | None, Mismatch | None]
+"""The newest question about a claim: the compared frame, its evidence, and how it differs from that."""
+
+
+class RecordedJudge:
+    """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
+
+    The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
+    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
+    for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
+    """
+
+    def __init__(
+        self,
+        evidence: Sequence[Evidence],
+        live: Callable[[], Judge] | None,
+        *,
+        masks: tuple[Region, ...],
+        rehearsal: Rehearsal | None = None,
+        eyes: Callable[[], Controller],
+        hide: Callable[[str], str],
+        questions: dict[str, Question],
+    ) -> None:
+        self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
+        self._eyes, self._hide, self._questions = eyes, hide, questions
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
+        known, problem, frame = self._known(claim, frame, reading=False)
+        if known and known.verdict != "read":
+            reason = f"the screen is the same as when this was judged: {known.reason}"
+            return Verdict(claim, known.verdict, reason, known.region, frame.ref)
+        if self._live is not None:
+            live = self._live()
+            return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
+        return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
+
+    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
+        """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
+        known, problem, frame = self._known(question, frame, reading=True)
+        if known:
+            reason = f"the screen is the same as when this was read: {known.reason}"
+            return Reading(question, known.value, reason, known.region, frame.ref)
+        reader = self._live() if self._live is not None else None
+        if isinstance(reader, Reader):
+            reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
+            return check_answer(reader, reading, Reading)
+        raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
+
+    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
+        """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
+        sanitized, mismatch, compared = self._hide(claim), None, frame
+        evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
+        if not evidence:
+            self._questions[sanitized] = frame, None, None
+            return None, "it has no recorded verdict, and no judge is configured", frame
+        for each in evidence:
+            mismatch, compared = self._mismatch(each, frame)
+            self._questions[sanitized] = compared, each, mismatch
+            if mismatch is None:
+                return each, "", compared
+        where = mismatch.problem if mismatch else ""
+        return None, f"drift from the recorded evidence: {where}; no judge is configured", compared
+
+    def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
+        """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
+
+        The screen must stay so for the recorded time.
+        """
+        hidden = None if evidence.is_end else self._hidden(evidence)
+        if hidden:
+            return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
+        found, seen, eyes, quiet_s = self._other(evidence, frame), frame, self._eyes(), evidence.screen.quiet_s
+        if not found and eyes.changed_since(clock.monotonic() - quiet_s):
+            while (left_s := frame.taken_at + quiet_s + (_BACK_S if found else 0.0) - clock.monotonic()) > 0:
+                if not eyes.wait_changed(seen.taken_at, left_s):
+                    break
+                seen = eyes.frame()
+                found = self._other(evidence, seen)
+        return (found, seen) if found else (self._not_blinking(evidence, eyes), frame)
+
+    def _other(self, evidence: Evidence, frame: Frame) -> Mismatch | None:
+        """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
+        screen, seen = evidence.screen, pixels_in(frame)
+        gate = evidence_gate(screen, self._masks)
+        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
+            return None
+        return gate.mismatch(seen)
+
+    def _hidden(self, evidence: Evidence) -> Region | None:
+        """Return a region that no comparison looks at and that the evidence may be about.
+
+        Evidence without a region may be about any of them, except those no larger than a caret.
+        """
+        endless = (part.region for part in evidence.screen.volatile if part.kind == "endless")
+        for region in (*self._masks, *endless):
+            if evidence.region.meets(region) if evidence.region else not is_small(region):
+                return region
+        return None
+
+    def _not_blinking(self, evidence: Evidence, eyes: Controller) -> Mismatch | None:
+        """Return the first blinking part in the evidence's region that does not show all its looks again."""
+        about = [part for part in evidence.screen.volatile if part.kind == "blinks"]
+        about = [part for part in about if evidence.region is None or evidence.region.meets(part.region)]
+        watch, deadline = BlinkWatch(about), Deadline(_BLINKS_S)
+        while about and (missing := watch.look(pixels_in(eyes.glance()))):
+            if not deadline.remaining_s:
+                return missing
+            eyes.wait_changed(clock.monotonic(), _LOOK_FOR_BLINK_S)
+        return None

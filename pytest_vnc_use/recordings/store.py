@@ -1,25 +1,30 @@
-"""The files of a recording: their places, and how one process at a time reads and writes all of them."""
+"""The files of a recording: their places and text, and how one process at a time reads and writes all of them."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
+from pydantic import ValidationError
 
 from pytest_vnc_use.deadline import acquire
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.recordings.file_text import ANEW, parse, text_of
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
+    FORMAT,
+    VERSION,
     Evidence,
     Look,
     RecordedRun,
@@ -31,15 +36,19 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
-from pytest_vnc_use.recordings.modes import AGAIN
-from pytest_vnc_use.recordings.pictures import Chain, Pixels, change, picture_of, pixels_of, size_of
+from pytest_vnc_use.recordings.images import Chain, Pixels, change, picture_of, pixels_of, size_of
 from pytest_vnc_use.runs.folder import write_atomically
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.runs.json_lines import load_json
+from pytest_vnc_use.types import JsonObject
+from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100
 _LOCK_S = 60.0
 _LFS_POINTER = b"version https://git-lfs"
+_CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
+_LONGEST_VALUE = 300
+ANEW = f"take it back from version control, or {AGAIN}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,56 @@ def _file_name(test: str) -> str:
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+def text_of(recording: Recording) -> str:
+    """Return the text of a recording's file: JSON, with one line for each step and each claim."""
+    content = recording.model_dump(mode="json", exclude_defaults=True)
+    return _object({"format": FORMAT, "version": VERSION, **content}, "") + "\n"
+
+
+def _object(fields: JsonObject, indent: str) -> str:
+    inner = indent + "  "
+    lines = [f'{inner}"{name}": {_value(name, value, inner)}' for name, value in fields.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+
+
+def _value(name: str, value: Any, indent: str) -> str:
+    if name not in ("runs", "steps", "claims", "history") or not value:
+        return json.dumps(value, ensure_ascii=False)
+    inner = indent + "  "
+    items = [_object(item, inner) if name == "runs" else json.dumps(item, ensure_ascii=False) for item in value]
+    return f"[\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}]"
+
+
+def parse(text: str, where: str) -> Recording:
+    """Return the recording in a file's text; `where` names the file. Raises RecordingError."""
+    if _CONFLICT.search(text):
+        raise RecordingError(
+            f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
+            f"--ours or --theirs), or {AGAIN}"
+        )
+    try:
+        data = load_json(text.encode())
+    except (ValueError, RecursionError) as exc:
+        raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
+    if not is_shallow(data, 2 * DEEPEST):  # a recorded value may be DEEPEST deep itself, and is nested in other levels
+        raise RecordingError(f"{where} is damaged: it is more than {2 * DEEPEST} levels of JSON deep; {ANEW}")
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
+    if type(version := data.get("version")) is not int:
+        raise RecordingError(f'{where} is damaged: "version" must be a number, got {version!r}; {ANEW}')
+    if version != VERSION:
+        age, remedy = ("a newer", f"upgrade pytest-vnc-use, or {AGAIN}") if version > VERSION else ("an older", AGAIN)
+        raise RecordingError(
+            f"{where} was written by {age} pytest-vnc-use: its version is {version}, this one reads {VERSION}; {remedy}"
+        )
+    try:
+        return Recording.model_validate(data)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        parts = "".join(f" {part + 1}" if isinstance(part, int) else f", {part}" for part in first["loc"])
+        place = parts.removeprefix(", ") or "it"  # as `runs 1, steps 2, action`, counted from 1
+        got = cut(repr(first["input"]), _LONGEST_VALUE)
+        raise RecordingError(f"{where} is damaged: {place}: {first['msg']}, got {got}; {ANEW}") from exc
 
 
 def load(path: Path) -> Recording | None:
@@ -87,11 +145,7 @@ def load(path: Path) -> Recording | None:
     except (OSError, UnicodeDecodeError) as exc:
         raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
     recording = parse(text, repr(str(path)))
-    sizes = lru_cache(None)(partial(_size, path))
-    for screen in screens(recording):
-        _check_pictures(screen, recording.screen_size, sizes, path)
-    for run in recording.runs:
-        _check_shown(run, recording.screen_size, sizes, path)
+    _check_pictures(recording, path)
     return _with_pixels(recording, path)
 
 
@@ -102,65 +156,50 @@ def load_of(key: Key) -> Recording | None:
     """
     recording = load(key.path)
     if recording and not key.belongs(recording):
-        raise RecordingError(
-            f"{str(key.path)!r} belongs to {_in_words(recording.test, recording.parameters, recording.secrets)}, but "
-            f"this test is {_in_words(key.test, key.parameters, key.secrets)}; {AGAIN}"
-        )
+        names = "{!r} with parameters {} and secrets {}".format
+        theirs = names(recording.test, list(recording.parameters), list(recording.secrets))
+        ours = names(key.test, list(key.parameters), list(key.secrets))
+        raise RecordingError(f"{str(key.path)!r} belongs to {theirs}, but this test is {ours}; {AGAIN}")
     return recording
 
 
-def _in_words(test: str, parameters: tuple[str, ...], secrets: tuple[str, ...]) -> str:
-    return f"{test!r} with parameters {list(parameters)} and secrets {list(secrets)}"
-
-
-def masks_of(key: Key) -> tuple[Region, ...]:
-    """Return the masks that the user gave for a test. They outlive a new recording."""
+def former_of(key: Key) -> Recording | None:
+    """Return the recording of a test that a new one replaces, if it can be read. Its masks and history outlive it."""
     try:
-        recording = load(key.path)
+        return load(key.path)
     except RecordingError:
-        return ()
-    return recording.masks if recording else ()
+        return None
 
 
-def _check_pictures(
-    screen: Screen, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
-) -> None:
-    """Raise RecordingError where a picture of a screen is missing, damaged, or of the wrong size."""
-    if screen.picture:
-        (width, height), (left, top) = size_of_picture(screen.picture), screen.at
-        if left + width > size[0] or top + height > size[1]:
-            what = f"{width} x {height} pixels at {screen.at} are not on the screen"
-            raise RecordingError(f"{screen.picture!r} of {str(path)!r} does not fit: {what}; {ANEW}")
-    for part in screen.volatile:
-        size = part.right - part.left, part.bottom - part.top
-        for look in part.looks:
-            _check_size(look.picture, size, size_of_picture, path)
+def _check_pictures(recording: Recording, path: Path) -> None:
+    """Raise RecordingError where a picture is missing, damaged, or of the wrong size."""
 
+    @lru_cache(None)
+    def size(name: str) -> tuple[int, int]:
+        try:
+            return size_of(_load_picture(path, name))
+        except ValueError as exc:
+            raise RecordingError(f"{name!r} of {str(path)!r} is no picture: {exc}; {ANEW}") from exc
 
-def _check_shown(
-    run: RecordedRun, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
-) -> None:
-    """Raise RecordingError where a picture that is only for people is missing, damaged, or of the wrong size."""
-    for step in run.steps:
-        if step.near:
-            size_of_picture(step.near)
-    if run.picture:
-        _check_size(run.picture, size, size_of_picture, path)
+    def check(name: str, due: tuple[int, int]) -> None:
+        if size(name) != due:
+            raise RecordingError(f"{name!r} of {str(path)!r} must have {due[0]} x {due[1]} pixels; {ANEW}")
 
-
-def _check_size(
-    picture: str, size: tuple[int, int], size_of_picture: Callable[[str], tuple[int, int]], path: Path
-) -> None:
-    if size_of_picture(picture) != size:
-        what = f"{size[0]} x {size[1]} pixels"
-        raise RecordingError(f"{picture!r} of {str(path)!r} must have {what}; {ANEW}")
-
-
-def _size(path: Path, name: str) -> tuple[int, int]:
-    try:
-        return size_of(_load_picture(path, name))
-    except ValueError as exc:
-        raise RecordingError(f"{name!r} of {str(path)!r} is no picture: {exc}; {ANEW}") from exc
+    for screen in screens(recording):
+        if screen.picture:
+            (width, height), (left, top) = size(screen.picture), screen.at
+            if left + width > recording.screen_size[0] or top + height > recording.screen_size[1]:
+                what = f"{width} x {height} pixels at {screen.at} are not on the screen"
+                raise RecordingError(f"{screen.picture!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+        for part in screen.volatile:
+            for look in part.looks:
+                check(look.picture, (part.right - part.left, part.bottom - part.top))
+    shown = [step.near for run in recording.runs for step in run.steps] + [each.picture for each in recording.history]
+    for name in filter(None, shown):
+        size(name)
+    for run in recording.runs:
+        if run.picture:
+            check(run.picture, recording.screen_size)
 
 
 def _load_picture(path: Path, name: str) -> bytes:
@@ -214,9 +253,6 @@ def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
-
-
 def check_writable(path: Path) -> None:
     """Raise RecordingError where no recording can be written at `path`; make nothing."""
     for folder in (path.parent, path.with_suffix("")):
@@ -257,7 +293,8 @@ def _save(path: Path, recording: Recording) -> bool:
     is_other = not path.exists() or path.read_bytes() != text.encode()
     if is_other:
         write_atomically(path, text.encode(), opener=None)
-    for stale in set(folder.glob("*.webp")) - {folder / name for name in album.pictures}:
+    kept = {folder / name for name in (*album.pictures, *(each.picture for each in recording.history))}
+    for stale in set(folder.glob("*.webp")) - kept:
         stale.unlink(missing_ok=True)
     return is_other
 

@@ -14,12 +14,6 @@ _OF_THE_PROGRAM = ("app", "screen_size", "cdp", "elements")
 _OF_THE_MODEL = ("planner", "model", "base_url")
 
 
-_STRANGERS = (
-    "The command is left out: the seals of this run folder do not hold. Another user or another machine wrote it, or "
-    "it was changed, so it does not say what to run here."
-)
-
-
 @dataclass(frozen=True)
 class Repeating:
     """A command, "" if there is none, and notes for the reader."""
@@ -29,9 +23,7 @@ class Repeating:
 
 
 def repeating(trace: Trace) -> Repeating:
-    """Return the command that repeats a run; no command for a run that somebody else may have written."""
-    if not trace.is_own:
-        return Repeating("", (_STRANGERS,))
+    """Return the command that repeats a run, as its folder says: whoever runs it should read it first."""
     line = _of_test(trace) if trace.started.test_id else _of_task(trace)
     return Repeating(shlex.join(line), tuple(_notes(trace)))
 

@@ -3,7 +3,7 @@
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
-      screens/            the picture of each frame, once, as <sha256>.png; see runs/shared_pictures.py
+      screens/            the picture of each frame, once, as <sha256>.png
       messages.jsonl      the messages that were sent to the VNC server, with vnc_keep_messages; see runs/messages.py
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, see runs/program_logs.py
@@ -12,8 +12,7 @@
 An event's `at_s` is the time since the run began, in seconds; older traces do not have it. The checkpoints of a run
 that has ended are removed: nobody can go on with it.
 
-Each line of the trace is sealed together with the line before it (see seal.py). The seals show whether this user wrote
-all of it. A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
+A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
 readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
 higher version.
 """
@@ -32,8 +31,6 @@ from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.runs.exchanges import Exchanges, read_exchanges as read_exchanges
 from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
-from pytest_vnc_use.runs.seal import sealed
-from pytest_vnc_use.runs.shared_pictures import add_shared, take_shared
 from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace, read_trace as read_trace
 from pytest_vnc_use.types import Frame, FrameRef, ModelExchange, RunEvent
 
@@ -57,7 +54,7 @@ class RunFolder:
 
     def __init__(self, path: Path, began_at: float | None = None) -> None:
         self.path = path
-        self._trace = JsonLines(path / "trace.jsonl", sealed)
+        self._trace = JsonLines(path / "trace.jsonl")
         self._exchanges = Exchanges(path)
         self._lock = Lock()
         self._began_s = None if began_at is None else clock.monotonic() - max(clock.epoch() - began_at, 0.0)
@@ -92,8 +89,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Return the folder of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
-        header, _, _ = open_trace(path)
-        return cls(path, header.began_at)
+        return cls(path, open_trace(path)[0].began_at)
 
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""
@@ -105,9 +101,8 @@ class RunFolder:
     def store(self, frame: Frame) -> FrameRef:
         """Store a frame's picture, unless it is there already."""
         target = _screen_path(self.path, frame.ref)
-        if not target.exists() and not take_shared(target, frame.png):
+        if not target.exists():
             write_atomically(target, frame.png)
-            add_shared(target)
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:

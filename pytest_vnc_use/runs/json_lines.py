@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -77,16 +77,11 @@ def values_in(text: bytes) -> int:
 
 
 class JsonLines:
-    """A file of JSON objects, one a line. It stays readable after a kill -9 of its writer.
+    """A file of JSON objects, one a line. It stays readable after a kill -9 of its writer."""
 
-    `seal` makes the written line from a line and the line before it.
-    """
-
-    def __init__(self, path: Path, seal: Callable[[bytes, bytes], bytes] = lambda line, _: line) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._seal = seal
         self._is_whole = False
-        self._last = b""
 
     def append(self, value: JsonObject) -> None:
         """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?".
@@ -95,18 +90,15 @@ class JsonLines:
         """
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
-            if not self._is_whole:
-                if self.path.exists():  # the last line may be torn
-                    os.truncate(self.path, read_whole(self.path, LARGEST).rfind(b"\n") + 1)
-                self._last = (self.lines() or [b""])[-1]
-            line = self._seal(line, self._last)
+            if not self._is_whole and self.path.exists():  # the last line may be torn
+                os.truncate(self.path, read_whole(self.path, LARGEST).rfind(b"\n") + 1)
             with open(self.path, "ab", opener=private) as file:
                 size = file.tell() + len(line) + 1
                 if size > LARGEST:
                     raise OSError(errno.EFBIG, f"it must have at most {LARGEST} bytes, with this line it has {size}")
                 self._is_whole = False
                 file.write(line + b"\n")
-            self._is_whole, self._last = True, line
+            self._is_whole = True
         except OSError as exc:
             raise RunFolderUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
 
@@ -114,9 +106,9 @@ class JsonLines:
         """Yield the objects of all whole lines; none if there is no file. Raises RunFolderError at a damaged line."""
         return self.parsed(self.lines())
 
-    def parsed(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Yield the objects of this file's lines, starting with the first. Raises RunFolderError at a damaged line."""
-        for number, line in enumerate(lines, start=1):
+    def parsed(self, lines: Iterable[bytes], first: int = 1) -> Iterator[dict[str, Any]]:
+        """Yield the objects of this file's lines, from number `first` on. Raises RunFolderError at a damaged line."""
+        for number, line in enumerate(lines, start=first):
             yield self._parse(number, line)
 
     def count(self) -> int:

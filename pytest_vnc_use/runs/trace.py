@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -14,7 +13,6 @@ from typing_extensions import assert_never
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.json_lines import JsonLines, from_line
-from pytest_vnc_use.runs.seal import are_sealed
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Decision,
@@ -44,8 +42,10 @@ FORMAT = "pytest-vnc-use trace"
 VERSION = 1
 UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
+_MOST_NAMED = 20
+"""The most damaged lines that are named one by one."""
 _EVENT = Annotated[RunEvent, Field(discriminator="kind")]
-_KINDS = {event.kind for event in get_args(RunEvent)}
+_KINDS = [event.kind for event in get_args(RunEvent)]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Trace:
 
     `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
     was carried out. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
-    `read_exchanges`). `ended` is None while a run goes on, and after it was killed. `is_own` is true if this user wrote
-    all of it on this machine, and nobody changed it since. `events` are all events as they came, with their times.
+    `read_exchanges`). `ended` is None while a run goes on, and after it was killed. `events` are all
+    events as they came, with their times.
     """
 
     path: Path
@@ -89,7 +89,6 @@ class Trace:
     drifts: tuple[Drifted, ...] = ()
     transients: tuple[Transient, ...] = ()
     ended: RunEnded | None = None
-    is_own: bool = False
     events: tuple[TimedEvent, ...] = ()
 
     @property
@@ -121,21 +120,28 @@ class Trace:
         return None if not paid or None in paid else sum(filter(None, paid))
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     """Return the content of a run folder, finished or not.
 
-    Raises RunFolderError if it is missing, damaged, of a newer version, or of a run that never saw a screen.
+    With `damage`, damaged lines are left out and named there. Raises RunFolderError if it is missing, damaged, of a
+    newer version, or of a run that never saw a screen.
     """
-    header, events, is_own = open_trace(path)
-    return trace_of(path, header, events, is_own=is_own)
-
-
-def trace_of(path: Path, header: Header, events: Iterable[TimedEvent], *, is_own: bool) -> Trace:
-    """Return the events of a run put together. Raises RunFolderError if the run never saw a screen."""
-    events = tuple(events)
-    contents = _Contents()
-    for each in events:
-        contents.add(each.event)
+    header, file, lines = open_trace(path)
+    contents, events = _Contents(), []
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            parsed = next(file.parsed([line], number))
+            if parsed.get("kind") in _KINDS:
+                events.append(_event_of(file.path, parsed))
+                contents.add(events[-1].event)
+        except RunFolderError:
+            if damage is None:
+                raise
+            damage.append(f"line {number} of {file.path.name} is damaged: it is left out")
+    if damage is not None and file.path.stat().st_size > sum(len(line) + 1 for line in lines):
+        damage.append(f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line is left out")
+    if damage and damage[_MOST_NAMED:]:
+        damage[_MOST_NAMED:] = [f"and {len(damage) - _MOST_NAMED} more damaged lines"]
     if contents.started is None:
         reason = (contents.ended.error or contents.ended.message) if contents.ended else ""
         ended = f"; it ended so: {reason}" if reason else ""
@@ -156,8 +162,7 @@ def trace_of(path: Path, header: Header, events: Iterable[TimedEvent], *, is_own
         drifts=tuple(contents.drifts),
         transients=tuple(contents.transients),
         ended=contents.ended,
-        is_own=is_own,
-        events=events,
+        events=tuple(events),
     )
 
 
@@ -217,47 +222,30 @@ class _Contents:
         return tuple(Turn(decision, tuple(steps.get(number, ()))) for number, decision in self.decisions.items())
 
 
-def open_trace(path: Path) -> tuple[Header, Iterator[TimedEvent], bool]:
-    """Return the header of a trace, its events, and whether this user wrote all of it. Raises RunFolderError."""
-    file, written = trace_lines(path)
-    lines = file.parsed(written)
-    header = header_of(file.path, next(lines, {}))
-    events = (event_of(file.path, line) for line in lines if is_event(line))
-    return header, events, are_sealed(written) and header.run_id == path.name
-
-
-def trace_lines(path: Path) -> tuple[JsonLines, list[bytes]]:
-    """Return the trace's file and its whole lines. Raises RunFolderError if there is no trace."""
+def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:
+    """Return the header of a trace, its file, and its whole lines. Raises RunFolderError."""
     file = JsonLines(path / "trace.jsonl")
     if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
         if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
             raise RunFolderError(f"there is no run folder {str(path)!r}")
         raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
-    return file, file.lines()
-
-
-def event_of(path: Path, line: JsonObject) -> TimedEvent:
-    """Return the event of a line. Raises RunFolderError if it is none."""
-    at_s = line.get("at_s")
-    return TimedEvent(
-        from_line(path, _EVENT, line), at_s if isinstance(at_s, (int, float)) and 0 <= at_s < 1e9 else None
-    )
-
-
-def is_event(line: JsonObject) -> bool:
-    """Return whether a line is of a kind of event that this version knows."""
-    kind = line.get("kind")
-    return isinstance(kind, str) and kind in _KINDS
-
-
-def header_of(path: Path, line: JsonObject) -> Header:
-    """Return the header of a trace. Raises RunFolderError if it is none, or of a newer version."""
-    if line.get("format") != FORMAT:
-        raise RunFolderError(f"{str(path)!r} is damaged: it must begin with the header of a {FORMAT}, got {got(line)}")
-    header: Header = from_line(path, Header, line)
+    lines = file.lines()
+    first = next(file.parsed(lines[:1]), {})
+    if first.get("format") != FORMAT:
+        raise RunFolderError(
+            f"{str(file.path)!r} is damaged: it must begin with the header of a {FORMAT}, got {got(first)}"
+        )
+    header: Header = from_line(file.path, Header, first)
     if header.version > VERSION:
         raise RunFolderError(
-            f"{str(path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
+            f"{str(file.path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
             f"this one reads up to {VERSION}; upgrade pytest-vnc-use"
         )
-    return header
+    return header, file, lines
+
+
+def _event_of(path: Path, line: JsonObject) -> TimedEvent:
+    at_s, event = line.get("at_s"), from_line(path, _EVENT, line)
+    if isinstance(event, ModelExchange) and event.dollars is not None and not 0 <= event.dollars < 1e9:
+        event = replace(event, dollars=None)  # an impossible cost, such as nan, is unknown
+    return TimedEvent(event, at_s if isinstance(at_s, (int, float)) and 0 <= at_s < 1e9 else None)

@@ -111,14 +111,14 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
         case "mouse_click" | "mouse_drag" | "mouse_scroll":
             return _with_mouse(name, params["action"], pointer)
         case "press_keys":
-            keys = [part for key in params["keys"] for part in key.split() or [key] if part.lower() != "none"]
+            keys = [part for key in params["keys"] for part in key.split() or [key] if part.lower() not in ("", "none")]
             return (KeyCombo(tuple(keys)),) if keys else ()
         case "type_text":
             return (TypeText(str(params["text"])),)
         case "page_navigation":
             return (TraverseHistory(_one_of(params["direction"], "back", "forward")),)
         case "wait":
-            return (Wait(float(params["duration"])),)
+            return (Wait(float(params["seconds"] if "seconds" in params else params["duration"])),)
         case "finish":
             return ()
         case _:

@@ -77,8 +77,6 @@ class Execution:
     task: str = ""
     params: JsonObject = field(default_factory=dict)
     steps: tuple[ExecutionStep, ...] = ()
-    own_secrets: tuple[str, ...] = ()
-    """The names of the secrets of this user's own run; empty for a run from elsewhere."""
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -221,9 +219,8 @@ def _parse(records: list[dict[str, Any]], folder: Path) -> Execution:
     )
     execution = Execution(params=finished_with(records), steps=steps)
     with suppress(RunFolderError):  # it is not in one of our run folders
-        trace = read_trace(folder)
-        own = trace.started.secrets if trace.is_own else ()
-        return replace(execution, run_id=trace.started.run_id, task=trace.started.task, own_secrets=own)
+        started = read_trace(folder).started
+        return replace(execution, run_id=started.run_id, task=started.task)
     return execution
 
 

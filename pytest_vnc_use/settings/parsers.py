@@ -45,13 +45,6 @@ def limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: read(text) if text else None
 
 
-def depth(text: str) -> int:
-    """Return the colour depth, 16 or 24 bits a pixel."""
-    if text not in ("16", "24"):
-        raise ValueError("16 or 24 bits a pixel")
-    return int(text)
-
-
 def _above_zero(text: str, unit: str) -> float:
     try:
         number = float(text)

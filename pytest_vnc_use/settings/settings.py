@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_vnc_use.settings.parsers import (
     count as _count,
     count_or_none as _count_or_none,
-    depth as _depth,
     dollars as _dollars,
     limit as _limit,
     odd as _odd,
@@ -26,7 +25,7 @@ from pytest_vnc_use.settings.parsers import (
 )
 
 if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
-    from pytest_vnc_use.types import EncodingChoice, ScrollMeans, TypingMeans
+    from pytest_vnc_use.types import ScrollMeans, TypingMeans
     from pytest_vnc_use.types.wire import TlsChoice
 
 Coordinates = Literal["1000", "pixels"]
@@ -75,7 +74,12 @@ class Settings:
         "COMMAND",
     )
     screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop started here", "WxH")
-    depth: int = _setting(24, _depth, "bits for each pixel of a desktop that xvnc starts: 16 or 24")
+    rendering: str = _setting(
+        "pinned",
+        _one_of("pinned", "system"),
+        "Fonts, theme, locale and time zone of programs on xvnc and qt: alike on every machine (pinned), or this "
+        "machine's (system)",
+    )
     scope: str = _setting(
         "test", _one_of("test", "module", "session"), "keep a desktop for one test, one module or the session", "SCOPE"
     )
@@ -93,6 +97,9 @@ class Settings:
     container_port: int = _setting(5901, _count, "port of the VNC server inside a container")
     container_env: tuple[str, ...] = _setting(
         (), _words, "variables of a container: NAME=VALUE, or NAME to copy it from here"
+    )
+    container_network: str = _setting(
+        "", str, "none: a container has no network; its image must have bash (default: the engine's own network)"
     )
     volumes: tuple[str, ...] = _setting((), _words, "folders to mount in a container: HERE:THERE or HERE:THERE:ro")
     start_seconds: float = _setting(
@@ -124,11 +131,6 @@ class Settings:
         "and at-spi2-core on the desktop, with at-spi-bus-launcher started before the program (elements of a page need "
         "only vnc_cdp)",
     )
-    encoding: "EncodingChoice" = _setting(
-        "auto",
-        _one_of("auto", "raw", "zrle", "tight"),
-        "encoding of pixels: raw, zrle or tight, all without loss (auto: raw on a fast link, else tight)",
-    )
     show_pointer: bool = _setting(
         False, _switch, "draw the pointer into screenshots, in the server's shape, at the place where it was sent last"
     )
@@ -138,13 +140,11 @@ class Settings:
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
     username: str = _setting("", str, "user name for a VNC server that asks for one")
-    tunnel: str = _setting("", str, "the way to the desktop: ssh://user@host:port", "WHERE")
     tls: "TlsChoice" = _setting(
         "auto",
-        _one_of("auto", "require", "anonymous", "off"),
+        _one_of("auto", "require", "off"),
         "TLS to a given VNC server: auto uses it across a network if the server offers a certificate; require accepts "
-        "only a certificate; anonymous also accepts TLS without one, which others on the network can read and change; "
-        "off uses none",
+        "only a certificate; off uses none",
     )
     tls_ca: str = _setting(
         "", str, "PEM file of the authorities for a VNC server's certificate (default: the system's); requires TLS"
@@ -355,5 +355,5 @@ def option_name(field: str) -> str:
 
 
 def argument(field: str, value: object) -> str:
-    """Return the pytest argument that sets a field: `--vnc-steps=3`, or `-ovnc_depth=16` if it is no option."""
+    """Return the pytest argument that sets a field: `--vnc-steps=3`, or `-ovnc_stall=5` if it is no option."""
     return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"

@@ -146,7 +146,7 @@ def _is_assertion(error: BaseException) -> bool:
 
 RULES = (
     TriageRule(
-        "a setting, a marker, a policy file or a recording is wrong, or a key or a judge is missing",
+        "a setting, a marker, a policy file, a recording or a judge's answer is wrong, or a key or a judge is missing",
         None,
         _is(SettingsError),
     ),
@@ -187,7 +187,7 @@ RULES = (
         "a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _is(ProductFailed)
     ),
     TriageRule(
-        "the planner gave up, was repeating itself, or the screen does not show that the task is done",
+        "the planner gave up, was repeating itself or answered no action, or the task is not seen to be done",
         "agent",
         _is(AgentFailed),
     ),
@@ -199,6 +199,10 @@ RULES = (
     TriageRule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
     TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
     TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
-    TriageRule("an assertion, or `pytest.fail`, fails", "product", lambda error, fault: _is_assertion(error)),
+    TriageRule(
+        "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as pytest-check does",
+        "product",
+        lambda error, fault: _is_assertion(error),
+    ),
     TriageRule("anything else that the test or a fixture raises", "inconclusive", lambda error, fault: True),
 )

@@ -40,7 +40,6 @@ from pytest_vnc_use.types.frames import (
     NO_FRAME as NO_FRAME,
     REDACTED_COLOUR as REDACTED_COLOUR,
     Drifted as Drifted,
-    EncodingChoice as EncodingChoice,
     FolderMade as FolderMade,
     Frame as Frame,
     FrameRef as FrameRef,

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from pytest_vnc_use import clock
 
 SettledReason = Literal["settled", "animated", "nothing_changed", "limit"]
-EncodingChoice = Literal["auto", "raw", "zrle", "tight"]
-"""The encoding of pixels on the wire. `auto` measures the link while the first pixels arrive."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Frame:
     the same connection. `moving` is where the screen keeps changing by itself (a spinner, a video); it may be in
     `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
     and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
-    to them.
+    to them. `redacted` are the boxes over typed secrets, which no comparison looks at.
     """
 
     ref: FrameRef
@@ -39,6 +37,7 @@ class Frame:
     changed: tuple[Region, ...] = field(default=(), compare=False)
     moving: tuple[Region, ...] = field(default=(), compare=False)
     pixels: object = field(default=None, compare=False, repr=False)
+    redacted: tuple[Region, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The way between this process and a VNC server: its address, encryption, certificates, a tunnel, a user's name."""
+"""The way between this process and a VNC server: its address, encryption, certificates, a user's name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from typing import Literal
 
 from pytest_vnc_use.errors import SettingsError
 
-TlsChoice = Literal["auto", "require", "anonymous", "off"]
+TlsChoice = Literal["auto", "require", "off"]
 _FINGERPRINT = re.compile(r"sha256:[0-9a-f]{64}")
-_TUNNEL = re.compile(
-    r"ssh://(?:[A-Za-z0-9_][\w.+-]*@)?(?:[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?", re.ASCII
-)
-
 _FIRST_PORT = 5900
 """VNC's port of display 0."""
 _FIRST_TO_BE_A_PORT = 100
@@ -56,33 +52,28 @@ class Wire:
     """The rules for one connection.
 
     `user`: for servers that ask for a name. `tls`: "auto" uses TLS if a server across a network offers a certificate;
-    "require" requires it; "anonymous" also accepts TLS without a certificate; "off" uses none. `tls_ca`: a file of
-    authorities instead of the system's; requires TLS. `tls_fingerprint`: the fingerprint of the only accepted
-    certificate; requires TLS. `tunnel`: an address such as `ssh://user@host:22`. Raises SettingsError if a value is
-    wrong or contradicts another.
+    "require" requires it; "off" uses none. `tls_ca`: a file of authorities instead of the system's; requires TLS.
+    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS. Raises SettingsError if a value
+    is wrong or contradicts another.
     """
 
     user: str = ""
     tls: TlsChoice = "auto"
     tls_ca: str = ""
     tls_fingerprint: str = ""
-    tunnel: str = ""
 
     def __post_init__(self) -> None:
         checked = "vnc_tls_ca" if self.tls_ca else "vnc_tls_fingerprint" if self.tls_fingerprint else ""
-        if checked and self.tls in ("anonymous", "off"):
+        if checked and self.tls == "off":
             raise SettingsError(f"{checked} checks a certificate, and vnc_tls={self.tls!r} wants none: leave one out")
         if self.tls_ca and self.tls_fingerprint:
             raise SettingsError("vnc_tls_ca and vnc_tls_fingerprint check a certificate in two ways: leave one out")
         object.__setattr__(self, "tls_fingerprint", _canonical(self.tls_fingerprint))
-        tunnel = _TUNNEL.fullmatch(self.tunnel)
-        if self.tunnel and not (tunnel and 1 <= int(tunnel["port"] or 22) <= 65535):
-            raise SettingsError(f"--vnc-tunnel must be ssh://HOST, ssh://USER@HOST or with :PORT, got {self.tunnel!r}")
 
     @property
     def requires_tls(self) -> bool:
         """Return whether a connection without TLS must be refused."""
-        return self.tls in ("require", "anonymous") or bool(self.tls_ca or self.tls_fingerprint)
+        return self.tls == "require" or bool(self.tls_ca or self.tls_fingerprint)
 
     @property
     def demand(self) -> str:

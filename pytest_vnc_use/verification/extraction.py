@@ -15,7 +15,7 @@ from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import Frame, JsonObject, Reading, Report
 from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Reader
-from pytest_vnc_use.verification.verifier import within
+from pytest_vnc_use.verification.verifier import check_answer, within
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Form(Generic[T]):
         def read(left_s: float) -> Reading:
             return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
 
-        reading = within(read, Deadline(timeout_s), "reads a value")
+        reading = check_answer(reader, within(read, Deadline(timeout_s), "reads a value"), Reading)
         if not is_shallow(reading.value):
             raise Inconclusive(f"extract: the value {TOO_DEEP}")
         return reading

@@ -37,7 +37,8 @@ class Verifier:
         """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
 
         The judge votes one time after the other, and no more once a majority is certain or impossible: of 3 votes 2 are
-        often enough. Raises PlannerError if the judge cannot be asked: an outage is no verdict.
+        often enough. Raises PlannerError if the judge cannot be asked: an outage is no verdict; SettingsError if it
+        returns something else than a verdict.
         """
         _vnc_asks = "judge"
         if not claim.strip():
@@ -50,7 +51,18 @@ class Verifier:
         return replace(counted, claim=claim, frame=counted.frame or frame.ref)
 
     def _ask(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
-        return self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
+        answer = self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
+        return check_answer(self.judge, answer, Verdict)
+
+
+def check_answer(judge: object, answer: T, kind: type[T]) -> T:
+    """Return the answer of a judge, which may be a user's own. Raises SettingsError if it is not of that class."""
+    if isinstance(answer, kind) and (not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)):
+        return answer
+    wanted = 'Verdict(claim, "holds", reason), or "fails", or "unsure"' if kind is Verdict else kind.__name__
+    raise SettingsError(
+        f"the judge {type(judge).__module__}:{type(judge).__qualname__} must return a {wanted}, got {answer!r}"
+    )
 
 
 def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import sqlite3
-import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
 
@@ -17,10 +14,8 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.loop.resume import Given, check_needs
-from pytest_vnc_use.planners.local.callables import CallablePlanner
-from pytest_vnc_use.runs import seal
-from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.safety.rules import Policy
+from pytest_vnc_use.planners.local.callables import Answer, CallablePlanner, finish
+from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     NO_FRAME,
@@ -60,8 +55,8 @@ def order_status(number: int) -> str:
     return "packed"
 
 
-def plan(observation: Observation) -> list[Proposal] | None:
-    return [RISKY, TYPES] if not observation.turns else None
+def plan(observation: Observation) -> Answer:
+    return [RISKY, TYPES] if not observation.turns else finish()
 
 
 # --- what it needs ---------------------------------------------------------------------------------------------------
@@ -143,74 +138,36 @@ def waiting_run(agent_of: Callable[..., VncUseAgent]) -> Path:
     return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_folder
 
 
-def change_line(run: Path) -> None:
-    trace = run / "trace.jsonl"
-    trace.write_bytes(trace.read_bytes().replace(b'"task":"Buy"', b'"task":"Rob"'))
-
-
-def add_line(run: Path) -> None:
-    trace = run / "trace.jsonl"
-    started = json.loads(trace.read_bytes().splitlines()[1])
-    started["settings"]["exec"] = "sh -c 'touch owned'"
-    with trace.open("a") as file:
-        file.write(json.dumps(started) + "\n")
-
-
-def drop_line(run: Path) -> None:
-    trace = run / "trace.jsonl"
-    lines = trace.read_bytes().splitlines(keepends=True)
-    trace.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-
-
-def forget_seals(run: Path) -> None:
-    """As a version without seals wrote it."""
-    trace = run / "trace.jsonl"
-    lines = [{**json.loads(line), "seal": None} for line in trace.read_bytes().splitlines()]
-    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-@pytest.mark.parametrize("harm", [change_line, add_line, drop_line, forget_seals])
-def test_a_run_that_was_changed_does_not_go_on_untrusted(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, harm: Callable[[Path], None]
-) -> None:
+def test_run_folder_gives_no_settings(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     run = waiting_run(agent_of)
-    assert read_trace(run).is_own
-    harm(run)
-    for go_on in (VncUseAgent.approve, VncUseAgent.deny, VncUseAgent.resume):
-        with pytest.raises(SettingsError, match=r"was not made by you on this machine.*--trust"):
-            go_on(agent_of(act(RISKY), finished()), run.name)  # type: ignore[operator]
-    assert controller.performed == []
+    trace = run / "trace.jsonl"
+    header, started, *rest = trace.read_text("utf-8").splitlines()
+    told = json.loads(started)
+    told["server"], told["settings"]["exec"] = "evil.example::1", "sh -c 'touch owned'"
+    trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), "utf-8")
+    assert agent_of(act(RISKY), finished()).approve(run.name).outcome is Outcome.DONE
+    assert controller.performed == [RISKY.action, Click(2, 2)]
 
 
-def test_a_run_of_another_user_goes_on_once_it_is_trusted(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController, other_user: Callable[[], None]
-) -> None:
-    run = waiting_run(agent_of)
-    other_user()
-    with pytest.raises(SettingsError, match="--trust"):
-        agent_of(act(RISKY), finished()).approve(run.name)
-    assert agent_of(act(RISKY), finished()).approve(run.name, trust=True).outcome is Outcome.DONE
-    assert not read_trace(run).is_own, "what a stranger began never becomes the user's own"
+def test_resumed_action_is_ruled_anew(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    perform, controller.perform = controller.perform, interrupt  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        agent_of(act(Proposal(Click(1, 1)))).run("Buy", run_id="r1")
+    controller.perform = perform  # type: ignore[method-assign]
+    policy = Policy((Rule("deny", "no clicks", action="click"),))
+    result = agent_of(act(Proposal(Click(1, 1)))).resume("r1", policy=policy)
+    assert (result.outcome, result.steps[0].ruling.rule) == (Outcome.DENIED, "rule 1 'no clicks'")
 
 
-@pytest.fixture
-def other_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """From then on, the keys are another user's."""
-
-    def become() -> None:
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other user"))
-        seal._key.cache_clear()
-
-    yield become
-    seal._key.cache_clear()
-
-
-def test_a_checkpoint_of_a_stranger_is_not_read(
+def test_approve_other_action_than_asked_about_refused(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
-    """Its trace is the user's own, but what is about to be done is another run's."""
+    """The trace has the question; the checkpoint, that of another run, has another action."""
     run = waiting_run(agent_of)
-    evil = agent_of(act(RISKY, Proposal(Click(66, 66)))).run("Rob").run_folder
+    evil = agent_of(act(dataclasses.replace(RISKY, action=Click(66, 66)))).run("Rob").run_folder
     with (
         closing(sqlite3.connect(run / "checkpoints.sqlite")) as mine,
         closing(sqlite3.connect(evil / "checkpoints.sqlite")) as theirs,
@@ -221,7 +178,7 @@ def test_a_checkpoint_of_a_stranger_is_not_read(
             mine.execute(f"delete from {table}")
             marks = ",".join("?" * len(rows[0]))
             mine.executemany(f"insert into {table} values ({marks})", [(run.name, *row[1:]) for row in rows])
-    with pytest.raises(RunFolderError, match="the checkpoint of run"):
+    with pytest.raises(RunFolderError, match="holds another action than the one that was asked about"):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert controller.performed == []
 
@@ -266,9 +223,7 @@ def test_a_name_that_no_folder_can_have_is_no_run(agent_of: Callable[..., VncUse
         agent_of(act(RISKY)).approve("x" * 5000)
 
 
-def test_a_checkpoint_calls_nothing_even_where_it_is_trusted(
-    agent_of: Callable[..., VncUseAgent], tmp_path: Path
-) -> None:
+def test_a_checkpoint_calls_nothing(agent_of: Callable[..., VncUseAgent], tmp_path: Path) -> None:
     import ormsgpack
 
     run, proof = waiting_run(agent_of), tmp_path / "owned"
@@ -276,37 +231,6 @@ def test_a_checkpoint_calls_nothing_even_where_it_is_trusted(
     evil = ormsgpack.packb({"channel_values": {"task": ormsgpack.Ext(0, call)}}, option=ormsgpack.OPT_NON_STR_KEYS)
     with closing(sqlite3.connect(run / "checkpoints.sqlite")) as database, database:
         database.execute("update checkpoints set checkpoint = ?, type = 'msgpack'", (evil,))
-    for trust in (False, True):
-        with pytest.raises(VncUseError):
-            agent_of(act(RISKY), finished()).approve(run.name, trust=trust)
+    with pytest.raises(VncUseError):
+        agent_of(act(RISKY), finished()).approve(run.name)
     assert not proof.exists()
-
-
-def test_the_key_is_the_users_alone(tmp_path: Path, other_user: Callable[[], None]) -> None:
-    other_user()
-    line = seal.sealed(b'{"a":1}', b"{}")
-    file = seal.key_file()
-    assert file.is_relative_to(tmp_path)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    seal._key.cache_clear()
-    assert seal.are_sealed([b"{}", line])
-    file.chmod(0o644)
-    seal._key.cache_clear()
-    assert not seal.are_sealed([b"{}", line]), "a key that others may have read is made anew"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-def test_without_a_place_for_the_key_a_process_knows_its_own_runs(
-    tmp_path: Path, other_user: Callable[[], None]
-) -> None:
-    (tmp_path / "other user").write_text("a file where the folder would be")
-    other_user()
-    assert seal.are_sealed([b"{}", seal.sealed(b'{"a":1}', b"{}")])
-
-
-def test_many_processes_that_make_the_key_at_once_have_the_same(tmp_path: Path) -> None:
-    program = "from pytest_vnc_use.runs import seal; print(seal.seal_of(b'x'))"
-    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(Path(seal.__file__).parents[2])}
-    command = [sys.executable, "-c", program]
-    started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert len({process.communicate(timeout=400)[0] for process in started}) == 1

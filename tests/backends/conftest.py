@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_vnc_use.backends.browser.devtools import Browser
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.browser import Browser
+from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
 from support.vnc_servers import VncServer
 

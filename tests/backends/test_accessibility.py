@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
-from pytest_vnc_use.backends.accessibility.elements import Element, elements_function
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.accessibility import Element, desktop_elements, elements_function
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types.protocols import Ran
 from support import accessible, vnc_servers

@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.accessibility import acted_on as programs
-from pytest_vnc_use.backends.accessibility.atspi import desktop_elements
-from pytest_vnc_use.backends.accessibility.elements import Element
-from pytest_vnc_use.backends.browser import acted_on as pages_elements
-from pytest_vnc_use.backends.browser.acted_on import _choose
-from pytest_vnc_use.backends.browser.devtools import Browser
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.accessibility import Element, acted_on as acted_on_program, desktop_elements
+from pytest_vnc_use.backends.browser import Browser, _choose, acted_on as acted_on_page
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Move, Scroll, TypeText
 from pytest_vnc_use.types.protocols import Ran
@@ -52,7 +48,7 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
 
     def at(name: str) -> list[tuple[str, str] | None]:
-        return told(pages_elements.acted_on(browser, Click(*middle(browser, name))))
+        return told(acted_on_page(browser, Click(*middle(browser, name))))
 
     assert at("h1") == [("heading", "Sign in")]
     assert at("user") == [("textbox", "User")]
@@ -65,23 +61,23 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
     (long,) = at("long")
     assert long is not None
     assert long[1].startswith("(the first 10000 of 10000000 characters) xxx")
-    assert told(pages_elements.acted_on(browser, Click(2, 2))) == [None]
+    assert told(acted_on_page(browser, Click(2, 2))) == [None]
     drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
-    assert told(pages_elements.acted_on(browser, drag)) == [("button", "Go on"), ("heading", "Sign in")]
+    assert told(acted_on_page(browser, drag)) == [("button", "Go on"), ("heading", "Sign in")]
     for action in (Move(*middle(browser, "go")), Scroll(*middle(browser, "go"), "down")):
-        assert told(pages_elements.acted_on(browser, action)) == [("button", "Go on")]
+        assert told(acted_on_page(browser, action)) == [("button", "Go on")]
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
 def test_the_focus_of_a_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
-    assert told(pages_elements.acted_on(browser, TypeText("a"))) == [None]
+    assert told(acted_on_page(browser, TypeText("a"))) == [None]
     hands.click(*middle(browser, "password"))
     wait_for(lambda: browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password", "focus", 5)
     began_s = time.monotonic()
-    assert told(pages_elements.acted_on(browser, TypeText("a"))) == [("textbox", "Password")]
-    assert told(pages_elements.acted_on(browser, Click(*middle(browser, "user")))) == [("textbox", "User")]
+    assert told(acted_on_page(browser, TypeText("a"))) == [("textbox", "Password")]
+    assert told(acted_on_page(browser, Click(*middle(browser, "user")))) == [("textbox", "User")]
     assert time.monotonic() - began_s < 5
     assert browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password"
 
@@ -123,7 +119,7 @@ def test_elements_of_a_program(tigervnc: VncServer, connected: Callable[..., VNC
         return found
 
     def acted_on(action: Action) -> list[tuple[str, str] | None]:
-        return told(programs.acted_on(run, action))
+        return told(acted_on_program(run, action))
 
     command = accessible.started("/usr/bin/python3", str(PROGRAMS / "named_form.py"))
     with vnc_servers.running(*command, environment={**tigervnc.environment, "XDG_CACHE_HOME": str(tmp_path)}):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.folder import read_trace
@@ -113,9 +113,14 @@ def test_a_recording_of_more_colours_drifts_and_is_told(
     vnc_servers.require("Xtigervnc")
     pytester.makepyfile(ONE_TEST)
     with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("done")]) as server:
-        run(server, "--vnc-server=xvnc", "--vnc-record=rewrite", "-ovnc_rehearse=0").assert_outcomes(passed=1)
-        for depth, outcome in ((24, {"passed": 1}), (16, {"failed": 1})):
-            result = run(server, "--vnc-server=xvnc", "--vnc-record=replay", f"-ovnc_depth={depth}")
-            result.assert_outcomes(**outcome)
+        for mode, depth, outcome in (
+            ("rewrite", 24, {"passed": 1}),
+            ("replay", 24, {"passed": 1}),
+            ("replay", 16, {"failed": 1}),
+        ):
+            with vnc_servers.tigervnc(options=["-depth", str(depth)]) as desktop:
+                desktop.output_of("xsetroot", "-mod", "16", "16", "-fg", "#1f6fb2", "-bg", "#343a57")
+                result = run(server, f"--vnc-server={desktop.address}", f"--vnc-record={mode}", "-ovnc_rehearse=0")
+                result.assert_outcomes(**outcome)
     (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
     assert (test["triage"], "drift before step 1" in test["message"]) == ("inconclusive", True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.browser.devtools import browser_at
+from pytest_vnc_use.backends.browser import browser_at
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.folder import read_trace
 from support.gemini_server import GeminiServer, calls, text
@@ -38,7 +38,7 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
     pytester.makepyfile(
         f"""
         import pytest
-        from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+        from pytest_vnc_use.planners import finish
         from pytest_vnc_use.types import CallFunction, OpenAddress, TraverseHistory
 
         TOLD = []
@@ -52,11 +52,11 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
                 [TraverseHistory("back")],
                 [CallFunction("get_browser_state", {{}})],
             ]
-            return turns[len(observation.turns)] if len(observation.turns) < len(turns) else []
+            return turns[len(observation.turns)] if len(observation.turns) < len(turns) else finish()
 
         @pytest.fixture
         def vnc_planner():
-            return lambda observation: script(observation) or None
+            return script
 
         @pytest.fixture
         def page(vnc_desktop):

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.backends.browser.controller import MOST_TEXT, BrowsingController, browser_functions, with_browser
-from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.browser import MOST_TEXT, Browser, browser_at, browser_functions, with_browser
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
@@ -28,15 +27,17 @@ BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
 
 
 @pytest.fixture
-def elsewhere(tigervnc: VncServer, connected: Callable[..., VNCController]) -> VNCController:
-    """Hands on another desktop: what happens in the browser is none of their doing."""
-    return connected(tigervnc)
+def controller(desktop: VncServer, browser: Browser, connected: Callable[..., VNCController]) -> VNCController:
+    """A controller of the browser's desktop, which drives the browser by DevTools."""
+    return connected(desktop, browser=lambda: browser)
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_devtools_go_where_hands_do_not_reach(browser: Browser, elsewhere: VNCController, pages: Site) -> None:
-    controller = BrowsingController(elsewhere, lambda: browser)
+def test_devtools_go_where_hands_do_not_reach(
+    browser: Browser, tigervnc: VncServer, connected: Callable[..., VNCController], pages: Site
+) -> None:
+    controller = connected(tigervnc, browser=lambda: browser)
     controller.perform(OpenAddress(f"{pages.address}/second"))
     assert browser.title == "Second"
     controller.perform(BACK)
@@ -47,8 +48,7 @@ def test_devtools_go_where_hands_do_not_reach(browser: Browser, elsewhere: VNCCo
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
-    controller = BrowsingController(hands, lambda: browser)
+def test_the_screen_answers_as_it_does_to_hands(browser: Browser, controller: VNCController, pages: Site) -> None:
     before = controller.frame()
     controller.perform(OpenAddress(f"{pages.address}/second"))
     assert controller.settle().reason != "nothing_changed"
@@ -57,8 +57,7 @@ def test_the_screen_answers_as_it_does_to_hands(browser: Browser, hands: VNCCont
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> None:
-    controller = BrowsingController(hands, lambda: browser)
+def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCController, pages: Site) -> None:
     controller.perform(OpenAddress("about:blank", in_new_window=True))
     assert controller.page_url() == "about:blank"
     controller.perform(OpenAddress(f"{pages.address}/second"))
@@ -72,7 +71,9 @@ def test_a_new_window(browser: Browser, hands: VNCController, pages: Site) -> No
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCController, pages: Site, tmp_path: Path) -> None:
+def test_strict_sees_that_the_browser_left(
+    browser: Browser, controller: VNCController, pages: Site, tmp_path: Path
+) -> None:
     """The site's other name is the same server, and an address outside the list."""
     here, there = f"{pages.address}/second", pages.address.replace("127.0.0.1", "localhost")
     file = tmp_path / "policy.toml"
@@ -81,7 +82,6 @@ def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCControlle
 
     def run(*actions: Action) -> RunResult:
         planner = ListPlanner([*(act(Proposal(action)) for action in actions), finished()])
-        controller = BrowsingController(hands, lambda: browser)
         settings = Settings(runs_dir=str(tmp_path / "runs"))
         agent = VncUseAgent(settings=settings, planner=planner, controller=controller, policy=policy, hitl_mode=False)
         return agent.run("Look around")
@@ -96,8 +96,8 @@ def test_strict_sees_that_the_browser_left(browser: Browser, hands: VNCControlle
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_a_persons_spelling_is_typed(browser: Browser, hands: VNCController, pages: Site) -> None:
-    BrowsingController(hands, lambda: browser).perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
+def test_a_persons_spelling_is_typed(browser: Browser, controller: VNCController, pages: Site) -> None:
+    controller.perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
     browser.wait_for_text("The second page")
 
 
@@ -114,26 +114,27 @@ def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pa
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, hands: VNCController) -> None:
+def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, controller: VNCController) -> None:
     with pytest.raises(ActionError, match="net::ERR_CONNECTION_REFUSED"):
-        BrowsingController(hands, lambda: browser).perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
+        controller.perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
 
 
 @pytest.mark.desktop
-def test_a_browser_that_is_not_there_is_told_to_the_planner(elsewhere: VNCController) -> None:
+def test_a_browser_that_is_not_there_is_told_to_the_planner(
+    tigervnc: VncServer, connected: Callable[..., VNCController]
+) -> None:
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
-        BrowsingController(elsewhere, lambda: gone).perform(BACK)
+        connected(tigervnc, browser=lambda: gone).perform(BACK)
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_all_else_is_for_the_hands(browser: Browser, hands: VNCController, pages: Site) -> None:
-    controller = BrowsingController(hands, lambda: browser)
+def test_all_else_is_for_the_hands(
+    browser: Browser, hands: VNCController, controller: VNCController, pages: Site
+) -> None:
     controller.perform(Click(*element(browser, "Coupon").centre))
     assert_becomes(lambda: pages.told, ["coupon"])
-    controller.close()
-    assert not hands.holding
 
 
 @pytest.mark.browser

@@ -13,7 +13,7 @@ import pytest
 import pytest_socket
 from freezegun import freeze_time
 
-from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+from pytest_vnc_use.backends.client import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from support import vnc_servers
@@ -100,7 +100,7 @@ def test_none_beside_password_used_without_password(tmp_path: Path, types: str) 
     with vnc_servers.tigervnc(password_file=file, options=["-SecurityTypes", types]) as server:
         for password, used in ((None, "None"), ("geheim", "VncAuth")):
             facts = ServerFacts()
-            inspect(server.address, password, facts).close()
+            connect(server.address, password, facts=facts).close()
             assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
 
 

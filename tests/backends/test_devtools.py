@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_vnc_use.backends.browser.devtools import Browser, browser_at
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.browser import Browser, browser_at
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError, TaskFailed
 from support import vnc_servers
 from support.browsers import Site, chromium, element

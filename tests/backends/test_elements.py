@@ -16,6 +16,7 @@ DESKTOP = ("-ovnc_elements=on", "-p", "no:cacheprovider", "-p", "no:pytest-vnc",
 LISTS_THEN_CLICKS = """
     import re
     import pytest
+    from pytest_vnc_use.planners import finish
     from pytest_vnc_use.types import CallFunction, Click
 
     TOLD = []
@@ -24,10 +25,10 @@ LISTS_THEN_CLICKS = """
         if not observation.turns:
             return CallFunction("list_elements", {})
         if len(observation.turns) > 1:
-            return None
+            return finish()
         TOLD.append(observation.turns[0].steps[0].output)
         found = re.search(r"push button 'Save' at \\((\\d+), (\\d+)\\)", TOLD[0])
-        return Click(int(found[1]), int(found[2])) if found else None
+        return Click(int(found[1]), int(found[2])) if found else finish()
 
     @pytest.fixture
     def vnc_planner():

@@ -1,4 +1,4 @@
-"""Encodings: each gives the very pixels, whatever server, content and size; and the link's speed chooses."""
+"""Encodings and pixel formats: each gives the very pixels, whatever server, content and size."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
+from twisted.internet.testing import StringTransport
 
 from pytest_vnc_use.assembly import desktops
-from pytest_vnc_use.backends.rfb.connection import RfbConnection
-from pytest_vnc_use.backends.rfb.encodings.reading import Reading
-from pytest_vnc_use.backends.rfb.encodings.tight import Tight
-from pytest_vnc_use.backends.rfb.encodings.zrle import Zrle, split_runs
-from pytest_vnc_use.backends.rfb.reactor import reactor
+from pytest_vnc_use.backends.client import DesktopFactory, EncodingChoice
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle, split_runs
+from pytest_vnc_use.backends.reactor import reactor
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.errors import DesktopRefused, SettingsError
-from pytest_vnc_use.settings.layers import merge
-from pytest_vnc_use.settings.settings import option_name
-from pytest_vnc_use.types import EncodingChoice
+from pytest_vnc_use.errors import DesktopRefused
+from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server, vnc_servers
-from support.paths import PROGRAMS
+from support.paths import PAD, PROGRAMS
 from support.pictures import decoded
+from support.qt_desktop import QtDesktop
 from support.slow_link import slow_link
 from support.stages.kinds import KINDS
 from support.stages.stage import Stage, Wish
@@ -165,6 +165,19 @@ def test_tight_that_makes_no_sense(told: str) -> None:
 def test_tight_that_inflates_to_something_else(data: bytes, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read(Tight().decode(4, 4), b"\x00" + data)
+
+
+def test_recorded_bytes_become_a_frame_without_a_socket() -> None:
+    pixels = rfb_server.picture(40, 30, 500, seed=2)
+    shown = rfb_server.update(
+        rfb_server.drawn(pixels, rfb_server.TIGHT, rfb_server.TightStream().encode(pixels, "copy"))
+    )
+    session, screen = rfb_server.greeting(40, 30) + shown, Framebuffer()
+    protocol = DesktopFactory(screen, "a recording", None).buildProtocol(None)
+    protocol.makeConnection(StringTransport())
+    for start in range(0, len(session), 100):
+        protocol.dataReceived(session[start : start + 100])
+    assert np.array_equal(decoded(screen.last_capture().frame()), rfb_server.channels(pixels))
 
 
 # --- real servers ----------------------------------------------------------------------------------------------------
@@ -309,18 +322,41 @@ def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
         connect(address, timeout_s=0.5)
 
 
+@pytest.fixture
+def qt_desktop() -> Iterator[QtDesktop]:
+    desktop = QtDesktop([*PAD, "--background=#1f6fb2"])
+    yield desktop
+    desktop.stop()
+
+
+@pytest.mark.desktop
+def test_qts_own_server_swaps_no_colours(qt_desktop: QtDesktop) -> None:
+    """Qt 6.12 announces a depth of 32, and sends blue first whatever it is asked for."""
+    with closing(connect(qt_desktop.server)) as hands:
+        assert decoded(hands.frame())[5, 5].tolist() == [0x1F, 0x6F, 0xB2]
+
+
 # --- the link --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.desktop
-def test_a_slow_link_gets_the_first_pixels_raw_and_all_others_compressed(tigervnc: VncServer) -> None:
-    width, height = 1024, 768
-    with slow_link(tigervnc.address) as link, closing(connect(link.address)) as hands:
-        assert hands.frame().ref.width == width
-        assert link.from_server < 4 * width * height / 2
-    with slow_link(tigervnc.address) as link, closing(connect(link.address, encoding="raw")) as hands:
-        assert link.from_server > 4 * width * height
-        assert hands.frame().ref.width == width
+def test_pixels_by_tcp_are_compressed_and_raw_if_asked(tigervnc: VncServer) -> None:
+    tigervnc.output_of("xsetroot", "-mod", "5", "7")
+    for encoding, is_small in ((None, True), ("raw", False)):
+        with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
+            with closing(connect(link.address, encoding=encoding)) as hands:  # type: ignore[arg-type]
+                assert hands.frame().ref.width == 1024
+            assert (link.from_server < 1024 * 768) == is_small
+
+
+@pytest.mark.desktop
+def test_a_desktop_with_its_own_password_sends_raw_pixels(tigervnc: VncServer) -> None:
+    """A container that was started here tells its password, and is reached over loopback."""
+    for password, is_small in (("geheim", False), (None, True)):
+        with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
+            with closing(desktops.connect(Settings(server=link.address), password)) as hands:
+                hands.glance()
+            assert (link.from_server < 1024 * 768) == is_small
 
 
 @pytest.mark.slow
@@ -337,18 +373,3 @@ def _frame_s(hands: VNCController, x: int) -> float:
     began_s = time.monotonic()
     hands.frame()
     return time.monotonic() - began_s
-
-
-@pytest.mark.desktop
-def test_the_setting_reaches_the_connection(tigervnc: VncServer) -> None:
-    tigervnc.output_of("xsetroot", "-mod", "5", "7")
-    with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
-        chosen = merge(({"server": link.address, "encoding": "tight"}, str))
-        with closing(desktops.connect(chosen)) as hands:
-            assert hands.frame().ref.width == 1024
-        assert link.from_server < 1024 * 768
-
-
-def test_a_lossy_encoding_cannot_be_chosen() -> None:
-    with pytest.raises(SettingsError, match="--vnc-encoding must be one of auto, raw, zrle, tight, got 'jpeg'"):
-        merge(({"encoding": "jpeg"}, option_name))

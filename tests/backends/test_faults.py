@@ -51,7 +51,7 @@ def look(address: str) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second is all that an answer may take."""
-    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
 
 
 # --- broken off ------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
 
 
 def test_a_closed_connection_goes_although_the_server_reads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.rfb.protocol._HANG_UP_S", 0.3)
+    monkeypatch.setattr("pytest_vnc_use.backends.client._HANG_UP_S", 0.3)
     with deaf() as (address, accepted):
         hands = connect(address, encoding="raw", timeout_s=5)
         connection = hands._connection
@@ -160,15 +160,11 @@ def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: No
 
 SENSELESS_GREETINGS = {
     "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
-    "does not speak VNC as expected: it began with 'RFB 000.000 '": b"RFB 000.000\n",
+    "does not speak VNC as expected": b"RFB 000.000\n",
     "offers type 99, type 100: make the server offer VncAuth": b"RFB 003.008\n\x02\x63\x64",
     "refused the connection: it gave no reason": b"RFB 003.008\n\x00" + bytes(4),
     "refused the connection: Too many é": b"RFB 003.008\n\x00" + struct.pack(">I", 11) + "Too many é".encode(),
-    "a text must have at most .* bytes, got 4294967295": b"RFB 003.008\n\x00" + b"\xff" * 4,
     "refused the password: $": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01" + bytes(4),
-    "a text must have at most .* bytes, got 4278190080": b"RFB 003.008\n\x01\x01\x00\x00\x00\x01\xff\x00\x00\x00",
-    "a text must have at .* bytes, got 16777216": rfb_server.HELLO
-    + struct.pack(">HH16sI", 8, 8, rfb_server.BGRX, 1 << 24),
     "the screen must have .*, got 0 x 8": greeting(0, 8),
     "the screen must have .*, got 65535 x 65535": greeting(65535, 65535),
 }
@@ -189,12 +185,9 @@ SENSELESS = {
     "x=60, y=5, width=20, height=4": update(rectangle(0, 0, 20, 4, COPY, struct.pack(">HH", 60, 5))),
     "the screen must have .*, got 65535 x 65535": update(rectangle(0, 0, 65535, 65535, DESKTOP_SIZE)),
     "the screen must have .*, got 4097 x 4096": update(rectangle(0, 0, 4097, 4096, DESKTOP_SIZE)),
-    "change the screen's size at most 4 times": update(*[rectangle(0, 0, WIDTH, HEIGHT, DESKTOP_SIZE)] * 5),
     "the screen must have .*, got 70 x 0": update(rectangle(0, 0, 70, 0, DESKTOP_SIZE)),
-    "the pointer must have at most .* pixels, got 65535 x 65535": update(rectangle(0, 0, 65535, 65535, CURSOR)),
     "unknown encoding 1234": update(rectangle(0, 0, 1, 1, 1234)),
     "unknown message": b"\x99",
-    "an update must have at most 4 times the pixels": update(*[drawn(PICTURE, TIGHT, b"\x80abc")] * 200),
     "the compressed pixels are not zlib data": update(drawn(PICTURE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
     "compressed pixels must have at most": update(drawn(PICTURE, ZRLE, rfb_server.ZrleStream().wrap(bytes(1 << 20)))),
     "4294967295 compressed bytes": update(drawn(PICTURE, ZRLE, b"\xff" * 4)),

@@ -10,9 +10,9 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from pytest_vnc_use.backends.rfb.connection import RfbConnection
-from pytest_vnc_use.backends.rfb.protocol import DesktopProtocol
-from pytest_vnc_use.backends.rfb.reactor import reactor
+from pytest_vnc_use.backends.client import DesktopProtocol
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 from support.rfb_server import RAW, greeting, rectangle, update

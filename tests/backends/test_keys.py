@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp

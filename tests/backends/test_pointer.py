@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import Click, Drag, MouseDown, MouseUp, Move, Scroll, ScrollMeans
 from support import vnc_servers

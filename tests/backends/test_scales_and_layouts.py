@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from support.vnc_servers import VncServer, missing, wait_for
 from support.witness_programs import assert_becomes, xterm
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.screen.png import encode_png
-from pytest_vnc_use.backends.screen.pointer_shape import PlacedPointer, PointerShape
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.backends.screen import PlacedPointer, PointerShape
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, ConnectionLost
 from pytest_vnc_use.types import Region, Wait
@@ -125,9 +125,9 @@ WITHOUT_A_WHEEL = """
 import sys
 sys.modules["isal"] = None
 import numpy as np, zlib
-from pytest_vnc_use.backends.screen import png
-assert png.deflate is zlib
-sys.stdout.buffer.write(png.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
+from pytest_vnc_use.backends import pixels
+assert pixels.deflate is zlib
+sys.stdout.buffer.write(pixels.encode_png(np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997))
 """
 
 
@@ -191,7 +191,7 @@ def test_a_server_killed_during_a_wait_is_noticed_at_once(tigervnc: VncServer, c
 def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
     tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     os.kill(tigervnc.process.pid, signal.SIGSTOP)
     try:
@@ -207,7 +207,7 @@ def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
 def test_no_answer_from_before_an_action_passes_for_one_after_it(
     tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     hands.move(10, 10)
     hands.frame()

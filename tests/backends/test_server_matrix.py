@@ -8,16 +8,15 @@ import io
 from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.screen.settle import SettleRules
-from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.backends.watchdog import Watchdog
+from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
 from support.pictures import decoded
@@ -219,7 +218,7 @@ def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None
     """Such servers drop input without a word; the screen that never answers gives them away."""
     kind = KINDS[name]
     with kind.start(tmp_path, Wish(kind.size, view_only=True)) as stage:
-        watchdog = Watchdog(partial(connect, stage.server.address), blank_s=10.0, frozen_s=0.1)
+        watchdog = connect(stage.server.address, watch=Watch(blank_s=10.0, frozen_s=0.1))
         with closing(watchdog):
             watchdog.perform(Move(5, 5))
             watchdog.settle()

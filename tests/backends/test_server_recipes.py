@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.cli.doctor import diagnose_asked
 from pytest_vnc_use.cli.recipes import recipe_of
 from pytest_vnc_use.errors import DesktopError
@@ -63,7 +63,7 @@ def first_answer(address: str, facts: ServerFacts, what: str, timeout_s: float =
 
     def answers() -> bool:
         try:
-            found.append(inspect(address, None, facts))
+            found.append(connect(address, None, facts=facts))
         except DesktopError:
             return False
         return True
@@ -151,7 +151,7 @@ def test_the_recipe_of_other_servers(
 ) -> None:
     facts = ServerFacts()
     with start(tmp_path, Wish()) as stage:
-        inspect(stage.server.address, None, facts).close()
+        connect(stage.server.address, None, facts=facts).close()
         recipe = recipe_of(stage.server.address, facts)
     assert recipe.word == word
     assert said in recipe.text

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.assembly.desktops import settle_rules
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.screen.activity import Activity
-from pytest_vnc_use.backends.screen.settle import ActionWindow, SettleRules, decide
+from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
@@ -180,10 +179,10 @@ def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begi
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")
         hands = connected(server)
-        assert not hands.only_colour(0.1)
+        assert not hands.screen.only_colour(0.1)
         getattr(hands, begin)(10, 10)
         assert hands.settle().reason == "nothing_changed"
-        assert hands.only_colour(0.1) == "#000000"
+        assert hands.screen.only_colour(0.1) == "#000000"
 
 
 @pytest.mark.desktop

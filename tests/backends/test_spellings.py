@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.input.spellings import scroll_of
+from pytest_vnc_use.backends.input import scroll_of
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Scroll, button_of
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.assembly import connect_to
-from pytest_vnc_use.backends.inspection import ServerFacts, inspect
-from pytest_vnc_use.backends.rfb import handshake, tls
+from pytest_vnc_use.backends import client
+from pytest_vnc_use.backends.client import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.cli.doctor import diagnose_asked
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
@@ -24,15 +24,10 @@ from support import vnc_servers
 from support.certificates import Authority, Certificate
 from support.rfb_server import playing
 from support.stages.qt import sway
-from support.vnc_servers import VncServer, require_tls
+from support.vnc_servers import VncServer
 
 VERSION = b"RFB 003.008\n"
 VENCRYPT = VERSION + b"\x01\x13" + b"\0\2" + b"\0"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _tls() -> None:
-    require_tls()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +56,7 @@ def x509(tmp_path: Path, here: Certificate) -> Iterator[VncServer]:
 def used(server: VncServer, wire: Wire, password: str | None = "geheim") -> ServerFacts:
     """Connect, look at the screen, and return what was found out."""
     facts = ServerFacts()
-    with closing(inspect(server.address, password, facts, wire=wire)) as eyes:
+    with closing(connect(server.address, password, facts=facts, wire=wire)) as eyes:
         assert eyes.frame().ref.width == 1024
     return facts
 
@@ -81,7 +76,7 @@ def test_a_certificate_is_checked_by_its_authority_and_its_name(x509: VncServer,
     assert facts.security_used == "VeNCrypt X509Vnc"
     assert facts.subtypes == ("X509Vnc", "TLSVnc", "VncAuth")
     assert facts.protection == "TLS, with a certificate that was checked"
-    refused(x509.address, "not accepted: its authority is not known on this machine", Wire(tls="require"))
+    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire(tls="require"))
 
 
 @pytest.mark.desktop
@@ -95,7 +90,10 @@ def test_a_certificate_is_accepted_by_its_fingerprint(x509: VncServer, here: Cer
 @pytest.mark.desktop
 @pytest.mark.parametrize(
     ("names", "days", "problem"),
-    [(("elsewhere.example",), 2, "it is not for the name '127.0.0.1'"), (("127.0.0.1",), -1, "it has expired")],
+    [
+        (("elsewhere.example",), 2, "IP address mismatch, certificate is not valid for '127.0.0.1'"),
+        (("127.0.0.1",), -1, "certificate has expired"),
+    ],
 )
 def test_another_name_and_an_expired_one_are_refused(
     tmp_path: Path, authority: Authority, names: tuple[str, ...], days: int, problem: str
@@ -105,13 +103,10 @@ def test_another_name_and_an_expired_one_are_refused(
 
 
 @pytest.mark.desktop
-def test_tls_without_a_certificate_only_where_that_is_wanted(tmp_path: Path, here: Certificate) -> None:
+def test_tls_without_a_certificate_is_refused(tmp_path: Path, here: Certificate) -> None:
     with secured(tmp_path, "TLSVnc", here) as server:
-        refused(server.address, "offers VeNCrypt with TLSVnc, all without a certificate.*vnc_tls=anonymous", Wire())
-        refused(server.address, "all without a certificate", Wire(tls="require"))
-        facts = used(server, Wire(tls="anonymous"))
-        assert facts.security_used == "VeNCrypt TLSVnc"
-        assert "someone on the network" in facts.protection
+        for wire in (Wire(), Wire(tls="require")):
+            refused(server.address, "offers VeNCrypt with TLSVnc, all without a certificate.*offer X509Vnc", wire)
 
 
 @pytest.mark.desktop
@@ -139,23 +134,13 @@ def test_a_user_name_is_asked_for_before_tls(tmp_path: Path, here: Certificate, 
         refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
 
 
-def test_without_its_library_tls_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "is_installed", lambda: False)
-    monkeypatch.setattr(handshake, "is_installed", lambda: False)
-    for address, wire in (("127.0.0.1::1", Wire(tls="require")), ("wss://127.0.0.1:1/", Wire())):
-        with pytest.raises(SettingsError, match=r"pip install 'pytest-vnc-use\[tls\]'"):
-            connect(address, wire=wire)
-    with playing(VERSION + b"\x01\x13", then_silent=True) as address:
-        refused(address, r"offers VeNCrypt; TLS needs a library.*pip install 'pytest-vnc-use\[tls\]'", Wire())
-
-
 # --- attacks ---------------------------------------------------------------------------------------------------------
 
 
-DEMANDS = [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a"), Wire(tls="anonymous")]
+DEMANDS = [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")]
 
 
-@pytest.mark.parametrize("wire", DEMANDS, ids=["require", "fingerprint", "anonymous"])
+@pytest.mark.parametrize("wire", DEMANDS, ids=["require", "fingerprint"])
 @pytest.mark.parametrize(
     "greeting",
     [VERSION + b"\x01\x02" + bytes(16), VERSION + b"\x01\x01", b"RFB 003.003\n\0\0\0\2" + bytes(16)],
@@ -198,8 +183,6 @@ def test_settings_that_contradict_each_other() -> None:
     for given, message in (
         ({"tls": "off", "tls_ca": "ca.pem"}, "vnc_tls_ca checks a certificate, and vnc_tls='off' wants none"),
         ({"tls_fingerprint": "md5:00"}, "must be sha256: and 64 hexadecimal digits, got 'md5:00'"),
-        ({"tunnel": "ssh://-oProxyCommand=sh"}, "--vnc-tunnel must be ssh://HOST"),
-        ({"tunnel": "ssh://a;b"}, "--vnc-tunnel must be ssh://HOST"),
     ):
         with pytest.raises(SettingsError, match=message):
             Wire(**given)  # type: ignore[arg-type]
@@ -218,13 +201,13 @@ def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
 @pytest.fixture
 def _far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server counts as one on another machine."""
-    monkeypatch.setattr(handshake, "_stays_here", lambda _: False)
+    monkeypatch.setattr(client, "stays_here", lambda _: False)
 
 
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
 def test_across_a_network_a_certificate_is_preferred_and_checked(x509: VncServer) -> None:
-    refused(x509.address, "not accepted: its authority is not known on this machine", Wire())
+    refused(x509.address, "not accepted: unable to get local issuer certificate", Wire())
     assert used(x509, Wire(tls="off")).security_used == "VncAuth"
 
 
@@ -240,7 +223,6 @@ def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certifica
         with pytest.warns(UserWarning, match=exposed):
             connect_to(settings, server.address, "geheim").close()
         connect_to(settings, server.address, "geheim").close()  # a second warning would be an error
-        assert used(server, Wire(tls="anonymous")).security_used == "VeNCrypt TLSVnc"
 
 
 @pytest.mark.desktop
@@ -287,9 +269,9 @@ def test_wayvnc_with_a_user_name(tmp_path: Path, here: Certificate, authority: A
         wire = Wire(user="alice", tls_ca=str(authority.file))
         with vnc_servers.on_free_port(start) as server:
             facts = ServerFacts()
-            with closing(inspect(server.address, "geheim", facts, wire=wire)) as eyes:
+            with closing(connect(server.address, "geheim", facts=facts, wire=wire)) as eyes:
                 assert eyes.frame().ref.width in (640, 1280)  # sway changes its size a moment after it started
             assert facts.security_used == "VeNCrypt X509Plain"
             assert (facts.security_types, facts.subtypes) == (("VeNCrypt",), ("X509Plain",))
         with vnc_servers.on_free_port(start) as server:
-            refused(server.address, "does not speak VNC as expected", replace(wire, user="bob"))
+            refused(server.address, "does not speak VNC as expected|closed the connection", replace(wire, user="bob"))

@@ -10,13 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.backends.screen import transients
-from pytest_vnc_use.backends.screen.activity import TILE_PX
-from pytest_vnc_use.backends.screen.capture import Capture, regions
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
-from pytest_vnc_use.backends.screen.transients import MOST_A_TILE, MOST_FRAMES, SHOWN_S, TransientFrames
+from pytest_vnc_use.backends import screen as screens
+from pytest_vnc_use.backends.pixels import Area, Rectangle
+from pytest_vnc_use.backends.screen import (
+    MOST_A_TILE,
+    MOST_FRAMES,
+    SHOWN_S,
+    Capture,
+    Framebuffer,
+    TransientFrames,
+    regions,
+)
+from pytest_vnc_use.backends.settling import TILE_PX
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 from support.pictures import decoded
 from support.vnc_servers import VncServer
@@ -128,7 +134,7 @@ def test_whole_screens_are_made_one_at_a_time(screen: Screen) -> None:
 
 
 def test_they_take_no_more_than_some_bytes(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transients, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
+    monkeypatch.setattr(screens, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
     for tick in range(6):
         screen.paint(11.0 + tick, tick + 1, (0, 0))
         screen.paint(11.4 + tick, 0, (0, 0))
@@ -156,8 +162,8 @@ def test_regions_cover_the_tiles_within_the_screen() -> None:
     assert list(regions(np.zeros((3, 4), np.bool_), 120, 90)) == []
 
 
-def sent(x: int, y: int, width: int, height: int, colour: int) -> SentArea:
-    return SentArea(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
+def sent(x: int, y: int, width: int, height: int, colour: int) -> Rectangle:
+    return Rectangle(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
 
 
 def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size() -> None:
@@ -195,7 +201,7 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     hands.transient_frames()
     hands.key_combo("enter")
     assert hands.wait_changed(before.taken_at, 10)
-    came_s = hands.changed_at
+    came_s = hands.screen.changed_at
     assert hands.wait_changed(came_s, 10)
     after = hands.frame()
     (toast,) = hands.transient_frames()

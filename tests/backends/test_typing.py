@@ -12,6 +12,8 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.types import Move, TypeText
 from support.slow_link import slow_link
+from support.stages.qemu import qemu
+from support.stages.stage import Wish
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import Page, assert_becomes, openbox, witness_on_qt, witness_on_x, xterm
 
@@ -273,3 +275,15 @@ def test_the_last_keys_of_a_connection_arrive_while_the_screen_is_busy(tigervnc:
                 hands.perform(TypeText(line, press_enter=True))
         wait_for(lambda: lines[-1] in typed.read_text(), "the arrival of the last line", 10)
     assert typed.read_text().splitlines() == lines
+
+
+@pytest.mark.slow
+def test_a_text_longer_than_the_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
+    """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
+    text = "".join(map(chr, range(0x20, 0x7F))) + "the quick brown fox jumps over the lazy dog"
+    with qemu(tmp_path, Wish()) as stage:
+        hands = connected(stage.server)
+        hands.type_text(text)
+        assert_becomes(stage.heard, [f"key {character!r}" for character in text])
+        with pytest.raises(ActionError, match=r"'é' \(U\+00E9\). Nothing was typed"):
+            hands.type_text("café")

@@ -11,10 +11,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.rfb.server import Motion, ViewerServer
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.backends.screen.pointer_shape import PointerShape
-from pytest_vnc_use.backends.screen.rectangles import Area, SentArea
+from pytest_vnc_use.backends.pixels import Area, Rectangle
+from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
+from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, SettingsError
 from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
@@ -39,7 +38,7 @@ class Shown:
 
     def draw(self, pixels: rfb_server.Pixels, x: int = 0, y: int = 0) -> None:
         height, width = pixels.shape
-        self.screen.apply([SentArea(Area(x, y, width, height), pixels)])
+        self.screen.apply([Rectangle(Area(x, y, width, height), pixels)])
 
     def heard(self, count: int) -> list[Motion | None]:
         return [self._heard.get(timeout=SECONDS) for _ in range(count)]

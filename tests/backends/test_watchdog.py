@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends import vnc
-from pytest_vnc_use.backends.watchdog import Watchdog
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
 from pytest_vnc_use.loop.actor import perform_text
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
@@ -33,7 +32,7 @@ from support.wire import Wire, forgetful_server, wire
 
 pytestmark = pytest.mark.desktop
 
-Watch = Callable[..., Watchdog]
+Watch = Callable[..., VNCController]
 CLICK = Click(300, 200)
 PRESS = bytes([5, 1, 300 >> 8, 300 & 255, 0, 200])
 """How the press of that click goes over the wire: PointerEvent, RFC 6143, 7.5.5."""
@@ -56,11 +55,11 @@ def line(desktop: VncServer) -> Iterator[Wire]:
 @pytest.fixture
 def watch() -> Iterator[Watch]:
     """Watches over the desktop at an address, with nothing to wait for unless told so."""
-    dogs: list[Watchdog] = []
+    dogs: list[VNCController] = []
 
-    def start(address: str, **options: object) -> Watchdog:
+    def start(address: str, **options: object) -> VNCController:
         patience = {"blank_s": 0.2, "frozen_s": 60.0, "reconnect_s": 0.5} | options
-        dogs.append(Watchdog(partial(vnc.connect, address), **patience))  # type: ignore[arg-type]
+        dogs.append(vnc.connect(address, watch=vnc.Watch(**patience)))  # type: ignore[arg-type]
         return dogs[-1]
 
     yield start
@@ -68,7 +67,7 @@ def watch() -> Iterator[Watch]:
         dog.close()
 
 
-def act_and_look(dog: Watchdog, *actions: DesktopAction) -> None:
+def act_and_look(dog: VNCController, *actions: DesktopAction) -> None:
     for action in actions:
         dog.perform(action)
         dog.settle()
@@ -185,7 +184,7 @@ def test_a_server_that_is_gone_for_good(line: Wire, watch: Watch) -> None:
 
 
 def test_a_server_that_is_silent(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.controller._ANSWER_S", 0.3)
+    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.3)
     dog = watch(desktop.address)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:

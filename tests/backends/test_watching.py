@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ConnectionLost
 from pytest_vnc_use.types import Frame
 from support.vnc_servers import VncServer, wait_for

@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from pytest_vnc_use.backends.inspection import ServerFacts, inspect
+from pytest_vnc_use.backends.client import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
 from pytest_vnc_use.types import Move, TypeText
@@ -25,30 +25,12 @@ from support import vnc_servers
 from support.certificates import Authority
 from support.forked_python import run_python
 from support.rfb_server import greeting
-from support.vnc_servers import VncServer, wait_for
+from support.vnc_servers import VncServer, wait_for, websockify
 from support.witness_programs import xterm
-
-
-@contextmanager
-def websockify(target: str, *options: str) -> Iterator[int]:
-    """Yield the port of websockify, which leads to `target`."""
-    port = vnc_servers.free_port()
-    host, _, number = target.partition("::")
-    command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
-    with vnc_servers.running(*command) as process:
-
-        def listens() -> bool:
-            assert process.poll() is None, "websockify has ended"
-            with socket.socket() as client:
-                return client.connect_ex(("127.0.0.1", port)) == 0
-
-        vnc_servers.wait_for(listens, "the start of websockify")
-        yield port
 
 
 @pytest.mark.desktop
 def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
-    vnc_servers.require_tls()
     authority = Authority(tmp_path)
     shown = authority.certificate("localhost", "127.0.0.1")
     tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
@@ -64,10 +46,10 @@ def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
             address = f"wss://localhost:{port}/websockify"
             for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=shown.fingerprint)):
                 facts = ServerFacts()
-                with closing(inspect(address, "geheim", facts, wire=wire)) as eyes:
+                with closing(connect(address, "geheim", facts=facts, wire=wire)) as eyes:
                     assert eyes.frame().ref.width == 1024
                 assert facts.protection == "wss, with a certificate that was checked"
-            with pytest.raises(DesktopRefused, match="not accepted: its authority is not known"):
+            with pytest.raises(DesktopRefused, match="not accepted: unable to get local issuer certificate"):
                 connect(address, "geheim")
             with pytest.raises(DesktopRefused, match="not accepted: its fingerprint is sha256:"):
                 connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
@@ -221,7 +203,7 @@ def test_addresses_that_make_no_sense() -> None:
         ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
         ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
         ("ws://h:1/", Wire(tls="require"), "vnc_tls=require requires TLS, but ws:// has none: give wss://"),
-        ("wss://h:1/", Wire(tls="anonymous"), "wss:// always checks the certificate, but vnc_tls=anonymous"),
+        ("wss://h:1/", Wire(tls="off"), "wss:// always checks the certificate, but vnc_tls=off"),
     ):
         with pytest.raises(SettingsError, match=message):
             connect(address, wire=wire)
@@ -234,6 +216,8 @@ def test_nothing_of_a_websocket_is_logged(caplog: pytest.LogCaptureFixture) -> N
     assert not [record for record in caplog.records if record.name.startswith("websockets.client")]
 
 
-def test_websockets_are_not_loaded_for_a_plain_connection() -> None:
-    code = "import sys; from pytest_vnc_use.backends import vnc; print('websockets' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+def test_import_loads_neither_websockets_nor_reactor() -> None:
+    """`twisted.internet.reactor` is the process's own: whoever imports it first decides which one it is."""
+    names = {"websockets", "twisted.internet.reactor"}
+    code = f"import sys; from pytest_vnc_use.backends import vnc; print({names} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

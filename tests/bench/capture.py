@@ -20,7 +20,7 @@ from PIL import Image
 from ratios import head, in_turn, machine, median_ms, row
 from shared_memory import shared_screen
 
-from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.vnc import connect
 
 SIZES = ((1440, 900), (1920, 1080), (3840, 2160))
@@ -42,7 +42,7 @@ def cell(column: dict[str, float], name: str) -> str:
 
 def measured(size: tuple[int, int], rounds: int) -> dict[str, float]:
     with desktop_page(size) as server, ExitStack() as stack:
-        ours = stack.enter_context(closing(connect(server.address)))
+        ours = stack.enter_context(closing(connect(server.address, encoding="raw")))
         theirs = stack.enter_context(vncdotool_client(server.address))
         floor = stack.enter_context(shared_screen(server.display, size))
         ways: dict[str, Callable[[], bytes]] = {

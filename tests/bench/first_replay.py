@@ -37,11 +37,12 @@ def pytest_runtest_protocol(item):
     return result
 """
 PLANNER = """
+from pytest_vnc_use.planners import finish
 from pytest_vnc_use.types import TypeText
 
 
 def plan(observation):
-    return None if observation.turns else TypeText("a line", press_enter=True)
+    return finish() if observation.turns else TypeText("a line", press_enter=True)
 """
 TEST = """
 import pytest

@@ -33,7 +33,7 @@ from foreign_fixtures import package_folder
 from foreign_table import PROGRAMS, Page
 from ratios import head, machine, row
 
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.report.results import ItemResult, read_results
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Drifted

@@ -39,7 +39,7 @@ def cost(count: int, command: str, duration_s: float) -> float:
         for _ in range(count):
             server = stack.enter_context(vnc_servers.tigervnc((1440, 900)))
             stack.enter_context(xterm(server, command))
-            controller = stack.enter_context(closing(connect(server.address)))
+            controller = stack.enter_context(closing(connect(server.address, encoding="raw")))
             controller.click(10, 10)
             controller.settle()
             controller.frame()

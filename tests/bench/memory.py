@@ -16,8 +16,8 @@ from contextlib import closing
 import psutil
 from ratios import head, machine, row
 
-from pytest_vnc_use.backends.screen.settle import SettleRules
-from pytest_vnc_use.backends.screen.transients import SHOWN_S
+from pytest_vnc_use.backends.screen import SHOWN_S
+from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from support import vnc_servers
 from support.witness_programs import xterm
@@ -33,7 +33,7 @@ def main(steps: int) -> None:
     with (
         vnc_servers.tigervnc((1440, 900)) as server,
         xterm(server, COUNTING),
-        closing(connect(server.address, settle_rules=QUICK)) as controller,
+        closing(connect(server.address, settle_rules=QUICK, encoding="raw")) as controller,
     ):
         controller.click(100, 100)
         sizes_mb = {number: resident_mb() for number in range(1, steps + 1) if step(controller, number) in marks}

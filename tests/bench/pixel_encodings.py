@@ -19,8 +19,8 @@ from contextlib import ExitStack, closing
 from desktop_page import desktop_page
 from ratios import head, in_turn, machine, median_ms, row
 
+from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.types import EncodingChoice
 from support.slow_link import SlowLink, slow_link
 
 SIZE = (1440, 900)
@@ -38,7 +38,7 @@ def main(rounds: int) -> None:
             each: stack.enter_context(slow_link(server.address, delay_s=each / 2, bits_a_second=BITS_A_SECOND))
             for each in ROUND_TRIPS_S
         }
-        print(head("link", "first frame with `auto`", *(f"whole frame, {each}" for each in ENCODINGS)))
+        print(head("link", "first frame by default", *(f"whole frame, {each}" for each in ENCODINGS)))
         print_frames("loopback", fast, rounds)
         for round_trip_s, link in slow.items():
             print_frames(f"{round_trip_s * 1000:.0f} ms, {BITS_A_SECOND / 1e6:.0f} Mbit/s", link, rounds)

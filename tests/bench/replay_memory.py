@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 from ratios import head, machine, row
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.recordings import recorder
 from pytest_vnc_use.types import DesktopAction, KeyCombo
 from support.programs_on_x import Desk, Driven, in_terminal

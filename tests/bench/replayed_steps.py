@@ -27,8 +27,8 @@ from typing import Any
 
 from ratios import head, machine, row
 
-from pytest_vnc_use.backends.controller import VNCController
-from pytest_vnc_use.recordings.recorder import screen_at_rest
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.recordings.gates import screen_at_rest
 from pytest_vnc_use.types import DesktopAction, Wait
 from support.programs_on_x import PROGRAMS, Desk
 

@@ -27,9 +27,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ratios import head, machine, row
-from seeded_programs import ALL, VALUE, Bug, Walk
+from seeded_programs import ALL, PASSWORD, VALUE, Bug, Walk
 
 from pytest_vnc_use.report.results import ItemResult, read_results
+from pytest_vnc_use.types import SECRET_MARK
 
 HERE = Path(__file__).parent
 NOBODY, TRANSIENT, BROKE = "nobody", "transients listed", "the tool broke"
@@ -41,7 +42,7 @@ TEST = '''"""{about}."""
 import pytest
 
 
-@pytest.mark.vnc_task({task!r}, app={app!r}, expect={expect!r})
+@pytest.mark.vnc_task({task!r}, app={app!r}, expect={expect!r}, secrets={secrets!r})
 def test_walk(vnc_agent, vnc_desktop):
     {body}
 '''
@@ -74,7 +75,8 @@ def source(case: Case) -> str:
     body = "\n    ".join(lines.values() if case.flavour == RECORDING else [lines.get(case.flavour, "...")])
     app = program.app(case.bug.name if case.bug else "", case.walk)
     about = case.bug.sees if case.bug else "Without a bug"
-    return TEST.format(about=about, task=walk.task, app=app, expect=expect, body=body)
+    secrets = [found[1] for found in SECRET_MARK.finditer(walk.task)]
+    return TEST.format(about=about, task=walk.task, app=app, expect=expect, secrets=secrets, body=body)
 
 
 def checks(walk: Walk) -> Mapping[str, str]:
@@ -113,7 +115,8 @@ def run(folder: Path, cases: Iterable[Case], at_once: int, record: str) -> Sessi
     options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
     pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
-    ended = subprocess.run(pytest, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": path, "SHOP_PASSWORD": PASSWORD}
+    ended = subprocess.run(pytest, cwd=folder, env=env, capture_output=True, text=True)
     if not results.exists():
         raise SystemExit(f"pytest wrote no results:\n{ended.stdout}\n{ended.stderr}")
     tests = {test.test.partition("/test_walk.py")[0]: test for test in read_results(results).tests}

@@ -75,6 +75,8 @@ class Program:
 
 # --- Qt: the examples' shop ------------------------------------------------------------------------------------------
 
+PASSWORD = "builder"
+"""The value of SHOP_PASSWORD, which a walk types as a secret."""
 PAGE = Region(240, 0, 1440, 900)
 SIGN_IN = TypeText("alice\twonderland\n")
 BASKET, ORDER_FORM, NOTES, STOCK, GIFT_BOX, TERMS = (Click(120, 200 + 56 * place) for place in range(6))
@@ -98,6 +100,12 @@ SHOP_WALKS = {
         (SIGN_IN, APPLES, APPLES, BASKET),
         "the basket shows 2 apples and a total of 3.00",
         '"total": "3.00"',
+    ),
+    "secret": _shop(
+        "Sign in as bob with the password <secret:SHOP_PASSWORD> and add the apples to the basket",
+        (TypeText("bob\t<secret:SHOP_PASSWORD>\n"), APPLES),
+        "the basket holds one thing",
+        '"apples": 1',
     ),
     "rows": _shop(
         "Sign in as alice, add one honey and one tea, then make it two honey in the basket",
@@ -169,6 +177,7 @@ SHOP_BUGS = (
     *_of_shop("transient", "apples", "toast_at_the_end", "box_after_signing_in"),
     *_of_shop("text", "refused", "spelling"),
     *_of_shop("text", "apples", "other_language", "wrong_name_shown", "wrong_price"),
+    *_of_shop("text", "secret", "text_where_the_password_was"),
     *_of_shop("text", "order", "wrong_heading", "thanks_the_wrong_person"),
     *_of_shop("text", "stock", "wrong_digit_in_a_table"),
     *_of_shop("colour", "refused", "wrong_colour_of_a_state"),

@@ -31,7 +31,7 @@ from threading import Thread
 import numpy as np
 from PIL import Image
 
-from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import Frame, Region
@@ -241,7 +241,7 @@ def desktop() -> Iterator[Stage]:
         if has_gtk():
             stack.enter_context(server.run(*GTK_WINDOW.split(), *map(str, GTK)))
             window_of(server, "gtk")
-        hands, witness = connect(server.address), connect(server.address)
+        hands, witness = connect(server.address, encoding="raw"), connect(server.address, encoding="raw")
         stack.callback(hands.close)
         stack.callback(witness.close)
         yield Stage(hands, witness, browser, address)

@@ -28,7 +28,7 @@ from peers import vncdotool_client
 from PIL import Image
 from ratios import head, machine, row
 
-from pytest_vnc_use.backends.screen.settle import SettleRules
+from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.loop.actor import Actor
@@ -64,8 +64,8 @@ def main(rounds: int) -> None:
 def measured(rounds: int) -> dict[str, Result]:
     with desktop_page(SIZE) as server, ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
-        eyes = stack.enter_context(closing(connect(server.address)))
-        hasty = stack.enter_context(closing(connect(server.address, settle_rules=SHORT)))
+        eyes = stack.enter_context(closing(connect(server.address, encoding="raw")))
+        hasty = stack.enter_context(closing(connect(server.address, settle_rules=SHORT, encoding="raw")))
         client = stack.enter_context(vncdotool_client(server.address))
         ways: dict[str, Act] = {
             OURS: our_way(eyes, RunFolder.create(runs, "ours")),

@@ -92,7 +92,7 @@ def test_a_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> N
 
 
 @pytest.mark.slow
-def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, pad: QtDesktop) -> None:
+def test_approved_run_is_ruled_by_policy_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no rm"\ndecision = "deny"\ntext = "rm -rf"\n')
     replies = [RISKY, calls(("type", {"text": "rm -rf /"})), text("bought"), FAILS]
     with GeminiServer(replies) as server:
@@ -100,7 +100,7 @@ def test_an_approved_run_is_judged_and_ruled_as_it_was_started(tmp_path: Path, p
         options = ["--wait-for-approval", "--policy", "policy.toml", "--expect", "the basket is empty"]
         waiting = at_server(server, tmp_path, "run", *options, *address, "--task", "Buy")
         run_id = Path(last_line(waiting)[1]).name
-        denied = at_server(server, tmp_path, "approve", *address, run_id)
+        denied = at_server(server, tmp_path, "approve", "--policy", "policy.toml", *address, run_id)
     assert denied.returncode == 5, denied.stdout
     assert "no rm" in denied.stdout
 
@@ -122,7 +122,7 @@ def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Pa
     with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
         options = ["--wait-for-approval", "--elements=on", "--vnc", pad.server, "--task", "Buy"]
         waiting = at_server(server, tmp_path, "run", *options)
-        approved = at_server(server, tmp_path, "approve", Path(last_line(waiting)[1]).name)
+        approved = at_server(server, tmp_path, "approve", *options[1:4], Path(last_line(waiting)[1]).name)
         assert (approved.returncode, server.refusals) == (0, []), approved.stderr
     _, listed = read_trace(tmp_path / last_line(approved)[1]).steps
     assert listed.output.startswith("no list of elements is available here: ")
@@ -143,11 +143,11 @@ def test_a_secret_is_given_again_or_the_run_does_not_go_on(
         run_id = Path(last_line(waiting)[1]).name
         pad.write_file("events.txt", "")
         for word in ("approve", "resume"):
-            refused = at_server(server, tmp_path, word, run_id)
+            refused = at_server(server, tmp_path, word, "--vnc", pad.server, run_id)
             assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
             assert "--secret PW" in refused.stderr
         assert pad.read_file("events.txt") == ""
-        approved = at_server(server, tmp_path, "approve", "--secret", "PW", run_id)
+        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, "--secret", "PW", run_id)
         assert approved.returncode == 0, approved.stderr
     events = pad.read_file("events.txt").splitlines()
     assert [line for line in events if line.startswith("text")] == ["text q", "text z", "text j"]
@@ -157,51 +157,48 @@ def test_a_secret_is_given_again_or_the_run_does_not_go_on(
 @pytest.mark.slow
 def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
+        "from pytest_vnc_use.planners import finish\n"
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
         "def plan(seen):\n"
-        "    return None if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
+        "    return finish() if seen.turns else Proposal(Click(9, 9), confirmation=Confirmation('buys'))\n"
     )
     start = "import sys; from plans import plan; from pytest_vnc_use import VncUseAgent; "
     run = start + "print(VncUseAgent(sys.argv[1], planner=plan).run('Buy', run_id='r1').outcome)"
     with GeminiServer([]) as server:
         first = [sys.executable, "-c", run, pad.server]
         subprocess.run(first, cwd=tmp_path, env=environment(server), check=True, timeout=400)
-        refused = at_server(server, tmp_path, "approve", "r1")
+        refused = at_server(server, tmp_path, "approve", "--vnc", pad.server, "r1")
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "its planner was 'callable (plans:plan)'" in refused.stderr
         assert "--planner" in refused.stderr
-        approved = at_server(server, tmp_path, "approve", "--planner", "plans:plan", "r1")
+        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, "--planner", "plans:plan", "r1")
         assert (approved.returncode, server.requests) == (0, []), approved.stderr
 
 
-def test_a_strangers_run_folder_has_nothing_run_here(tmp_path: Path, pad: QtDesktop) -> None:
-    """It names a program, a command, a planner that imports its own module, a policy and a server for the key."""
+def test_run_folder_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None:
+    """It names a program, a command, a planner that imports its own module, and servers."""
     (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
-    with GeminiServer([RISKY]) as server:
+    with GeminiServer([RISKY, text("bought")]) as server:
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
-    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
-    header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
-    told = json.loads(started)
-    told["settings"] |= {
-        "planner": "evil:plan",
-        "exec": "sh -c 'touch owned'",
-        "app": "touch owned",
-        "policy": "evil.toml",
-    }
-    told["settings"] |= {
-        "base_url": "http://evil.example/v1\x1b[2J",
-        "model": "m",
-        "cdp": "evil:1",
-        "prices": "evil.toml",
-    }
-    trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
-    for word in ("approve", "resume", "deny"):
-        refused = cua_vnc(tmp_path, [], word, "--vnc", pad.server, trace.parent.name)
-        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        for named in ("planner='evil:plan'", "exec=", "app='touch owned'", "base_url=", "policy=", "--trust"):
-            assert named in refused.stderr
-        assert "\x1b" not in refused.stderr
+        trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
+        header, started, *rest = trace.read_text(encoding="utf-8").splitlines()
+        told = json.loads(started) | {"server": "127.0.0.1::1"}
+        told["settings"] |= {"planner": "evil:plan", "exec": "sh -c 'touch owned'", "app": "touch owned"}
+        told["settings"] |= {"base_url": "http://127.0.0.1:1", "model": "m", "cdp": "evil:1", "prices": "evil.toml"}
+        trace.write_text("\n".join([header, json.dumps(told), *rest, ""]), encoding="utf-8")
+        approved = at_server(server, tmp_path, "approve", "--vnc", pad.server, trace.parent.name)
+    assert approved.returncode == 0, approved.stderr
     assert not (tmp_path / "owned").exists()
+
+
+def test_run_folder_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> None:
+    (tmp_path / "policy.toml").write_text("[[rule]]\ndecision = 'ask'\naction = 'click'\n")
+    with GeminiServer([RISKY]) as server:
+        options = ["--wait-for-approval", "--vnc", pad.server, "--policy", "policy.toml", "--task", "Buy"]
+        waiting = at_server(server, tmp_path, "run", *options)
+        refused = at_server(server, tmp_path, "approve", "--vnc", pad.server, Path(last_line(waiting)[1]).name)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "policy.toml': give it again with --policy FILE" in refused.stderr
 
 
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
@@ -212,20 +209,20 @@ def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None
         (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
         if number != 6:
             (tmp_path / "runs" / f"run-{number}" / "checkpoints.sqlite").touch()
-    done = cua_vnc(tmp_path, [], "resume", "nosuchrun")
+    done = cua_vnc(tmp_path, [], "resume", "--vnc", pad.server, "nosuchrun")
     assert "in 'runs': 'run-2', 'run-3', 'run-4', 'run-5', 'run-7'" in done.stderr
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_where_it_was_if_no_desktop_is_given(tmp_path: Path, pad: QtDesktop) -> None:
+def test_waiting_run_asked_again_is_resumed_and_denied(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, RISKY, text("bought")]) as server:
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
         run_id = Path(last_line(waiting)[1]).name
-        again = at_server(server, tmp_path, "approve", run_id)
+        again = at_server(server, tmp_path, "approve", "--vnc", pad.server, run_id)
         assert again.returncode == 7, again.stderr
-        resumed = at_server(server, tmp_path, "resume", run_id)
+        resumed = at_server(server, tmp_path, "resume", "--vnc", pad.server, run_id)
         assert resumed.returncode == 7, resumed.stderr
-        denied = at_server(server, tmp_path, "deny", run_id)
+        denied = at_server(server, tmp_path, "deny", "--vnc", pad.server, run_id)
     assert denied.returncode == 5, denied.stderr
 
 
@@ -236,15 +233,8 @@ def test_the_desktop_may_come_from_the_environment(
     monkeypatch.setenv("VNC_USE_SERVER", pad.server)
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
     assert waiting.returncode == 7, waiting.stderr
-    trace = tmp_path / last_line(waiting)[1] / "trace.jsonl"
-    elsewhere = trace.read_text(encoding="utf-8").replace(pad.server, "127.0.0.1::1")
-    trace.write_text(elsewhere, encoding="utf-8")
-    run_id = trace.parent.name
-    changed = cua_vnc(tmp_path, [], "deny", run_id)
-    assert changed.returncode == 2
-    assert "server='127.0.0.1::1'" in changed.stderr
-    assert cua_vnc(tmp_path, [], "deny", "--trust", run_id).returncode == 9
-    assert cua_vnc(tmp_path, [], "deny", "--trust", "--vnc", pad.server, run_id).returncode == 5
+    run_id = Path(last_line(waiting)[1]).name
+    assert cua_vnc(tmp_path, [], "deny", run_id).returncode == 5
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.doctor import diagnose
 from pytest_vnc_use.cli.finding import Finding
@@ -174,7 +174,7 @@ def test_a_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncS
     assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8, is named " in told.out
     assert "screen of 1024x768" in told.out
     assert "ok    security: offers None; used here: None" in told.out
-    assert "depth 24; first frame sent as Cursor and Raw" in told.out
+    assert "depth 24; first frame sent as Cursor and Tight" in told.out
     assert "; extended clipboard confirmed" in told.out
     assert "--    typing: not checked: --no-typing; ASCII goes by keys, lines with anything else by the" in told.out
     assert "own desktop" not in told.out
@@ -244,7 +244,7 @@ def test_a_server_that_is_no_vnc_server(doctor: Callable[..., Told]) -> None:
     with greeting(GREETS_OTHERWISE) as address:
         told = doctor("--vnc", address)
     assert told.code == 1
-    assert "does not speak VNC as expected: it began with 'SSH-2.0-Open', not with 'RFB" in told.out
+    assert "does not speak VNC as expected: invalid initial server response bytearray(b'SSH-2.0-Open')" in told.out
 
 
 def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> None:

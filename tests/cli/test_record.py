@@ -20,7 +20,7 @@ from pytest_vnc_use import cli
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest
 from pytest_vnc_use.recordings.format import Recording
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, TypeText
 from support import vnc_servers

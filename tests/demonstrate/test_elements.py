@@ -8,8 +8,8 @@ import pytest
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration
 from pytest_vnc_use.demonstrate.viewer_session import Showing
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.demonstrated import DemonstratedRun, DemonstratedTask
 from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.record import DemonstratedRun, DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import NO_FRAME, Click, KeyCombo, Observation, Region, TypeText
 from pytest_vnc_use.types.elements import Element

@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S
 from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
-from pytest_vnc_use.recordings.recorder import QUIET_S
+from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.types import (
     Action,
     Click,

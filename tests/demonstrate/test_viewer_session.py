@@ -25,11 +25,11 @@ from pytest_vnc_use.deadline import DeadlineExceeded
 from pytest_vnc_use.demonstrate import viewer_session
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
-from pytest_vnc_use.recordings.pictures import pixels_in
+from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.types import Action, Click, KeyCombo, Region, TypeText
+from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, KeyCombo, Region, TypeText
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.memory_desktop import PaintedController
@@ -302,6 +302,8 @@ def test_till(vnc_agent, vnc_desktop):
     assert SECRET not in done.out
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
+    ends = [run.end.pixels() for run in recording(tmp_path).runs]
+    assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
     done = replayed(start, source, TILL_NAME=SECRET)
     assert done.code == 0, done.out
 

@@ -27,6 +27,7 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
+from pytest_vnc_use.types import TypeText
 from support.containers import ENGINE, FOLDER, desktop_image, started_container
 from support.leftovers import processes_naming
 from support.vnc_servers import wait_for
@@ -90,6 +91,26 @@ def test_its_port_is_published_on_loopback_only(desktop: ContainerDesktop) -> No
     host, port = desktop.server.split("::")
     assert host == "127.0.0.1"
     assert engine("port", desktop.container).strip() == f"5901/tcp -> 127.0.0.1:{port}"
+
+
+@pytest.mark.container
+def test_container_without_network_takes_input(start: Start) -> None:
+    desktop = start("xterm", "-e", "touch ready; read line; echo $line >typed", network="none")
+    wait_for(lambda: desktop.run(["ls", "ready"]).exit_code == 0, "the terminal")
+    with closing(connect(desktop.server, desktop.password)) as controller:
+        assert controller.size == (1024, 768)
+        controller.perform(TypeText("two apples", press_enter=True))
+    wait_for(lambda: desktop.run(["cat", "typed"]).stdout == "two apples\n", "the typed line")
+    assert desktop.run(["ls", "/sys/class/net"]).stdout == "lo\n"
+    socket_path = Path(desktop.server)
+    desktop.stop()
+    assert not socket_path.exists()
+    assert processes_naming(Path(desktop.container)) == {}
+
+
+def test_network_other_than_none_refused() -> None:
+    with pytest.raises(SettingsError, match="a container's network must be none, or empty"):
+        ContainerDesktop("image", network="host", connect=connect)
 
 
 @pytest.mark.container

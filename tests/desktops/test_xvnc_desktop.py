@@ -120,7 +120,7 @@ def test_a_command_runs_on_the_display_in_the_working_folder(start: Start, monke
 def test_the_program_meets_a_new_user(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("DBUS_SESSION_BUS_ADDRESS", *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE"))):
         monkeypatch.setenv(name, str(tmp_path))
-    desktop = start()
+    desktop = start(pinned=False)  # nor of GTK's settings that pin how programs draw
     assert desktop.run(["sh", "-c", "echo $DBUS_SESSION_BUS_ADDRESS"]).stdout == "\n"
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
         assert desktop.run(["sh", "-c", f"ls -A ${name} && stat -c %a ${name}"]).stdout == "700\n"

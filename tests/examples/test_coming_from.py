@@ -6,12 +6,14 @@ import io
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from pytest_vnc_use.harness.screenshots import write_screenshots
 from pytest_vnc_use.report.page.writing import write_report
 from support import chat_server, vnc_servers
 from support.browsers import QUIET, site
@@ -90,31 +92,29 @@ def test_the_pieces_of_a_turn(model: Callable[[Reply, Reply], GeminiServer], mon
     assert [len(request.images) for request in server.requests] == [1, 3]
 
 
-HOLDS = text('{"reason": "hello is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}')
-
-
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_a_harness(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
-) -> None:
-    [whole] = examples("A computer-use harness")
-    pytester.makepyfile(
-        test_example=whole,
-        test_planner="""
-            import pytest
-
-            @pytest.mark.vnc_task("Click into the middle and type hello", expect=None)
-            def test_planner(vnc_desktop):
-                assert "press 720 450 left" in vnc_desktop.read_file("events.txt")
-        """,
-    )
+def test_a_harness_under_pytest(pytester: pytest.Pytester) -> None:
+    agent, test = examples("A computer-use harness")
+    pytester.makepyfile(my_agent=agent, test_example=test)
     pytester.syspathinsert()
-    server = model(HOLDS, HOLDS)
-    planner = ("--vnc-planner=test_example:MyAgent", "--vnc-judge=gemini")
-    run(server, *planner, *REPORT).assert_outcomes(passed=2)
-    assert server.refusals == []
-    assert_reported(pytester, "harness (test_example:MyAgent)")
+    options = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", *REPORT)
+    result = pytester.runpytest_subprocess("--vnc-planner=my_agent:MyAgent", *options, timeout=400)
+    result.assert_outcomes(passed=1)
+    assert_reported(pytester, "harness (my_agent:MyAgent)")
+    [trace] = (pytester.path / "runs").glob("*/execution.json")
+    assert json.loads(trace.read_text(encoding="utf-8"))[-1]["params"] == {"params": {"typed": "hello"}}
+
+
+@pytest.mark.desktop
+def test_a_harness_as_a_script(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(my_agent=examples("A computer-use harness")[0])
+    with vnc_servers.tigervnc((1440, 900)) as server, vnc_servers.websockify(server.address) as port:
+        assert pytester.run(sys.executable, "my_agent.py", str(port), timeout=60).ret == 0
+    run = pytester.path / "runs" / "my_agent"
+    records = json.loads((run / "execution.json").read_text(encoding="utf-8"))
+    assert [record["action"] for record in records] == ["mouse_click", "type_text", "press_keys", "finish"]
+    assert write_screenshots(run) == (4, 4)
 
 
 @pytest.mark.desktop

@@ -22,10 +22,10 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import (
+    AgentFailed,
     AnswerRefused,
     ConnectionLost,
     ModelUnavailable,
-    PlannerError,
     RecordingDrifted,
     RunFolderError,
     SettingsError,
@@ -398,7 +398,7 @@ def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[.
 
 
 def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[..., VncUseAgent]) -> None:
-    with pytest.raises(PlannerError, match="answered `act` without any action"):
+    with pytest.raises(AgentFailed, match="is `act` without any action"):
         agent_of(act()).run("look")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.loop.actor import Actor
 from pytest_vnc_use.runs.folder import RunFolder
@@ -26,7 +26,7 @@ def show(server: VncServer, actor: Actor, colour: str) -> None:
     """Give the screen a colour, and wait until it has it for a while."""
     hands = actor.controller
     assert isinstance(hands, VNCController)
-    before_s = hands.changed_at
+    before_s = hands.screen.changed_at
     server.output_of("xsetroot", "-solid", colour)
     assert hands.wait_changed(before_s, 10)
     hands.wait(0.5)

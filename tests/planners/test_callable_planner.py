@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.errors import ActionError, ModelUnavailable, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, AgentFailed, ModelUnavailable, SettingsError
 from pytest_vnc_use.errors.faults import users_lines
 from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.planners.local.callables import (
@@ -100,7 +100,7 @@ class WithoutName:
 
 
 async def awaited(observation: Observation) -> Answer:
-    return None
+    return finish()
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,6 @@ def test_one_action_or_several_or_proposals_or_a_decision() -> None:
     assert answered(Decision("act", proposals=[Click(1, 2)])).proposals == both[:1]  # type: ignore[arg-type]  # as users do
 
 
-def test_none_says_that_it_is_done() -> None:
-    assert answered(None).kind == "finished"
-
-
 def test_numbers_of_another_kind_become_whole_ones() -> None:
     assert answered(Click(3.0, "4")).proposals == (Proposal(Click(3, 4)),)  # type: ignore[arg-type]  # as models say it
 
@@ -142,17 +138,20 @@ def test_numbers_of_another_kind_become_whole_ones() -> None:
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ([], "must be a Decision, or at least one action, got []"),
-        ("click", "must be a Decision, or at least one action, got 'click'"),
-        (5, "must be a Decision, or at least one action, got 5"),
+        ([], "must be an action, a list of actions, finish(), give_up(reason) or a Decision, got []"),
+        (None, "or a Decision, got None"),
+        ("click", "or a Decision, got 'click'"),
+        (5, "or a Decision, got 5"),
         (["click"], "must hold actions or proposals, got 'click'"),
         (Click("left", 2), "holds an invalid Click: x does not fit"),  # type: ignore[arg-type]
         (KeyCombo("ctrl+a"), "holds an invalid KeyCombo: keys does not fit"),  # type: ignore[arg-type]
         (Decision("act", proposals=(Proposal(3),)), "must hold actions or proposals"),  # type: ignore[arg-type]
+        (Decision("done"), "must be of the kind act, finished, gave_up, got 'done'"),  # type: ignore[arg-type]
+        (Decision("act"), "is `act` without any action; it must propose at least one"),
     ],
 )
 def test_any_other_answer_is_the_planners_error(answer: Any, problem: str) -> None:
-    with pytest.raises(PlannerError, match=rf"an answer of callable \({__name__}:plan_with\)") as caught:
+    with pytest.raises(AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)") as caught:
         answered(answer)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -218,7 +217,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A package of the user's: a function, and a module that cannot be imported."""
     (tmp_path / "their_shop").mkdir()
     (tmp_path / "their_shop" / "__init__.py").touch()
-    (tmp_path / "their_shop" / "plans.py").write_text("def order(observation): ...\n", encoding="utf-8")
+    (tmp_path / "their_shop" / "plans.py").write_text(
+        "from pytest_vnc_use.planners import finish\n\ndef order(observation): return finish()\n", encoding="utf-8"
+    )
     (tmp_path / "their_shop" / "broken.py").write_text("\n\nraise OSError('no\\nshop')\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     return "their_shop"

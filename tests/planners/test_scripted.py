@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import PlannerError
+from pytest_vnc_use.errors import AgentFailed
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner, ScriptedTurn
 from pytest_vnc_use.types import Click, Decision, Observation, Proposal, TypeText, Wait
 from pytest_vnc_use.types.protocols import Planner
@@ -67,5 +67,5 @@ def test_the_name_says_scripted() -> None:
 
 @pytest.mark.parametrize("turn", [[], None, ["click"], [None]])
 def test_a_turn_that_is_none_is_an_error(history: History, turn: Any) -> None:
-    with pytest.raises(PlannerError, match="a scripted turn must"):
+    with pytest.raises(AgentFailed, match="a scripted turn must"):
         decide(ScriptedPlanner([turn]), history)

@@ -239,7 +239,6 @@ def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
         (["--vnc-server=xvnc", '--vnc-app=xterm "'], "*--vnc-app must be a command line*"),
         (["--vnc-server=xvnc", "--vnc-screen-size=0x0"], "*--vnc-screen-size must be WIDTHxHEIGHT*'0x0'*"),
         (["--vnc-server=xvnc", "--vnc-screen-size=99999x1"], "*1 to 16384 each, got (99999, 1)*"),
-        (["--vnc-server=xvnc", "-ovnc_depth=17"], "*vnc_depth must be 16 or 24*'17'*"),
         (["--vnc-server=xvnc", "--vnc-scope=class"], "*--vnc-scope must be one of test, module, session*'class'*"),
         (["--vnc-server=xvncc"], "*--vnc-server must be host::port*got 'xvncc'*"),
         (["--vnc-server=,"], "*--vnc-server must be host::port*got ','*"),

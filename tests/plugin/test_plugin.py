@@ -909,14 +909,14 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
 
 
-@pytest.mark.parametrize("old", [["--vnc-depth=16"], ["--vnc-depth", "16"]])
+@pytest.mark.parametrize("old", [["--vnc-stall=16"], ["--vnc-stall", "16"]])
 def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
     pytester: pytest.Pytester, old: list[str]
 ) -> None:
-    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.depth == 16")
+    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.stall == 16")
     result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", *old)
     result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*--vnc-depth goes with 0.3: write -o vnc_depth=…, or vnc_depth in the ini file"])
+    result.stdout.fnmatch_lines(["*--vnc-stall goes with 0.3: write -o vnc_stall=…, or vnc_stall in the ini file"])
 
 
 def test_an_old_option_may_stand_anywhere(pytester: pytest.Pytester) -> None:
@@ -925,18 +925,18 @@ def test_an_old_option_may_stand_anywhere(pytester: pytest.Pytester) -> None:
     (folder / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--mine', default='')\n")
     (folder / "test_it.py").write_text(
         "def test_it(vnc_settings, pytestconfig):\n"
-        "    assert (vnc_settings.depth, pytestconfig.getoption('mine')) == (16, '1')\n"
+        "    assert (vnc_settings.stall, pytestconfig.getoption('mine')) == (16, '1')\n"
     )
     pytester.makeini("[pytest]\ntestpaths = below\n")
-    (pytester.path / "arguments.txt").write_text("--vnc-depth=16\n--mine=1\n")
-    for arguments in (["@arguments.txt"], ["--vnc-depth", "16", "--mine=1"]):
+    (pytester.path / "arguments.txt").write_text("--vnc-stall=16\n--mine=1\n")
+    for arguments in (["@arguments.txt"], ["--vnc-stall", "16", "--mine=1"]):
         pytester.runpytest_subprocess("-p", "no:pytest-vnc", *arguments).assert_outcomes(passed=1, warnings=1)
 
 
 def test_an_old_option_is_an_error_where_warnings_are_and_one_that_never_was_too(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-Werror", "--vnc-depth=16")
+    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-Werror", "--vnc-stall=16")
     result.stderr.fnmatch_lines(
-        ["ERROR: --vnc-depth goes with 0.3: write -o vnc_depth=…, or vnc_depth in the ini file"]
+        ["ERROR: --vnc-stall goes with 0.3: write -o vnc_stall=…, or vnc_stall in the ini file"]
     )
     result = pytester.runpytest_subprocess("--vnc-tls=off")
     result.stderr.fnmatch_lines(["*unrecognized arguments: --vnc-tls=off"])
@@ -971,8 +971,8 @@ def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     assert len(ours.splitlines()) <= 50, "our part fits on one screen"
     settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
     assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
-    assert "--vnc-depth" not in told
-    assert "vnc_depth (string)" in told
+    assert "--vnc-stall" not in told
+    assert "vnc_stall (string)" in told
     assert "vnc_server (string)" in told
     assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
-from pytest_vnc_use.recordings.modes import mode_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.results import read_results
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.desktop
 
 KEPT = """
 import gc, pathlib, pytest, time
-from pytest_vnc_use.backends.screen.framebuffer import Framebuffer
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.recordings.record import RecordedTest
 
 def kept_now():
     gc.collect()

@@ -144,7 +144,7 @@ def test_the_results_of_all_workers_are_in_one_file(session: Session) -> None:
     agent = tests["test_it.py::test_agent"]
     assert (agent.message, agent.rule) == (
         "the task ended as gave_up: no basket",
-        "the planner gave up, was repeating itself, or the screen does not show that the task is done",
+        "the planner gave up, was repeating itself or answered no action, or the task is not seen to be done",
     )
     (run,) = agent.runs
     assert (run.outcome, run.message, run.steps, run.planner) == ("gave_up", "no basket", 1, "scripted")

@@ -54,10 +54,9 @@ def test_cut_elsewhere(value):
 def test_pprint(value): assert pprint.pformat({"k" * 50: value, "l" * 60: [value] * 4}, width=40) == 1
 def test_wrapped(value): assert textwrap.fill("word " * 13 + value + " word" * 20, 70) == ""
 def test_forms(value):
-    raw = value.encode()
-    print(base64.encodebytes(b"user:" * 12 + raw).decode())
-    print(base64.b64encode(raw).decode(), urllib.parse.quote(value), urllib.parse.quote_plus(value))
-    print(json.dumps({"p": value}), json.dumps(json.dumps(value)), ascii(value), repr(raw), html.escape(value))
+    print(base64.encodebytes(b"user:" * 12 + value.encode()).decode())
+    print(base64.b64encode(value.encode()).decode(), urllib.parse.quote(value), urllib.parse.quote_plus(value))
+    print(json.dumps({"p": value}), html.escape(value))
     pytest.fail(value)
 def fail(*texts): raise RuntimeError("no")
 def test_chain(value):
@@ -106,8 +105,8 @@ class TestUnit:
 def shapes(value: str) -> list[str]:
     """Return the spellings of a value, and pieces of it that would tell most of it."""
     raw = value.encode()
-    whole = [value, json.dumps(value)[1:-1], repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1]]
-    whole += [quote(value), html.escape(value), html.escape(html.escape(value)), base64.b64encode(raw).decode()[:-3]]
+    whole = [value, json.dumps(value)[1:-1], repr(value)[1:-1], ascii(value)[1:-1], quote(value)]
+    whole += [html.escape(value), base64.b64encode(raw).decode()[:-3]]
     return [*whole, value[:8], value[-8:], "battery"]
 
 
@@ -158,7 +157,7 @@ import pytest
 @pytest.mark.vnc_task("Sign in", secrets="SHOP_PASSWORD", expect=None)
 def test_it(vnc_agent, monkeypatch):
     typed = "<secret:SHOP_PASSWORD>"
-    from pytest_vnc_use.backends.input.devices import Keyboard
+    from pytest_vnc_use.backends.input import Keyboard
     def strike(self, *chords):
         while True:
             pass

@@ -22,6 +22,8 @@ class Judge:
     def judge(self, claim, frame, *, timeout_s, report):
         if "outage" in claim:
             raise ModelUnavailable("the judge is down")
+        if "nonsense" in claim:
+            return claim
         kind = next((kind for kind in ("fails", "unsure") if kind in claim), "holds")
         return Verdict(claim, kind, f"it {kind}", frame=frame.ref)
 
@@ -34,12 +36,29 @@ def plan(observation):
         return Decision("gave_up", "there is no such button")
     if "break" in observation.task:
         raise ModelUnavailable("the model is down")
+    if "raise" in observation.task:
+        raise ConnectionError("no network") if "network" in observation.task else RuntimeError("no plan")
+    if "nothing" in observation.task:
+        return None
     return Decision("finished", "done") if observation.turns else [Click(5, 5)]
 
 @pytest.fixture
 def vnc_planner():
     from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
     return ScriptedPlanner(plan)
+
+class OwnPlanner:
+    name = "own"
+
+    def decide(self, observation, *, timeout_s):
+        return "click"
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call" and "failed_by_another_plugin" in item.name:
+        report.outcome, report.longrepr = "failed", "check 1 == 2"
+    return report
 
 @pytest.fixture
 def signed_in(vnc_agent, request):
@@ -48,6 +67,7 @@ def signed_in(vnc_agent, request):
 IMPORTS = """
 import asyncio, threading, unittest
 from concurrent.futures import ThreadPoolExecutor
+import conftest
 import pytest
 from pytest_vnc_use.errors import AgentFailed, InfraError, PlannerError, ProductFailed, TaskFailed
 task = pytest.mark.vnc_task
@@ -122,6 +142,35 @@ ROWS: dict[str, tuple[str, str]] = {
     "assess_fails": ("passed", "def test_(vnc_agent): assert vnc_agent.assess('it fails').kind == 'fails'"),
     "assess_unsure_as_truth": ("inconclusive", "def test_(vnc_agent): assert not vnc_agent.assess('it is unsure')"),
     "check_fails": ("product", "def test_(vnc_agent): vnc_agent.check('it fails')"),
+    "failed_by_another_plugin": ("product", "def test_(vnc_agent): ..."),
+    # planners and judges of the user's own
+    "planner_raises": ("agent", "@task('raise')\ndef test_(): ..."),
+    "planner_raises_what_xfail_names": (
+        "xfailed",
+        "@pytest.mark.xfail(raises=RuntimeError)\n@task('raise')\ndef test_(): ...",
+    ),
+    "planner_raises_what_xfail_does_not_name": (
+        "agent",
+        "@pytest.mark.xfail(raises=(KeyError, OSError))\n@task('raise')\ndef test_(): ...",
+    ),
+    "planner_without_network_xfailed": (
+        "xfailed",
+        "@pytest.mark.xfail(raises=OSError)\n@task('raise: no network')\ndef test_(): ...",
+    ),
+    "planner_without_network_not_xfailed": (
+        "infra",
+        "@pytest.mark.xfail(raises=Exception)\n@task('raise: no network')\ndef test_(): ...",
+    ),
+    "planner_raises_what_the_test_expects": (
+        "passed",
+        "def test_(vnc_agent):\n  with pytest.raises(RuntimeError): vnc_agent.run('raise')",
+    ),
+    "planner_answers_nothing": ("agent", "@task('answer nothing', expect=None)\ndef test_(): ..."),
+    "planner_object_answers_text": (
+        "agent",
+        "def test_(vnc_agent): vnc_agent.run('Click', planner=conftest.OwnPlanner())",
+    ),
+    "judge_answers_text": ("settings", "def test_(vnc_agent): vnc_agent.verify('nonsense')"),
     # a tool that failed in a test that continued
     "tool_failed": ("infra", "def test_(vnc_agent): vnc_agent.run('break')"),
     "tool_failed_and_caught": (
@@ -175,10 +224,14 @@ def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester, workers: tup
     result = pytester.runpytest_subprocess(*ON_PAD, *workers, timeout=400)
     assert outcomes() == {name: wanted for name, (wanted, _) in ROWS.items()}
     result.stdout.fnmatch_lines(["vnc-use: * checked by the test's body alone (expect=None): *body_alone*"])
+    messages = {name: test.message for name, test in results().items()}
+    assert messages["planner_answers_nothing"].endswith("finish(), give_up(reason) or a Decision, got None")
+    assert messages["judge_answers_text"].startswith("the judge conftest:Judge must return a Verdict(")
+    assert messages["failed_by_another_plugin"] == "check 1 == 2"
     checked = {name: test.checked_by for name, test in results().items()}
     assert checked["claim_holds"] == ("claim",)
     assert checked["end_holds"] == ("end_state",)
-    assert checked["body_alone"] == ("body",)
+    assert checked["body_alone"] == checked["planner_answers_nothing"] == ("body",)
     assert checked["verify_holds"] == ("none",)
 
 
@@ -273,6 +326,31 @@ def test_recording_replays_by_who_vouched_for_its_end(
 def _recordings(file: Path) -> list[tuple[str, Path]]:
     recorded = file.parent / "__vnc_recordings__" / "test_it"
     return [("judge", recorded / f"test_{name}.json") for name in ("judged", "claim", "body")]
+
+
+def test_caught_failure_is_not_recorded_and_reported(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+        from pytest_vnc_use.errors import AgentFailed
+
+        def test_caught(vnc_agent):
+            with pytest.raises(AgentFailed):
+                vnc_agent.run("give up", expect=None)
+        """
+    )
+    result = pytester.runpytest_subprocess(*ON_PAD, "--vnc-record=rewrite", timeout=400)
+    assert result.ret == 0
+    told = "vnc-use: 1 recording not written: test_it.py::test_caught: the task 'give up' ended as gave_up, and only *"
+    result.stdout.fnmatch_lines([told])
+
+
+def test_judge_without_method_is_refused(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(CONFTEST.replace("else Judge()", "else Judge.judge"))
+    pytester.makepyfile("def test_judge(vnc_agent): ...")
+    result = pytester.runpytest_subprocess(*ON_PAD, timeout=400)
+    result.stdout.fnmatch_lines(["settings: a judge must be an object with the method `judge(*got <function Judge*"])
 
 
 def test_testcase_with_desktop_is_refused(pytester: pytest.Pytester) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.pictures import pixels_of
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import assembly
-from pytest_vnc_use.recordings.patient_eyes import PatientEyes
+from pytest_vnc_use.recordings.format import RecordedRun, Screen
+from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, Wait
 from pytest_vnc_use.types.protocols import Controller
@@ -44,12 +45,12 @@ def clicked() -> Iterator[Clicked]:
         yield click
 
 
-def replaying() -> Callable[[Controller], PatientEyes]:
+def replaying() -> Callable[[Controller], Replay]:
     """The hands of one replay."""
-    made: list[PatientEyes] = []
+    made: list[Replay] = []
 
-    def hands_of(desktop: Controller) -> PatientEyes:
-        made.append(made[0] if made else PatientEyes(desktop, replay=None, limit_s=0))  # type: ignore[arg-type]
+    def hands_of(desktop: Controller) -> Replay:
+        made.append(made[0] if made else Replay(desktop, RecordedRun(task="Click", end=Screen())))
         return made[0]
 
     return hands_of
@@ -87,7 +88,7 @@ def test_only_where_all_programs_are_of_qt_a_click_elsewhere_waits_for_nothing(
     hands = replaying()
     noted: list[Noted] = []
 
-    def noting(desktop: Any) -> PatientEyes:
+    def noting(desktop: Any) -> Replay:
         assert desktop.doubles_only_near
         noted.append(noted[0] if noted else Noted(desktop, doubles_only_near=all_are_qts))
         return hands(noted[0])  # type: ignore[arg-type]  # it only acts

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_vnc_use.recordings.file_text import parse, text_of
+from pytest_vnc_use.recordings.store import parse, text_of
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.takeover import REPLAYED, seen_by_live
 from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
@@ -22,7 +22,7 @@ def with_names(tills: Tills, *names: str) -> None:
     data = json.loads(tills.key.path.read_text("utf-8"))
     for step, name in zip(data["runs"][0]["steps"], names, strict=True):
         step["elements"] = [{"role": "button", "name": name, "box": {"left": 0, "top": 0, "right": 9, "bottom": 9}}]
-    tills.key.path.write_text(json.dumps(data | {"version": 3}), "utf-8")
+    tills.key.path.write_text(json.dumps(data), "utf-8")
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_the_model_that_heals_is_told_no_names() -> None:
     assert "Pay" not in told("Pay").task
 
 
-def test_recordings_without_names_are_written_as_before() -> None:
+def test_recordings_of_examples_are_written_as_read() -> None:
     files = [*EXAMPLES.rglob("__vnc_recordings__/**/*.json")]
     assert files
     for file in files:
@@ -61,12 +61,8 @@ def test_recordings_without_names_are_written_as_before() -> None:
 
 
 @pytest.mark.slow
-def test_the_version_tells_whether_there_are_names(recorded: Tills) -> None:
-    before = recorded.key.path.read_text("utf-8")
-    assert json.loads(before)["version"] == 2
-    assert text_of(parse(before, "it")) == before
+def test_names_of_elements_are_written_as_read(recorded: Tills) -> None:
     with_names(recorded, *"abcd")
     text = text_of(parse(recorded.key.path.read_text("utf-8"), "it"))
-    assert json.loads(text)["version"] == 3
     assert '"elements": [{"role": "button", "name": "a", "box": {"left": 0' in text
     assert text_of(parse(text, "it")) == text

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.recorder import QUIET_S
+from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.runs.folder import read_trace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_vnc_use.recordings.pictures import TILE_PX, tiled
+from pytest_vnc_use.recordings.images import TILE_PX, tiled
 
 
 @pytest.mark.parametrize("size", [(900, 1440), (901, 1447), (7, 9), (8, 8), (1, 1)])

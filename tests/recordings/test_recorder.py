@@ -9,8 +9,8 @@ from itertools import cycle
 import pytest
 
 from pytest_vnc_use.recordings.format import Volatile, merged, volatile
-from pytest_vnc_use.recordings.pictures import Pixels, png_of
-from pytest_vnc_use.recordings.recorder import Moving, screen_at_rest
+from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
+from pytest_vnc_use.recordings.images import Pixels, png_of
 from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import Recording, Volatile, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
-from pytest_vnc_use.recordings.rehearsal import Rehearsal, is_same_drawing
+from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.rehearse import Rehearsal, is_same_drawing
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.types import Region
 from support.tills import Tills
@@ -55,8 +55,16 @@ def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> No
     assert {len(part.looks) for part in parts} == {2}
     replayed(recorded)
     replayed(recorded, "--fault=shaky text")
-    with pytest.raises(RecordingDrifted):
+    with pytest.raises(RecordingDrifted) as drift:
         replayed(recorded, "--fault=wrong total")
+    assert "vnc_rehearse" not in str(drift.value)
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_drift_that_rehearsal_would_learn_names_it(recorded: Tills) -> None:
+    with pytest.raises(RecordingDrifted, match=r"let a rehearsal learn it, .* vnc_rehearse = 2 or more"):
+        replayed(recorded, "--fault=shaky text")
 
 
 @pytest.mark.desktop

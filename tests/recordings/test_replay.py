@@ -66,6 +66,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
         ("wrong colour", 2),
         ("moved button", 1),
         ("stale status", 4),
+        ("lasting banner", 2),
         ("spelling", 0),
     ],
 )
@@ -176,7 +177,7 @@ def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatc
             waits.append(seconds)
             super().__init__(seconds)
 
-    monkeypatch.setattr("pytest_vnc_use.recordings.patient_eyes.Deadline", Noted)
+    monkeypatch.setattr("pytest_vnc_use.recordings.replay.Deadline", Noted)
     with (
         recorded.agent("replay", None, "--fault=stale status", gate_s=SOON_S) as played,
         pytest.raises(RecordingDrifted, match=r"^drift at the end: "),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.types import Decision, Observation
 from support.tills import STEPS, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -66,3 +69,36 @@ def test_a_window_that_is_drawn_late_and_piece_by_piece_is_none(tills: Tills) ->
         played.run()
         assert played.recorded.keep()
     assert replayed(tills, "--panel=0.6", "--slow=0.5")[0] == []
+
+
+class Slow(Steps):
+    """A planner that thinks for so long before each step after the first two."""
+
+    def __init__(self, thinks_s: float) -> None:
+        super().__init__(*STEPS)
+        self._thinks_s = thinks_s
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        if len(observation.turns) >= 2:
+            time.sleep(self._thinks_s)
+        return super().decide(observation, timeout_s=timeout_s)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "thinks_s", "corner", "acts_beside_it"),
+    [("long toast", 6.5, (520, 305), True), ("toast on Pay", 3.5, (540, 208), False)],
+)
+def test_recorded_toast_delays_only_steps_on_it(
+    tills: Tills, fault: str, thinks_s: float, corner: tuple[int, int], acts_beside_it: bool
+) -> None:
+    with tills.agent("auto", Slow(thinks_s), f"--fault={fault}") as played:
+        played.run()
+        assert played.recorded.keep()
+    with tills.agent("replay", None, f"--fault={fault}") as played:
+        result = played.run()
+        played.agent.end_body()
+        assert played.recorded.transients == []
+    x, y = corner
+    before_paying = pixels_of(RunFolder(result.run_folder).load_png(result.steps[3].frame_before))
+    assert (before_paying[y, x] == 0xFFE0A0) == acts_beside_it

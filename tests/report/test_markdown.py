@@ -156,18 +156,6 @@ def test_a_command_is_quoted(told: Path) -> None:
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
 
 
-@pytest.mark.parametrize("test", ["-ch/evil-run/pytest.ini", "@run/arguments", "runs/run-1/test_evil.py::test_it"])
-def test_a_strangers_folder_passes_on_no_command(told: Path, test: str) -> None:
-    append_start(told, test_id=test, settings={"app": "sh -c 'touch pwned'"})
-    assert "```bash" in run_markdown(told, told)
-    trace = told / "trace.jsonl"
-    trace.write_text(trace.read_text("utf-8").replace("apples", "pears"), "utf-8")
-    text = run_markdown(told, told)
-    assert "```bash" not in text
-    assert "python -m pytest" not in text
-    assert "the seals of this run folder do not hold" in text
-
-
 @pytest.mark.parametrize("folder", ["-ch", "@run"])
 def test_a_test_id_is_no_option_of_pytest(told: Path, folder: str) -> None:
     append_start(told, test_id=f"{folder}/test_it.py::test_it")

@@ -30,9 +30,8 @@ from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
-from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import (
     Click,
     Decision,
@@ -428,10 +427,10 @@ def test_a_trace_that_is_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
     run = drifted()
     trace = (run / "trace.jsonl").read_bytes()
     started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
-    whole = read_what_is_left(run)[0].events
+    whole = read_trace(run, []).events
     for size in range(started, len(trace)):
         (run / "trace.jsonl").write_bytes(trace[:size])
-        left, told = read_what_is_left(run)
+        left = read_trace(run, told := [])
         assert left.events == whole[: len(left.events)], f"cut at {size}"
         assert len(told) == (not trace[:size].endswith(b"\n")), f"cut at {size}"
 

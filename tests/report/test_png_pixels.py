@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.screen.png import encode_png
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page import png_pixels
 from pytest_vnc_use.report.page.png_pixels import read_pixels

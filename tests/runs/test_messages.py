@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.backends.rfb.outgoing import Outgoing
+from pytest_vnc_use.backends.client import Outgoing
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.keyboard.keystrokes import KeyEvent
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.runs import messages
 from pytest_vnc_use.runs.messages import FILE, MessageLog
@@ -47,9 +46,10 @@ def log(tmp_path: Path) -> MessageLog:
 
 def test_keys_and_clicks_in_plain_fields(log: MessageLog, tmp_path: Path) -> None:
     sent = Outgoing(log)
-    sent.keys([KeyEvent(0xFFE3, True), KeyEvent(ord("a"), True), KeyEvent(0x1000416, False)])
-    sent.pointer(7, 9, 0b101)
-    sent.clipboard("Ж\n")
+    for key, down in (("control", True), ("a", True), ("Ж", False)):
+        sent.note("key", key=key, down=down)
+    sent.note("pointer", x=7, y=9, buttons=["left", "right"])
+    sent.note("clipboard", text="Ж\n")
     assert without_times(tmp_path) == [
         {"kind": "key", "key": "control", "down": True},
         {"kind": "key", "key": "a", "down": True},
@@ -64,17 +64,17 @@ def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(messages, "MOST_BYTES", 2000)
     log.begin(tmp_path, 0.0, str)
     for x in range(1000):
-        Outgoing(log).pointer(x, 0, 0)
+        Outgoing(log).note("pointer", x=x, y=0, buttons=[])
     assert (tmp_path / FILE).stat().st_size < 2100
     assert kept(tmp_path)[-1]["kind"] == "cut"
     log.begin(tmp_path, 0.0, str)  # a run that goes on
-    Outgoing(log).pointer(0, 0, 0)
+    Outgoing(log).note("pointer", x=0, y=0, buttons=[])
     assert kept(tmp_path)[-1]["kind"] == "cut"
 
 
 def test_a_folder_that_is_gone_ends_no_action(log: MessageLog, tmp_path: Path) -> None:
     log.begin(tmp_path / "gone", 0.0, str)
-    Outgoing(log).pointer(0, 0, 0)
+    Outgoing(log).note("pointer", x=0, y=0, buttons=[])
 
 
 @pytest.fixture
@@ -134,8 +134,9 @@ def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Pa
         else:
             sent = Outgoing(log)
             with sent.typing(value):
-                sent.clipboard(value)
-                sent.keys([KeyEvent(ord(letter), True) for letter in value])
+                sent.note("clipboard", text=value)
+                for letter in value:
+                    sent.note("key", key=letter, down=True)
     code = Redactor({"SHARED": "GEZDGNBVGY3TQOJQ"}).reveal("<totp:SHARED>")
     hands.type_text(code)
     hands.type_text("x")

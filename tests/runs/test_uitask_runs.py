@@ -36,10 +36,11 @@ def plan(observation):
 VncUseAgent(controller=PaintedController(), planner=plan).run("Order", run_id="r1")
 """
 PLANS = """
+    from pytest_vnc_use.planners import finish
     from pytest_vnc_use.types import Click
 
     def order(observation):
-        return None if observation.turns else Click(7, 8)
+        return finish() if observation.turns else Click(7, 8)
 """
 TEST = """
     import pytest
@@ -124,8 +125,8 @@ def test_an_agent_carries_a_run_out_again_without_its_planner(tmp_path: Path) ->
 
 
 def test_one_run_may_have_a_planner_of_its_own(tmp_path: Path) -> None:
-    usual, controller = agent(tmp_path, lambda observation: None)
-    once = usual.run("Press", planner=lambda observation: None if observation.turns else key("enter"))
+    usual, controller = agent(tmp_path, lambda observation: finish())
+    once = usual.run("Press", planner=lambda observation: finish() if observation.turns else key("enter"))
     assert usual.run("Press").steps == ()
     assert (len(once.steps), controller.performed) == (1, [KeyCombo(("enter",))])
 

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.backends.accessibility.elements import Element
-from pytest_vnc_use.backends.browser.devtools import Browser
+from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.types.elements import Element
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import openbox
 

@@ -7,7 +7,7 @@ from functools import partial
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Recording, Screen
-from pytest_vnc_use.recordings.pictures import Pixels, pixels_of
+from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.types import Click
 
 SIZE = (320, 200)

@@ -204,12 +204,10 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
 
 
 def _own_reactor() -> None:
-    """Build the reactors anew: forked processes would share `epoll` and pipe of each, and wake up each other."""
-    ours: Any = sys.modules["pytest_vnc_use.backends.rfb.reactor"]
-    reactors: list[Any] = [sys.modules["twisted.internet.reactor"], ours.reactor]
-    for reactor in reactors:
-        reactor.waker = None
-        reactor.__init__()
+    """Build the reactor anew: forked processes would share its `epoll` and pipe, and wake up each other."""
+    ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]
+    ours.reactor.waker = None
+    ours.reactor.__init__()
 
 
 def _fork_worker(io: gateway_io.Popen2IOMaster, command: list[str], execmodel: gateway_base.ExecModel) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from PIL import Image
 
 from pytest_vnc_use.errors import ActionError, ConnectionLost
-from pytest_vnc_use.recordings.pictures import pixels_in
+from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.types import (
     Decision,
     DesktopAction,

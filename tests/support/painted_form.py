@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -10,7 +9,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from pytest_vnc_use.recordings.pictures import Pixels, frame_of
+from pytest_vnc_use.recordings.images import Pixels, frame_of
 from pytest_vnc_use.types import DesktopAction, Frame, Glance, KeyCombo, OpenAddress, Region, Settled, TypeText
 
 SIZE = (480, 320)
@@ -53,17 +52,15 @@ def shows(screen: Pixels, what: Pixels) -> bool:
 class PaintedForm:
     """The port Controller for a form. `hides` the text behind dots; `also` draws what else there is.
 
-    `enters` says what the form does with Enter. `blinks` moves the caret, at the end of the text, with time.
+    `enters` says what the form does with Enter. The `caret` is at the end of the text.
     """
 
     text: str = ""
     hides: bool = False
-    blinks: bool = False
     caret: bool = False
     also: Callable[[Pen, PaintedForm], None] | None = None
     enters: Callable[[PaintedForm], None] | None = None
     page: str = "form"
-    at: tuple[int, int] = (0, 0)
     moving: tuple[Region, ...] = ()
     typed: list[DesktopAction] = field(default_factory=list)
 
@@ -77,8 +74,7 @@ class PaintedForm:
         return numbers(image)
 
     def _paint_form(self, pen: Pen) -> None:
-        x, y = self.at
-        left, top, right, bottom = FIELD.left + x, FIELD.top + y, FIELD.right + x, FIELD.bottom + y
+        left, top, right, bottom = FIELD.left, FIELD.top, FIELD.right, FIELD.bottom
         pen.text((left, top - 24), "Your code", INK, font())
         pen.rectangle((left, top, right, bottom), outline="#8080a0")
         pen.rectangle((left, bottom + 20, left + 80, bottom + 44), fill="#d0d0d0")
@@ -91,7 +87,7 @@ class PaintedForm:
         else:
             pen.text((end, top + 3), self.text, INK, font())
             end += pen.textlength(self.text, font())
-        if self.caret and (not self.blinks or time.monotonic() % 0.4 < 0.2):
+        if self.caret:
             pen.rectangle((end + 2, top + 4, end + 2, top + 22), fill=INK)
 
     # --- the port ----------------------------------------------------------------------------------------------------
@@ -121,7 +117,6 @@ class PaintedForm:
         return False
 
     def wait_changed(self, moment: float, timeout_s: float) -> bool:
-        time.sleep(min(timeout_s, 0.01))
         return False
 
     def transient_frames(self) -> tuple[Frame, ...]:

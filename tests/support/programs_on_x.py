@@ -20,8 +20,8 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
 from pytest_vnc_use.planners.local.nobody import NoPlanner
-from pytest_vnc_use.recordings.modes import Mode
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings import Mode
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (

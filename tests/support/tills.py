@@ -10,9 +10,9 @@ from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.local.nobody import NoPlanner
-from pytest_vnc_use.recordings.modes import Mode
-from pytest_vnc_use.recordings.rehearsal import Rehearsal
-from pytest_vnc_use.recordings.session import RecordedTest
+from pytest_vnc_use.recordings import Mode
+from pytest_vnc_use.recordings.record import RecordedTest
+from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Decision, Observation, Proposal, TypeText

@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.rfb.authentication import mirrored_des
-from pytest_vnc_use.backends.rfb.tls import is_installed
+from pytest_vnc_use.backends.client import mirrored_des
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])
@@ -245,6 +244,23 @@ def on_free_port(start: Callable[[int], AbstractContextManager[subprocess.Popen[
     raise RuntimeError("no VNC server came up")
 
 
+@contextmanager
+def websockify(target: str, *options: str) -> Iterator[int]:
+    """Yield the port of websockify, which leads to `target`."""
+    port = free_port()
+    host, _, number = target.partition("::")
+    command = ("websockify", *options, f"127.0.0.1:{port}", f"{host}:{number}")
+    with running(*command) as process:
+
+        def listens() -> bool:
+            assert process.poll() is None, "websockify has ended"
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", port)) == 0
+
+        wait_for(listens, "the start of websockify")
+        yield port
+
+
 def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """Return a PySide6 program as an X client."""
     require_pyside()
@@ -321,8 +337,3 @@ def require_pyside() -> None:
         import PySide6  # noqa: F401
     except ImportError:
         missing("PySide6", "pip install pytest-vnc-use[demo]")
-
-
-def require_tls() -> None:
-    if not is_installed():
-        missing("TLS", "pip install pytest-vnc-use[tls]")

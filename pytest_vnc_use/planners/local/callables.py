@@ -19,19 +19,18 @@ from typing import Any, Union, cast
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.errors.faults import lines_in
-from pytest_vnc_use.planners.local.scripted import decision_of
+from pytest_vnc_use.loop.decisions import decision_of
 from pytest_vnc_use.runs.folder import to_json
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
 from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Planner
 
-Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]], None]
-"""The answer of a plan: one action, several, or a whole decision. None says that the task is done."""
+Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]]]
+"""The answer of a plan: one action, several, or a whole decision, such as `finish()`."""
 
 Act = Callable[[Observation], Answer]
 
-DONE = Decision("finished", "the planner has nothing more to do")
 _NOT_THE_USERS = {__file__, pkgutil.__file__, importlib.__file__}
 
 
@@ -48,12 +47,11 @@ class ActingPlanner(ABC):
         """Return what to do next, from everything that happened so far."""
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the answer of `act` as a decision.
+        """Return the answer of `act` as a decision. Raises AgentFailed if it is none.
 
         `act` does not get `timeout_s`: the loop abandons it if it takes longer.
         """
-        answer = self.act(observation)
-        return DONE if answer is None else decision_of(answer, f"an answer of {self.name}")
+        return decision_of(self.act(observation), f"an answer of {self.name}")
 
 
 class CallablePlanner(ActingPlanner):
@@ -78,7 +76,7 @@ def as_planner(thing: object) -> Planner:
     Raises SettingsError if it is none of these.
     """
     if isinstance(thing, type):
-        return as_planner(_make(thing))
+        return as_planner(thing.as_planner() if hasattr(thing, "as_planner") else _make(thing))
     if callable(getattr(thing, "decide", None)):
         if not hasattr(thing, "name"):
             raise SettingsError(f"a planner with `decide` must have a `name` for the report too, got {thing!r}")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any, Union, get_args
+from typing import Union
 
-from pytest_vnc_use.errors import PlannerError, RunFolderError
-from pytest_vnc_use.runs.folder import from_json, to_json
-from pytest_vnc_use.types import Action, CallFunction, Decision, Observation, Proposal
-from pytest_vnc_use.types.json_depth import is_shallow
+from pytest_vnc_use.loop.decisions import decision_of
+from pytest_vnc_use.types import Action, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]
 """One turn: a whole decision, or just the actions."""
@@ -36,7 +33,7 @@ class ScriptedPlanner:
         return self._name
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the script's turn for this observation. Raises PlannerError if it is no decision and no actions."""
+        """Return the script's turn for this observation. Raises AgentFailed if it is none."""
         return decision_of(self._script(observation), "a scripted turn")
 
 
@@ -52,29 +49,3 @@ def _follow(turns: Iterable[ScriptedTurn]) -> Callable[[Observation], ScriptedTu
         return drawn[number]
 
     return turn_of
-
-
-def decision_of(answer: object, whose: str) -> Decision:
-    """Return a decision, an action, or several actions or proposals, as a decision with complete, valid actions.
-
-    Raises PlannerError if it is none of these, or if a field does not fit; `whose` names the answer in the message.
-    """
-    if isinstance(answer, Decision):
-        return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
-    if isinstance(answer, (Proposal, *get_args(Action))):
-        return Decision("act", proposals=(_proposal(answer, whose),))
-    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
-        raise PlannerError(f"{whose} must be a Decision, or at least one action, got {answer!r}")
-    return Decision("act", proposals=tuple(_proposal(item, whose) for item in answer))
-
-
-def _proposal(item: Any, whose: str) -> Proposal:
-    proposal = item if isinstance(item, Proposal) else Proposal(item)
-    if not isinstance(proposal.action, get_args(Action)):
-        raise PlannerError(f"{whose} must hold actions or proposals, got {item!r}")
-    if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
-        return proposal  # the loop reports it to its planner
-    try:
-        return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
-    except RunFolderError as exc:
-        raise PlannerError(f"{whose} holds an invalid {type(proposal.action).__name__}: {exc}") from exc

@@ -1,6 +1,6 @@
 """The pixels of a PNG. The PNGs of this project are read in a tenth of Pillow's time.
 
-They have 8-bit RGB, one chunk of data, and the filter Up in every row (backends/screen/png.py). Any other picture, and
+They have 8-bit RGB, one chunk of data, and the filter Up in every row (backends/pixels.py). Any other picture, and
 a damaged one, is left to Pillow.
 """
 

@@ -15,9 +15,8 @@ from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.step_view import step_views
 from pytest_vnc_use.report.page.text import short, without_place
 from pytest_vnc_use.report.phrases import Tone
-from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
-from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.folder import Trace, read_trace
 from pytest_vnc_use.runs.program_logs import read_logs
 from pytest_vnc_use.runs.run_summary import outcome_of
 from pytest_vnc_use.types import Judged, Outcome, Reading, RunEnded, Step, Verdict, VerdictKind
@@ -81,6 +80,7 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> RunPage:
     of `Shots`.
     """
     damage: list[str] = []
+    damage_of_trace: list[str] = []
     ended = None
     try:
         ended = read_ended_test(path)
@@ -89,10 +89,10 @@ def show_run(path: Path, *, quick: bool = False, pack: bool = False) -> RunPage:
     is_fine = ended is not None and not ended.is_bad
     shots = Shots(path, ended.pictures if ended else "", quick=quick and is_fine, pack=pack)
     try:
-        trace, broken = read_what_is_left(path)
+        trace = read_trace(path, damage_of_trace)
     except RunFolderError as exc:
         return RunPage(path, _problem_view(path, exc, ended), shots.made, None, ended)
-    view = _view(trace, ended, shots, [*damage, *broken])
+    view = _view(trace, ended, shots, [*damage, *damage_of_trace])
     return RunPage(path, view, shots.made, trace, ended, is_result_damaged=bool(damage))
 
 

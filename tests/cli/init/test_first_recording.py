@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from pytest_vnc_use.backends.controller import VNCController
+from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Click, TypeText
 from support.person import demonstrate
 from support.vnc_servers import require

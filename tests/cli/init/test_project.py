@@ -130,7 +130,7 @@ def test_a_network_of_its_own_is_told_where_the_program_has_one(
 
 
 def test_what_the_project_keeps_decides_the_checks(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_qt_open = true\nvnc_exec = ssh box\nvnc_depth = 24\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nvnc_qt_open = true\nvnc_exec = ssh box\nvnc_stall = 4\n")
     answers = Answers(read_target("viewer", "qt", tmp_path), "Type it", "hand", "none")
     assert plan(answers, Project.read(tmp_path)).kept == {"qt_open": "true", "exec": "ssh box"}
 

@@ -29,7 +29,6 @@ from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.page.finding import find_runs, results_beside
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import figures_of
-from pytest_vnc_use.runs.damaged import read_what_is_left
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
 from pytest_vnc_use.runs.run_summary import line_of, summary_of
@@ -261,7 +260,7 @@ def _runs(readers: Callable[[Random, Path, Path], None]) -> Callable[[Path], Ite
 def _read_run(random: Random, place: Path, run: Path) -> None:
     line_of(run)
     figures_of(run)
-    for read in (read_what_is_left, read_trace, lambda each: list(read_exchanges(each))):
+    for read in (lambda each: read_trace(each, []), read_trace, lambda each: list(read_exchanges(each))):
         try:
             read(run)
         except RunFolderError:

@@ -29,7 +29,6 @@ from support.fuzzing.target import Target, Try
 _COMMANDS = ("approve", "deny", "resume", "reenact", "report", "results", "policy", "init", "--help", "-V", "")
 _WORDS = (
     "--runs-dir",
-    "--trust",
     "--step",
     "--vnc",
     "-o",

@@ -103,7 +103,7 @@ def _use(address: str, random: Random, timeout_s: float) -> None:
         address,
         random.choice((None, "secret")),
         timeout_s=timeout_s,
-        encoding=random.choice(("auto", "raw", "zrle", "tight")),
+        encoding=random.choice((None, "raw", "zrle", "tight")),
     )
     try:
         screen.frame()

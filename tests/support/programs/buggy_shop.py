@@ -339,6 +339,12 @@ def box_after_signing_in() -> None:
     afterwards(window.Desk, "open", lambda self, name: name == "Products" and _error(self, BOX, 1500))
 
 
+@seeded
+def text_where_the_password_was() -> None:
+    """After signing in, an error stands where the password was typed."""
+    afterwards(window.Desk, "open", lambda self, name: name == "Products" and _error(self, PASSWORD))
+
+
 def _later(name: str, sees: str, after_ms: int, do: Callable[[Any], object]) -> None:
     """A bug of Notes, some time after Save."""
 
@@ -349,7 +355,7 @@ def _later(name: str, sees: str, after_ms: int, do: Callable[[Any], object]) -> 
     seeded(bug)
 
 
-BOX, BANNER = (600, 20, 300, 60), (0, 600, 1440, 300)
+BOX, BANNER, PASSWORD = (600, 20, 300, 60), (0, 600, 1440, 300), (540, 450, 200, 36)
 for _ms in (300, 600, 1000):
     _later(f"error_{_ms}_ms_after_saving", f"An error is shown {_ms} ms after Save.", _ms, lambda it: _error(it, BOX))
     _later(f"saved_goes_after_{_ms}_ms", f'"Saved" goes away after {_ms} ms.', _ms, lambda it: it._status.clear())

@@ -31,6 +31,7 @@ class Till(QWidget):
             self._panel.setStyleSheet("background: white; border: 3px solid black")
             self._panel.setGeometry(480, 120, 280, 200)
             self._panel.hide()
+        self._banner: QLabel | None = None
         self._random = random.Random(1)
         self._name = QLineEdit(self)
         self._name.setGeometry(60, 40, 300, 40)
@@ -60,12 +61,15 @@ class Till(QWidget):
         button.clicked.connect(lambda: QTimer.singleShot(int(1000 * self._random.uniform(0, self._slow_s)), clicked))
         return button
 
-    def _show_for(self, seconds: float, text: str, left: int, top: int) -> None:
+    def _show(self, text: str, left: int, top: int) -> QLabel:
         box = QLabel(text, self)
         box.setStyleSheet("background: #ffe0a0")
         box.setGeometry(left, top, 200, 40)
         box.show()
-        QTimer.singleShot(int(1000 * seconds), box.deleteLater)
+        return box
+
+    def _show_for(self, seconds: float, text: str, left: int, top: int) -> None:
+        QTimer.singleShot(int(1000 * seconds), self._show(text, left, top).deleteLater)
 
     def _tick(self) -> None:
         if not Path("noon").exists():
@@ -78,6 +82,12 @@ class Till(QWidget):
             self._show_for(0.4, "added to the basket", 500, 300)
         if self._fault == "banner":
             self._show_for(1.0, "Saving, please wait", 60, 120)
+        if self._fault == "long toast":
+            self._show_for(6.0, "added to the basket", 500, 300)
+        if self._fault == "toast on Pay":
+            self._show_for(3.0, "added to the basket", 350, 205)
+        if self._fault == "lasting banner" and self._banner is None:
+            self._banner = self._show("ERROR 500", 500, 300)
         if self._fault == "shaky text":
             self._shown.move(60, 119)
         if self._fault == "shaky border":
@@ -94,6 +104,8 @@ class Till(QWidget):
         Path("total.txt").write_text(f"{self._name.text()} pays {total}", encoding="utf-8")
         if self._fault == "error box":
             self._show_for(1.5, "ERROR 500", 500, 300)
+        if self._banner:
+            self._banner.hide()
         if self._panel is not None:
             self._panel.show()
             QTimer.singleShot(int(1000 * self._late_s), lambda: self._panel.setText("Receipt: thank you"))

@@ -1,1 +1,0 @@
-"""Elements of programs that are no browser, from the accessibility tree."""

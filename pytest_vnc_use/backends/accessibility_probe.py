@@ -1,0 +1,162 @@
+"""A script that prints the elements of the programs on this X display, from AT-SPI, as JSON. It runs on the desktop.
+
+Without arguments it prints all elements; with `focus` the one that has the focus; with numbers the ones at these points
+(x y x y …). null stands for none. It may import only the system's Python and its GLib, nothing of this package. Source
+of the interfaces, and of the numbers of states and relations: `xml/` and `atspi/atspi-constants.h` of
+https://gitlab.gnome.org/GNOME/at-spi2-core.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import Any
+
+ACCESSIBLE, COMPONENT = "org.a11y.atspi.Accessible", "org.a11y.atspi.Component"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+ROOT = ("org.a11y.atspi.Registry", "/org/a11y/atspi/accessible/root")
+ACTIVE, FOCUSABLE, FOCUSED, SHOWING = 1 << 1, 1 << 11, 1 << 12, 1 << 25
+LABELLED_BY = 2
+ON_SCREEN = 0
+WINDOWS = frozenset({"application", "frame", "window", "dialog", "alert", "file chooser", "color chooser"})
+OPEN_ELSEWHERE = frozenset({"menu bar", "menu", "combo box", "page tab list", "list box", "filler"})
+"""Roles of nodes that may show a part outside their own box, such as a menu."""
+FIELDS = frozenset({"text", "entry", "password text", "terminal", "spin button", "document text", "paragraph"})
+"""Roles of fields: what is in one is its content, and is never read."""
+NAMED_BY_VALUE = frozenset({"combo box"})
+"""Roles whose name some programs, such as those of GTK 3, set to the chosen value."""
+MOST = 2000
+CALL_MS = 1000
+
+
+def bus_address() -> str:
+    """Return the address of AT-SPI's own bus, which its launcher leaves on the display's root window."""
+    try:
+        xprop = subprocess.run(["xprop", "-root", "-notype", "AT_SPI_BUS"], stdout=subprocess.PIPE, check=False)
+    except FileNotFoundError:
+        sys.exit("xprop is missing there (apt-get install x11-utils)")
+    found = re.search(rb'= "(.*)"', xprop.stdout)
+    if not found:
+        sys.exit("no at-spi-bus-launcher runs there (apt-get install at-spi2-core, and start it before the program)")
+    return found.group(1).decode()
+
+
+class Bus:
+    """A client of AT-SPI's bus. Each question is answered within CALL_MS, or raises GLib.Error."""
+
+    def __init__(self, gio: Any, glib: Any) -> None:
+        self._gio, self._glib = gio, glib
+        flags = gio.DBusConnectionFlags
+        kind = flags.AUTHENTICATION_CLIENT | flags.MESSAGE_BUS_CONNECTION
+        self._connection = gio.DBusConnection.new_for_address_sync(bus_address(), kind, None, None)
+
+    def ask(self, node: tuple[str, str], interface: str, method: str, form: str = "()", *arguments: object) -> Any:
+        """Return the first value that a node answers to a method."""
+        given, no_flags = self._glib.Variant(form, arguments), self._gio.DBusCallFlags.NONE
+        return self._connection.call_sync(*node, interface, method, given, None, no_flags, CALL_MS, None).unpack()[0]
+
+    def described(self, node: tuple[str, str], states: int) -> dict[str, object]:
+        """Return one node as it is printed; its box is left, top, width and height on the screen."""
+        return {
+            "role": self.ask(node, ACCESSIBLE, "GetRoleName"),
+            "name": self.ask(node, PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name"),
+            "focusable": bool(states & FOCUSABLE),
+            "box": self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN),
+        }
+
+    def at(self, x: int, y: int) -> dict[str, object] | None:
+        """Return the node at a point: the active window's first, a control before a node that only has a name."""
+        found = [*self._around(x, y)]
+        inside = [each for each in found if each["active"]] or found
+        inside.sort(key=lambda each: each["box"][2] * each["box"][3])
+        fields = [each for each in inside if each["role"] in FIELDS and each["focusable"]]
+        controls = [each for each in inside if each["focusable"] and each["name"]]
+        named = [each for each in inside if each["name"]]
+        return next((self._with_label(each) for each in [*fields, *controls, *named]), None)
+
+    def focus(self) -> dict[str, object] | None:
+        """Return the node that has the focus."""
+        for node, states, _ in self._walk(lambda node, role: True):
+            if states & FOCUSED and self.ask(node, ACCESSIBLE, "GetRoleName") not in WINDOWS:
+                return self._with_label({**self.described(node, states), "node": node})
+        return None
+
+    def _around(self, x: int, y: int) -> Any:
+        """Yield the nodes that have a point within their box, with the window's state."""
+
+        def may_hold(node: tuple[str, str], role: str) -> bool:
+            return role in WINDOWS or role in OPEN_ELSEWHERE or self._holds(node, x, y)
+
+        for node, states, active in self._walk(may_hold):
+            if self._holds(node, x, y):
+                found = {**self.described(node, states), "active": active, "node": node}
+                if found["role"] not in WINDOWS:
+                    yield found
+
+    def _holds(self, node: tuple[str, str], x: int, y: int) -> bool:
+        left, top, width, height = self.ask(node, COMPONENT, "GetExtents", "(u)", ON_SCREEN)
+        return bool(left <= x < left + width and top <= y < top + height)
+
+    def all(self) -> list[dict[str, object]]:
+        """Return the showing nodes of each program, in the order of the tree; nodes that do not answer are left out."""
+        found = []
+        for node, states, _ in self._walk(lambda node, role: True):
+            try:
+                found.append(self.described(node, states))
+            except self._glib.Error:
+                continue
+        return found
+
+    def _walk(self, enters: Any) -> Any:
+        """Yield each showing node on the way down, its states, and whether its window is active."""
+        pending = [(tuple(node), False) for node in reversed(self.ask(ROOT, ACCESSIBLE, "GetChildren"))]
+        programs = {node for node, _ in pending}
+        for _ in range(MOST):
+            if not pending:
+                return
+            node, active = pending.pop()
+            try:
+                states = self.ask(node, ACCESSIBLE, "GetState")[0]
+                role = "application" if node in programs else self.ask(node, ACCESSIBLE, "GetRoleName")
+                if node not in programs and not (states & SHOWING and enters(node, role)):
+                    continue
+                active = active or bool(states & ACTIVE)
+                if node not in programs:
+                    yield node, states, active
+                if role not in FIELDS:
+                    pending += [(tuple(each), active) for each in reversed(self.ask(node, ACCESSIBLE, "GetChildren"))]
+            except self._glib.Error:
+                continue
+
+    def _with_label(self, found: dict[str, Any]) -> dict[str, object]:
+        """Return a node; one without a name has that of its label."""
+        name = "" if found["role"] in NAMED_BY_VALUE else found["name"]
+        try:
+            relations = [] if name else self.ask(found["node"], ACCESSIBLE, "GetRelationSet")
+            labels = [tuple(node) for kind, nodes in relations if kind == LABELLED_BY for node in nodes]
+            name = self.ask(labels[0], PROPERTIES, "Get", "(ss)", ACCESSIBLE, "Name") if labels else name
+        except self._glib.Error:
+            pass
+        return {key: found[key] for key in ("role", "focusable", "box")} | {"name": name}
+
+
+def main() -> None:
+    """Print the nodes as JSON, or exit with a message about the missing program or library."""
+    try:
+        from gi.repository import Gio, GLib  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        sys.exit("the system's Python has no GLib there (apt-get install python3-gi)")
+    bus, asked = Bus(Gio, GLib), sys.argv[1:]
+    if not asked:
+        nodes: list[dict[str, object] | None] = [*bus.all()]
+    elif asked == ["focus"]:
+        nodes = [bus.focus()]
+    else:
+        nodes = [bus.at(int(asked[each]), int(asked[each + 1])) for each in range(0, len(asked), 2)]
+    sys.stdout.write(json.dumps(nodes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""The browser on a desktop, through Chrome DevTools."""

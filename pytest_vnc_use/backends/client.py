@@ -1,0 +1,649 @@
+"""The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's thread.
+
+It is fed bytes and knows no socket, so recorded bytes can be decoded: `protocol.makeConnection(transport)`, then
+`protocol.dataReceived(…)`. A comment in each override says why vncdotool's own does not do. Numbers of security types:
+RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt"; the extended clipboard: rfbproto, "Extended Clipboard
+Pseudo-Encoding".
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import IntFlag
+from typing import Any, Literal
+
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
+from twisted.internet.address import UNIXAddress
+from twisted.internet.interfaces import ITCPTransport
+from twisted.python.failure import Failure
+from vncdotool.const import Encoding
+from vncdotool.rfb import PixelFormat, RFBClient, RFBFactory
+
+from pytest_vnc_use.backends.encodings import Decode, Reading, Tight, Zrle, raw, swapped, turned
+from pytest_vnc_use.backends.pixels import Area, Pixels, Rectangle
+from pytest_vnc_use.backends.reactor import Pulse, reactor
+from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
+from pytest_vnc_use.backends.tls import TlsLayer, problem_of
+from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.plain_text import cut, plain
+from pytest_vnc_use.types.protocols import MessageTap
+from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.wire import Wire
+
+EncodingChoice = Literal["raw", "tight", "zrle"]
+_PIXELS: dict[EncodingChoice, Sequence[Encoding]] = {
+    "raw": [Encoding.RAW],
+    "tight": [Encoding.COPY_RECTANGLE, Encoding.TIGHT, Encoding.ZRLE, Encoding.RAW],
+    "zrle": [Encoding.COPY_RECTANGLE, Encoding.ZRLE, Encoding.RAW],
+}
+_PSEUDO = (
+    Encoding.PSEUDO_CURSOR,  # keeps the pointer out of the frame
+    Encoding.PSEUDO_DESKTOP_SIZE,
+    Encoding.PSEUDO_EXTENDED_CLIPBOARD,
+    Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT,
+)  # no LastRect: it makes TigerVNC hunt for solid rectangles, 2.4 times slower; no quality: it allows lossy pixels;
+# no ContinuousUpdates: a request is always outstanding, so over a link of 20 ms ten changes in 100 ms come no sooner
+ENCODING_NAMES = {
+    Encoding.RAW: "Raw",
+    Encoding.COPY_RECTANGLE: "CopyRect",
+    Encoding.TIGHT: "Tight",
+    Encoding.ZRLE: "ZRLE",
+    Encoding.PSEUDO_CURSOR: "Cursor",
+    Encoding.PSEUDO_DESKTOP_SIZE: "DesktopSize",
+}
+LARGEST_RAW_BYTES = 24 << 20
+"""The largest screen that is asked for in raw pixels.
+
+TigerVNC 1.12 ends a connection for which more than 32 MiB wait: its client was slower than it for a moment.
+"""
+BGRX = PixelFormat(32, 24, False, True, 255, 255, 255, 16, 8, 0)
+_RGBX = replace(BGRX, redshift=0, blueshift=16)
+_RECEIVE_BYTES = 1 << 20
+_MOST_SCREEN_PIXELS = 1 << 24
+"""Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
+_MOST_TEXT_BYTES = 1 << 20
+_MOST_REASON = 300
+_HANG_UP_S = 10.0
+"""The time in which a server may still read its last messages, once the connection is closed."""
+
+_NONE, _VNC_AUTH, _VENCRYPT = 1, 2, 19
+_NAMES = {
+    1: "None",
+    2: "VncAuth",
+    5: "RA2",
+    6: "RA2ne",
+    16: "Tight",
+    17: "Ultra",
+    18: "TLS",
+    19: "VeNCrypt",
+    20: "SASL",
+    30: "Apple",
+    113: "MSLogonII",
+    129: "RA2_256",
+    130: "RA2ne_256",
+    256: "Plain",
+    257: "TLSNone",
+    258: "TLSVnc",
+    259: "TLSPlain",
+    260: "X509None",
+    261: "X509Vnc",
+    262: "X509Plain",
+    263: "TLSSASL",
+    264: "X509SASL",
+}
+"""Security types and VeNCrypt's sub-types, as servers' options spell them."""
+_WITHOUT_CERTIFICATE = frozenset({257, 258, 259})
+_X509_NONE, _X509_VNC, _X509_PLAIN = 260, 261, 262
+
+
+class Clipboard(IntFlag):
+    """The formats and actions of a message of the extended clipboard that concern text."""
+
+    TEXT = 1
+    CAPS = 1 << 24
+    REQUEST = 1 << 25
+    PEEK = 1 << 26
+    NOTIFY = 1 << 27
+    PROVIDE = 1 << 28
+
+
+@dataclass
+class ServerFacts:
+    """The facts that a VNC server has sent about itself; a field is empty if the connection did not get that far.
+
+    `security_types`, and VeNCrypt's `subtypes`, are spelled as in servers' options. `security_used` is the one that was
+    used; `protection` says what keeps others from reading along, "" if nothing does. `size` is in pixels. `version` is
+    a text such as `3.8`. `pixel_format` is the server's own, before the client asks for another. `encodings` are those
+    of the rectangles that it sent, including pseudo-encodings.
+    """
+
+    version: str = ""
+    security_types: tuple[str, ...] = ()
+    subtypes: tuple[str, ...] = ()
+    security_used: str = ""
+    protection: str = ""
+    name: str = ""
+    size: tuple[int, int] = (0, 0)
+    pixel_format: str = ""
+    encodings: set[str] = field(default_factory=set)
+    extended_clipboard: bool = False
+
+
+class Outgoing:
+    """The messages of one connection, each told to a `tap` before it is sent."""
+
+    def __init__(self, tap: MessageTap | None = None) -> None:
+        self._tap = tap
+        self.is_tapped = tap is not None
+        self._types_secret = False
+
+    def note(self, kind: str, **fields: object) -> None:
+        """Report one message. The keys of a secret are left out."""
+        if self._tap and not (self._types_secret and kind in ("key", "clipboard")):
+            self._tap.note([{"kind": kind, **fields}])
+
+    @contextmanager
+    def typing(self, text: str) -> Iterator[None]:
+        """Type a text meanwhile. If it holds a secret, report it as a whole, by the secret's name."""
+        hidden = self._tap.hide(text.redacted if isinstance(text, SecretText) else text) if self._tap else text
+        if hidden != str(text):
+            self.note("text", text=hidden)
+            self._types_secret = True
+        try:
+            yield
+        finally:
+            self._types_secret = False
+
+
+class DesktopFactory(RFBFactory):
+    """The factory of one protocol. It knows the receivers of pixels and errors, and the rules of the connection."""
+
+    noisy = False
+
+    def __init__(
+        self,
+        framebuffer: Framebuffer,
+        server: str,
+        password: str | None,
+        *,
+        wire: Wire = Wire(),  # noqa: B008  # frozen
+        encoding: EncodingChoice = "tight",
+        outgoing: Outgoing | None = None,
+        facts: ServerFacts | None = None,
+    ) -> None:
+        super().__init__(password, shared=True)
+        self.protocol = DesktopProtocol
+        self.framebuffer, self.server, self.wire, self.encoding = framebuffer, server, wire, encoding
+        self.outgoing, self.facts = outgoing or Outgoing(), facts or ServerFacts()
+        self.host, self.port = "", 0
+        """The name that the certificate must have, and the port that is dialled; 0 for a unix socket."""
+        self.websocket = ""
+        """`ws` or `wss` for a connection through a WebSocket."""
+        self.peers: tuple[str, str] | None = None
+        """The hosts at the far and the near end of a WebSocket; the protocol sees neither."""
+        self.opened: DesktopProtocol | None = None
+        self.takes_plain = False
+        """True if the server has TLS without a certificate and a plain connection is allowed."""
+
+    def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
+        """Report that there is no connection, as DesktopRefused; as SettingsError if the host cannot be one."""
+        if isinstance(reason.value, ValueError):  # the host is neither a DNS name nor an IP address
+            error: VncUseError = SettingsError(
+                f"no VNC connection to {self.server!r}: the host {self.host!r} must be an IP address or a host "
+                "name. Each part of a name has 1 to 63 letters, digits and '-', and does not begin or end with '-'"
+            )
+        else:
+            dialled = f", host {self.host!r}, port {self.port}" if self.port else ""
+            error = DesktopRefused(f"no VNC connection to {self.server!r}{dialled}: {_message_of(reason)}")
+        self.framebuffer.fail(error)
+
+    def clientConnectionLost(self, connector: object, reason: Failure) -> None:
+        """Report how the connection ended: DesktopRefused before the handshake, else ConnectionLost."""
+        if self.opened is None or not self.opened.handshaken:
+            self.framebuffer.fail(DesktopRefused(f"{self.server!r} closed the connection before it showed a screen"))
+        self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} was lost: {_message_of(reason)}"))
+
+
+class DesktopProtocol(RFBClient):
+    """One connection to a desktop."""
+
+    factory: DesktopFactory
+    transport: Any
+    handshaken = False
+    announces_clipboard = takes_scancodes = False
+    fetched_texts = 0
+    security_types = b""
+    _subtype = 0
+    _ended = _drew = _resized = False
+    _offered = ""
+
+    def connectionMade(self) -> None:
+        """Prepare to decode updates."""
+        # vncdotool's own does nothing
+        self.factory.opened = self
+        self.pulse = Pulse(lambda: self.request(0, 0, 1, 1))
+        self._decoders: dict[int, Decode] = {
+            Encoding.RAW: raw,
+            Encoding.TIGHT: Tight().decode,
+            Encoding.ZRLE: Zrle().decode,
+        }
+        self._rectangles: list[Rectangle] = []
+        self._abort: Any = None
+        self.transport.bufferSize = _RECEIVE_BYTES
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpNoDelay(True)  # Nagle's algorithm holds a click up for 40 ms
+
+    def dataReceived(self, data: bytes) -> None:
+        """Handle bytes from the server."""
+        # vncdotool's own raises errors of many kinds, which no caller would see
+        if self._ended:
+            return
+        try:
+            super().dataReceived(data)
+        except Exception as exc:  # noqa: BLE001  # each must reach the waiting caller
+            self._break_off(str(exc) or type(exc).__name__)
+
+    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
+        """Report the end."""
+        # vncdotool's own does nothing
+        if self._abort and self._abort.active():
+            self._abort.cancel()  # the timer would keep the screen in memory
+        self.factory.clientConnectionLost(None, reason)
+
+    def hang_up(self) -> None:
+        """Send no more, and end the connection when the server ends it, or after a time if it does not.
+
+        A socket that is closed while a server writes resets it. Some servers then drop what they have not read yet,
+        such as the release of a key.
+        """
+        if self.transport.connected:
+            self.transport.loseWriteConnection()
+            self._abort = reactor.callLater(_HANG_UP_S, self.transport.abortConnection)
+
+    # --- security ---
+
+    def _handleSecurityTypes(self, block: bytes) -> None:
+        """Choose by the rules."""
+        # vncdotool's own takes the highest type that it knows
+        self._note_types(block)
+        if (chosen := self._choice(block)) is None:
+            return
+        if chosen == _VENCRYPT:
+            self.transport.write(bytes([chosen]))
+            self.expect(self._handle_vencrypt_version, 2)
+        else:
+            super()._handleSecurityTypes(bytes([chosen]))
+
+    def _handleAuth(self, block: bytes) -> None:
+        """Check the type that a server of version 3.3 chose itself."""
+        # vncdotool's own would do without TLS
+        (chosen,) = struct.unpack("!I", block)
+        self._note_types(block[-1:])
+        if not chosen or self._choice(bytes([min(chosen, 255)])) is not None:
+            super()._handleAuth(block)
+
+    def _note_types(self, types: bytes) -> None:
+        self.security_types = types
+        self.factory.facts.version = "{}.{}".format(*self._version_server)
+        self.factory.facts.security_types = tuple(map(_name, types))
+
+    def _choice(self, offered: bytes) -> int | None:
+        """Return the type to use; end the connection if none fits the rules."""
+        wire = self.factory.wire
+        order: Sequence[int] = (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
+        has_tls, can_start_tls = self.factory.websocket == "wss", not self.factory.websocket and wire.tls != "off"
+        if wire.requires_tls and not has_tls:
+            order = (_VENCRYPT,)
+        elif can_start_tls:
+            order = (*order, _VENCRYPT) if stays_here(self) else (_VENCRYPT, *order)
+        chosen = next((number for number in order if number in offered), None)
+        if chosen is not None:
+            self.factory.facts.security_used = _name(chosen)
+            return chosen
+        offer = f"offers {_names(offered)}"
+        if order == (_VENCRYPT,):
+            self._refuse(
+                f"{offer}, but {wire.demand} requires TLS. Nothing was sent. Someone on the network may have removed "
+                "the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
+            )
+        elif _VENCRYPT in offered and self.factory.websocket:
+            self._refuse(
+                f"{offer}: VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use "
+                "wss:// for TLS"
+            )
+        elif _VENCRYPT in offered:
+            self._refuse(
+                f"{offer}: vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
+            )
+        else:
+            self._refuse(f"{offer}: make the server offer VncAuth, None or VeNCrypt")
+        return None
+
+    # VeNCrypt, which vncdotool 1.4 does not have
+
+    def _handle_vencrypt_version(self, block: bytes) -> None:
+        if block < b"\0\2":
+            raise ValueError(f"the server's VeNCrypt version must be 0.2, got {block[0]}.{block[1]}")
+        self.transport.write(b"\0\2")
+        self.expect(self._handle_vencrypt_answer, 2)
+
+    def _handle_vencrypt_answer(self, block: bytes) -> None:
+        refused, count = block
+        if refused or not count:
+            raise ValueError(
+                "the server refused VeNCrypt 0.2" if refused else "the server offered no VeNCrypt sub-type"
+            )
+        self.expect(self._handle_subtypes, 4 * count)
+
+    def _handle_subtypes(self, block: bytes) -> None:
+        """Choose the sub-type that fits the given credentials best, and check that they are given."""
+        offered = struct.unpack(f"!{len(block) // 4}I", block)
+        self.factory.facts.subtypes = tuple(map(_name, offered))
+        wire, has_password = self.factory.wire, self.factory.password is not None
+        order = (_X509_PLAIN, _X509_VNC, _X509_NONE) if wire.user else (_X509_VNC, _X509_NONE, _X509_PLAIN)
+        if not wire.user and not has_password:
+            order = (_X509_NONE, _X509_VNC, _X509_PLAIN)
+        chosen = next((number for number in order if number in offered), None)
+        if chosen is None:
+            plain_too = {_NONE, _VNC_AUTH} & set(self.security_types)
+            is_without = bool(_WITHOUT_CERTIFICATE.intersection(offered))
+            self.factory.takes_plain = is_without and bool(plain_too) and not wire.requires_tls
+            why = ", all without a certificate. Someone on the network can read and change such a connection. Make"
+            self._refuse(
+                f"offers VeNCrypt with {_names(offered)}{why if is_without else ': make'} the server offer X509Vnc, "
+                "X509Plain or X509None"
+            )
+            return
+        self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
+        if chosen == _X509_PLAIN and not wire.user:
+            self._refuse("wants a user name (X509Plain), but none is set: set vnc_username", AuthenticationFailed)
+        elif chosen != _X509_NONE and not has_password:
+            self._refuse("wants a password, but none is set", AuthenticationFailed)
+        else:
+            self._subtype = chosen
+            self.transport.write(struct.pack("!I", chosen))
+            self.expect(self._start_tls, 1)
+
+    def _start_tls(self, block: bytes) -> None:
+        if block != b"\1":
+            raise ValueError(f"the server offered {self.factory.facts.security_used}, then refused it")
+        if self._packet:  # someone on the network could have sent it
+            raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
+        TlsLayer(self, self.factory.host, self.factory.wire)
+
+    def tls_started(self) -> None:
+        """Continue within TLS, whose certificate is accepted."""
+        if self._subtype == _X509_VNC:
+            self.expect(self._handleVNCAuth, 16)
+            return
+        if self._subtype == _X509_PLAIN:
+            credentials = self.factory.wire.user, self.factory.password or ""
+            user, password = (text.encode("utf-8", "surrogateescape") for text in credentials)
+            self.transport.write(struct.pack("!II", len(user), len(password)) + user + password)
+        self.expect(self._handleVNCAuthResult, 4)
+
+    def tls_failed(self, error: ssl.SSLError) -> None:
+        """End the connection, whose certificate or kind of TLS is not accepted."""
+        self._end(DesktopRefused(problem_of(self.factory.server, error)))
+
+    def vncRequestPassword(self) -> None:
+        """Answer the server's challenge."""
+        # vncdotool's own warns that its DES has moved
+        if self.factory.password is None:
+            self._refuse("wants a password, but none is set", AuthenticationFailed)
+        else:
+            self.transport.write(answer_challenge(self._challenge, self.factory.password))
+
+    def vncAuthFailed(self, reason: Any) -> None:
+        """Report that the server refused the password."""
+        # vncdotool's own only logs it
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        self._refuse(f"refused the password: {cut(plain(text), _MOST_REASON)}", AuthenticationFailed)
+
+    def vncProtocolError(self, reason: str) -> None:
+        """End the connection with this error."""
+        # vncdotool's own only logs it
+        self._break_off(cut(plain(reason), _MOST_REASON))
+
+    def _handleConnMessage(self, block: bytes) -> None:
+        """Report why the server refuses."""
+        # vncdotool's own calls that an error of the protocol
+        reason = cut(plain(block.decode("utf-8", "replace")), _MOST_REASON) or "it gave no reason"
+        self._refuse(f"refused the connection: {reason}")
+
+    def _refuse(self, what: str, kind: type[VncUseError] = DesktopRefused) -> None:
+        self._end(kind(f"{self.factory.server!r} {what}"))
+
+    def _break_off(self, reason: str) -> None:
+        if self.handshaken:
+            server = self.factory.server
+            self._end(ConnectionLost(f"{server!r} broke the VNC protocol: {reason}. The connection is closed"))
+        else:
+            self._refuse(f"does not speak VNC as expected: {reason}")
+
+    def _end(self, error: VncUseError) -> None:
+        self._ended = True
+        self._packet.clear()  # vncdotool would go on handling it
+        self.factory.framebuffer.fail(error)
+        self.transport.abortConnection()
+
+    # --- the screen ---
+
+    def vncConnectionMade(self) -> None:
+        """Choose pixel format and encodings, and ask for the first update.
+
+        VMware's servers send their own format whatever is asked for, so one that can be read is kept. Its depth does
+        not count: Qt's server announces 32.
+        """
+        # vncdotool's own does nothing
+        facts, own = self.factory.facts, self.pixel_format
+        facts.name, facts.size = bytes(self.name).decode("utf-8", "replace"), (self.width, self.height)
+        facts.protection = self._protection()
+        facts.pixel_format = f"{own.bpp} bits a pixel, depth {own.depth}" + ("" if own.truecolor else ", colour map")
+        if replace(own, depth=BGRX.depth) == _RGBX:
+            self.setPixelFormat(_RGBX)
+            for number in (Encoding.RAW, Encoding.ZRLE):  # Tight's pixels are red first in any format
+                self._decoders[number] = turned(self._decoders[number])
+        else:
+            self.setPixelFormat(BGRX)
+        self._resize(self.width, self.height)
+        is_large = self.width * self.height * self.bypp > LARGEST_RAW_BYTES
+        offered = [*_PIXELS["tight" if is_large else self.factory.encoding], *_PSEUDO]
+        self.factory.outgoing.note("encodings", names=[encoding.name for encoding in offered])
+        self.setEncodings(offered)
+        self.handshaken = True
+        self.request()
+
+    def _protection(self) -> str:
+        """Return what keeps others from reading along; "" if nothing does."""
+        if self._subtype:
+            return "TLS, with a certificate that was checked"
+        if self.factory.websocket == "wss":
+            return "wss, with a certificate that was checked"
+        return "it stays on this machine" if stays_here(self) else ""
+
+    def request(
+        self, x: int = 0, y: int = 0, width: int | None = None, height: int | None = None, *, incremental: bool = False
+    ) -> None:
+        """Ask for a part of the screen, by default for all of it; if `incremental`, once it has changed."""
+        area = {"x": x, "y": y, "width": width or self.width, "height": height or self.height}
+        self.factory.outgoing.note("update request", **area, incremental=incremental)
+        self.framebufferUpdateRequest(**area, incremental=incremental)
+
+    def _handleRectangle(self, block: bytes) -> None:
+        """Read one rectangle."""
+        # vncdotool's own has no Tight, a broken ZRLE, no copies, and decodes in Python
+        x, y, width, height, encoding = struct.unpack("!HHHHi", block)
+        area = Area(x, y, width, height)
+        self.rectangles -= 1
+        if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
+            self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
+        match encoding:
+            case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
+                self._check(area)
+                self._read_on(None, self._decoders[encoding](width, height), area)
+            case Encoding.COPY_RECTANGLE:
+                self._check(area)
+                self.expect(self._handle_copy, 4, area)
+            case Encoding.PSEUDO_CURSOR:
+                length = area.size * self.bypp + (width + 7) // 8 * height
+                self.expect(self._handleDecodePsuedoCursor, length, *area)
+            case Encoding.PSEUDO_DESKTOP_SIZE:
+                self._handleDecodeDesktopSize(width, height)
+            case Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:
+                self.takes_scancodes = True
+                self._doConnection()
+            case _:
+                raise ValueError(f"unknown encoding {encoding!r}")
+
+    def _read_on(self, block: bytes | None, reading: Reading, area: Area) -> None:
+        try:
+            needed = reading.send(block)  # type: ignore[arg-type]  # None starts it
+        except StopIteration as read:
+            self._keep(area, read.value)
+        else:
+            self.expect(self._read_on, needed, reading, area)
+
+    def _handle_copy(self, block: bytes, area: Area) -> None:
+        x, y = struct.unpack("!HH", block)
+        source = Area(x, y, area.width, area.height)
+        self._check(source)
+        self._keep(area, source)
+
+    def _keep(self, area: Area, source: Area | Pixels) -> None:
+        if area.size:
+            self._rectangles.append(Rectangle(area, source))
+        self._doConnection()
+
+    def _check(self, area: Area) -> None:
+        if area.x + area.width > self.width or area.y + area.height > self.height:
+            raise ValueError(f"the rectangle {area!r} must lie on the screen of {self.width} x {self.height} pixels")
+
+    def updateDesktopSize(self, width: int, height: int) -> None:
+        """Start again with another size of the screen."""
+        # vncdotool's own does nothing
+        self._rectangles.clear()
+        self._resized = True
+        self._resize(width, height)
+
+    def _resize(self, width: int, height: int) -> None:
+        if not 1 <= width * height <= _MOST_SCREEN_PIXELS:
+            raise ValueError(f"the screen must have 1 to {_MOST_SCREEN_PIXELS} pixels in all, got {width} x {height}")
+        self.width, self.height = width, height
+        self.factory.framebuffer.resize(width, height)
+
+    def updateCursor(self, x: int, y: int, width: int, height: int, image: bytes, mask: bytes) -> None:
+        """Note the shape of the pointer, which is no part of the screen."""
+        # vncdotool's own does nothing
+        shape = PointerShape.of(x, y, width, height, image, mask)
+        if self.pixel_format == _RGBX:
+            shape = replace(shape, pixels=swapped(shape.pixels))
+        self.factory.framebuffer.shape_pointer(shape)
+
+    def commitUpdate(self, rectangles: object = None) -> None:
+        """Draw the whole update, and ask for the next one."""
+        # vncdotool's own does nothing
+        areas = [rectangle.area for rectangle in self._rectangles]
+        answers = any(area.x == area.y == 0 for area in areas)
+        self._drew = self._drew or bool(areas)
+        self.factory.framebuffer.apply(self._rectangles)
+        self._rectangles.clear()
+        self.request(incremental=self._drew and not self._resized)
+        self._resized = False
+        if answers and self.pulse.is_awaited:
+            self.pulse.answered()
+            self.factory.framebuffer.wake()
+
+    # --- input and the clipboard ---
+
+    def point(self, x: int, y: int, buttons: int) -> None:
+        """Send the pointer to a pixel, and note where it is."""
+        self.factory.framebuffer.move_pointer(x, y)
+        self.pointerEvent(x, y, buttons)
+
+    def offer_text(self, text: str) -> None:
+        """Offer `text` as the clipboard; it is sent when a program fetches it."""
+        self._offered = text
+        self._send_clipboard(Clipboard.NOTIFY | Clipboard.TEXT)
+
+    def _handleServerCutText(self, block: bytes) -> None:
+        """Read the extended clipboard, whose lengths are negative."""
+        # vncdotool's own knows Latin-1 only
+        (length,) = struct.unpack(">xxxi", block)
+        if -_MOST_TEXT_BYTES <= length < 0:
+            self.expect(self._handle_extended_clipboard, -length)
+        else:
+            self._pass_over(abs(length))
+
+    def _pass_over(self, length: int) -> None:
+        """Skip text that programs copy: it may be secret, and long."""
+        if length:
+            now = min(length, _MOST_TEXT_BYTES)
+            self.expect(lambda _: self._pass_over(length - now), now)
+        else:
+            self.expect(self._handleConnection, 1)
+
+    def _handle_extended_clipboard(self, block: bytes) -> None:
+        if len(block) < 4:
+            raise ValueError(f"an extended clipboard message must have at least 4 bytes, got {block!r}")
+        flags = Clipboard(int.from_bytes(block[:4], "big"))
+        if flags & Clipboard.CAPS:
+            self.announces_clipboard = bool(flags & Clipboard.NOTIFY and flags & Clipboard.TEXT)
+            self.factory.facts.extended_clipboard = self.announces_clipboard
+            every = Clipboard.CAPS | Clipboard.REQUEST | Clipboard.PEEK | Clipboard.NOTIFY | Clipboard.PROVIDE
+            self._send_clipboard(every | Clipboard.TEXT, bytes(4))  # it wants no text of more than 0 bytes unasked
+        elif flags & Clipboard.REQUEST and self._offered:
+            text = self._offered.replace("\n", "\r\n").encode() + b"\0"  # as the protocol has it
+            self._send_clipboard(Clipboard.PROVIDE | Clipboard.TEXT, zlib.compress(struct.pack(">I", len(text)) + text))
+            self.fetched_texts += 1
+            self.factory.framebuffer.wake()
+        self.expect(self._handleConnection, 1)
+
+    def _send_clipboard(self, flags: int, payload: bytes = b"") -> None:
+        body = struct.pack(">I", flags) + payload
+        self.transport.write(struct.pack(">Bxxxi", 6, -len(body)) + body)
+
+
+def answer_challenge(challenge: bytes, password: str) -> bytes:
+    """Return the answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
+    return mirrored_des(password.encode("ascii"), challenge)
+
+
+def mirrored_des(key: bytes, data: bytes) -> bytes:
+    """Encrypt data by DES in ECB mode, under the key with its bits mirrored (RFC 6143, 7.2.2)."""
+    mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:8].ljust(8, b"\0"))
+    encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
+    return encryptor.update(data) + encryptor.finalize()
+
+
+def stays_here(protocol: DesktopProtocol) -> bool:
+    """Return whether a connection does not leave this machine."""
+    if protocol.factory.peers:
+        peer, own = protocol.factory.peers
+    else:
+        far = protocol.transport.getPeer()
+        if isinstance(far, UNIXAddress):
+            return True
+        peer, own = far.host, protocol.transport.getHost().host
+    return ipaddress.ip_address(peer.partition("%")[0]).is_loopback or peer == own
+
+
+def _name(number: int) -> str:
+    return _NAMES.get(number, f"type {number}")
+
+
+def _names(types: Sequence[int]) -> str:
+    return ", ".join(map(_name, types)) or "nothing"
+
+
+def _message_of(reason: Failure) -> str:
+    text = str(reason.value)
+    return blocked(text) or text or type(reason.value).__name__

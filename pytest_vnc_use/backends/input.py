@@ -1,0 +1,266 @@
+"""Pointer and keyboard of one connection. Each knows its pressed buttons or keys, and releases them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.quirks import ServerQuirks, key_event
+from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL, KeyEvent, Piece, Typed, stroke
+from pytest_vnc_use.keyboard.keysyms import BACKSPACE, Chord, chord_of, key_of
+from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
+
+HOLD_S = 0.02
+"""The length of a press. Programs count too few clicks if presses have no length."""
+DRAG_MOVES = 16
+DRAG_MOVE_S = 0.01
+_DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
+"""The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
+_ANSWER_S = 1.0
+_FETCH_S = 2.0
+EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
+"""The wait between a click or a shortcut and the next keys, because keys could overtake it."""
+_PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
+"""The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
+_BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
+_WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
+_PIXELS_OF_A_SCROLL = 800
+"""The pixels of a scroll that says only where it goes."""
+_BUTTON_NAMES = ("left", "middle", "right", "wheel up", "wheel down", "wheel left", "wheel right")
+
+
+class Pointer:
+    """The pointer of a desktop. It moves before it presses, and never leaves the screen."""
+
+    def __init__(self, connection: RfbConnection) -> None:
+        self._connection = connection
+        self._pressed = 0
+        self._at = (0, 0)
+        self._has_moved = False
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """The pixel to which the pointer was moved last."""
+        return self._at
+
+    @property
+    def holding(self) -> bool:
+        """Return whether a button is down."""
+        return self._pressed != 0
+
+    def move(self, x: int, y: int) -> None:
+        """Move to a point. Raises ActionError if the point is off the screen."""
+        self.check(x, y)
+        self._at = (x, y)
+        self._send()
+        if not self._has_moved:
+            self._leave_the_picture()
+
+    def _leave_the_picture(self) -> None:
+        """Wait until TigerVNC has taken the pointer out of the picture: that change is no answer to an action.
+
+        TigerVNC draws the pointer until it is moved. It answers the first question before it has moved the pointer, and
+        the second one after it. If no answer comes, the next look at the screen reports it.
+        """
+        if self._connection.answers(_ANSWER_S):
+            self._connection.answers(_ANSWER_S)
+        self._connection.framebuffer.mark_began()
+        self._has_moved = True
+
+    def check(self, x: int, y: int) -> None:
+        """Raise ActionError if the point is off the screen, or is no whole number of pixels."""
+        width, height = self._connection.framebuffer.size
+        if not (isinstance(x, int) and isinstance(y, int) and 0 <= x < width and 0 <= y < height):
+            raise ActionError(
+                f"the point {(x, y)!r} must be on the screen of {width} x {height} pixels: x from 0 to "
+                f"{width - 1}, y from 0 to {height - 1}"
+            )
+
+    def press(self, button: Button) -> None:
+        """Press a button and keep it pressed."""
+        self._pressed |= _mask(button)
+        self._send()
+
+    def release(self, button: Button) -> None:
+        """Release a button."""
+        self._pressed &= ~_mask(button)
+        self._send()
+
+    def click(self, button: Button, count: int) -> None:
+        """Press and release `count` times where the pointer is, slowly enough for programs to count right."""
+        for _ in range(count):
+            try:
+                self.press(button)
+                self.pause()
+            finally:
+                self.release(button)
+            self.pause()
+
+    def drag_to(self, x: int, y: int) -> None:
+        """Press the left button, move in a line to a point, a pixel away and back, and release once the screen rests.
+
+        A drop target only takes part if the pointer moves inside it before the release, and takes the drop only if it
+        has answered to that.
+        """
+        from_x, from_y = self._at
+        beside = x - 1 if x > 0 else x + 1
+        try:
+            self.press("left")
+            self.pause()
+            for number in range(1, DRAG_MOVES + 1):
+                self._glide(from_x + (x - from_x) * number // DRAG_MOVES, from_y + (y - from_y) * number // DRAG_MOVES)
+            self._glide(beside, y)
+            self._glide(x, y)
+            self._connection.flush()
+            self._connection.framebuffer.wait_settled(_DRAGGED)
+        finally:
+            self.release("left")
+
+    def turn_wheel(self, direction: Direction, clicks: int) -> None:
+        """Turn the wheel by notches where the pointer is."""
+        notch = 1 << (_WHEEL[direction] - 1)
+        for _ in range(clicks):
+            self._send(notch)
+            self._send()
+
+    def release_all(self) -> None:
+        """Release every button; a connection that ended has none to release."""
+        if self._pressed:
+            self._pressed = 0
+            with suppress(DesktopError):
+                self._send()
+
+    def pause(self, duration_s: float = HOLD_S) -> None:
+        """Wait `duration_s` after all events are on their way: a late reactor must not send two events together."""
+        self._connection.flush()
+        self._connection.framebuffer.pause(duration_s)
+
+    def _glide(self, x: int, y: int) -> None:
+        self.move(x, y)
+        self.pause(DRAG_MOVE_S)
+
+    def _send(self, momentary: int = 0) -> None:
+        (x, y), mask = self._at, self._pressed | momentary
+        protocol = self._connection.protocol
+        buttons = [name for bit, name in enumerate(_BUTTON_NAMES) if mask >> bit & 1]
+        self._connection.outgoing.note("pointer", x=x, y=y, buttons=buttons)
+        self._connection.send(protocol.point, x, y, mask)
+
+
+class Keyboard:
+    """The keyboard of a desktop. It knows which keys are down, and sends events no faster than the server takes them.
+
+    A chord goes out in one write: if a release came late, the server would repeat the key.
+    """
+
+    def __init__(self, connection: RfbConnection, quirks: ServerQuirks) -> None:
+        self._connection = connection
+        self._screen = connection.framebuffer
+        self._quirks = quirks
+        self._held: list[int] = []
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The keysyms that are down, in the order in which they were pressed."""
+        return tuple(self._held)
+
+    def press(self, keysym: int) -> None:
+        """Press a key and keep it pressed."""
+        self._held.append(keysym)
+        self._send([KeyEvent(keysym, True)])
+
+    def release(self, keysym: int) -> None:
+        """Release a key."""
+        self._held = [held for held in self._held if held != keysym]
+        self._send([KeyEvent(keysym, False)])
+
+    def strike(self, *chords: Chord) -> None:
+        """Press the keys of each chord in order and release them in reverse; a held modifier stays down."""
+        strokes = [stroke(chord, self._held) for chord in chords]
+        for events in strokes if self._quirks.event_s else [[event for each in strokes for event in each]]:
+            self._send(events)
+        released = {keysym for events in strokes for keysym, down in events if not down}
+        self._held = [held for held in self._held if held not in released]
+
+    def write(self, pieces: Iterable[Piece]) -> None:
+        """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
+        for piece in pieces:
+            if isinstance(piece, Typed):
+                self.strike(*map(chord_of, piece.text))
+            else:
+                self._paste(piece.text)
+
+    def clear(self, *, to_be_replaced: bool) -> None:
+        """Select all text of the field, so that the next text replaces it; if there is no next text, delete it."""
+        self._screen.mark_began()
+        self.strike(SELECT_ALL)
+        if not to_be_replaced:
+            self.strike(Chord((BACKSPACE,)))
+        self._screen.wait_settled(EFFECT)
+
+    def release_all(self) -> None:
+        """Release every key; a connection that ended has none to release."""
+        with suppress(DesktopError):
+            for keysym in reversed(self.held):
+                self.release(keysym)
+
+    def _send(self, events: Sequence[KeyEvent]) -> None:
+        data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
+        protocol = self._connection.protocol
+        for keysym, down in events if self._connection.outgoing.is_tapped else ():
+            self._connection.outgoing.note("key", key=key_of(keysym), down=down)
+        self._connection.send(protocol.transport.write, data)
+        self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
+
+    def _paste(self, text: str) -> None:
+        protocol = self._connection.protocol
+        before = protocol.fetched_texts
+        self._connection.outgoing.note("clipboard", text=text)
+        self._connection.send(protocol.offer_text, text)
+        self._screen.mark_began()
+        self.strike(PASTE)
+        if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
+            raise ActionError(
+                f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
+                "is a text field focused?"
+            )
+        if self._screen.wait_settled(_PASTED).reason == "nothing_changed":
+            raise ActionError(
+                "a program fetched the text from the clipboard, perhaps one that keeps it, "
+                f"and no pixel changed within {_PASTED.first_change_s} s; is a text field focused?"
+            )
+
+
+def _mask(button: Button) -> int:
+    if button not in _BUTTONS:
+        raise ActionError(f"a button must be 'left', 'middle' or 'right', got {button!r}")
+    return 1 << (_BUTTONS[button] - 1)
+
+
+def scroll_of(
+    x: int | Direction | None,
+    y: int | None,
+    direction: Direction | None,
+    clicks: int,
+    by: ScrollMeans,
+    magnitude: int | None,
+    size: tuple[int, int],
+) -> Scroll:
+    """Return the scroll; without a point it is in the middle of a screen of this `size`, and goes by pixels.
+
+    Raises ActionError.
+    """
+    if not isinstance(x, int):  # as in scroll("down", magnitude=800)
+        direction, pixels = x or direction, magnitude if y is None else y
+        x, y, magnitude = size[0] // 2, size[1] // 2, _PIXELS_OF_A_SCROLL if pixels is None else pixels
+    if direction not in _WHEEL or y is None:
+        raise ActionError(f"a scroll must have a direction, up, down, left or right, got {direction!r}")
+    if magnitude is not None and magnitude < 1:
+        raise ActionError(f"the magnitude of a scroll must be at least 1 pixel, got {magnitude!r}")
+    notches = clicks if magnitude is None else max(1, round(magnitude / PIXELS_A_NOTCH))
+    if notches < 1:
+        raise ActionError(f"a scroll must be at least 1 click of the wheel, got {clicks!r}")
+    return Scroll(x, y, direction, notches, by)

@@ -1,1 +1,0 @@
-"""The input of a desktop: pointer, keyboard and text."""

@@ -1,0 +1,134 @@
+"""A reactor of Twisted in its own thread, and the pulse of a connection, which beats on it.
+
+The reactor is started once per process, never stopped, silent, and no obstacle to exit. It is not
+`twisted.internet.reactor`: that one may belong to pytest-twisted, or to the program under test.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogBeginner
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.errors import InfraError
+
+try:
+    from twisted.internet.epollreactor import EPollReactor as _Reactor
+except ImportError:  # only Linux has epoll
+    from twisted.internet.selectreactor import SelectReactor as _Reactor
+
+
+class _OwnReactor(_Reactor):
+    _registerAsIOThread = False  # `isInIOThread` is about the thread of the other reactor
+    seconds = staticmethod(clock.monotonic)
+
+
+reactor: Any = _OwnReactor()  # type: ignore[no-untyped-call]  # mypy does not know zope's interfaces
+_log = logging.getLogger(__name__)
+_PAUSE_S = 0.03
+_GOES_ON_S = 10.0
+_lock = threading.Lock()
+_started_in: list[int] = []
+
+
+def start_reactor() -> None:
+    """Start the reactor in this process if it does not run. Raises InfraError after a fork, which leaves it behind."""
+    with _lock:
+        if _started_in and _started_in != [os.getpid()]:
+            raise InfraError(
+                f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r} used it, and then forked "
+                "this one; start processes with 'spawn' instead of 'fork'"
+            )
+        if not reactor.running:
+            _start()
+            _started_in[:] = [os.getpid()]
+
+
+def _start() -> None:
+    observers: Any = [_log_failures]
+    globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
+    running = threading.Event()
+    reactor.callWhenRunning(running.set)
+    # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
+    threading.Thread(
+        target=reactor.run, kwargs={"installSignalHandlers": False}, name="vnc-reactor", daemon=True
+    ).start()
+    running.wait()
+
+
+def _log_failures(event: LogEvent) -> None:
+    if event["log_level"] is LogLevel.critical:
+        _log.error("twisted: %s", formatEvent(event))
+
+
+class Pulse:
+    """Keep-alive by requests of one pixel, one at a time.
+
+    It lives on the reactor's thread; any thread may read its fields.
+
+    An answer is an update that holds the requested pixel. An earlier update that covers the pixel counts as an answer
+    too. While a caller waits for the effect of an action, the pulse beats by itself. So a caller that asks afterwards
+    waits for no round trip.
+    """
+
+    def __init__(self, ask: Callable[[], object]) -> None:
+        self.answered_s = -math.inf
+        """The server has received all messages that were sent up to this moment, on the monotonic clock."""
+        self.round_trip_s = 0.0
+        """The time that the last answer took."""
+        self._ask = ask
+        self._asked_s: float | None = None
+        self._due_s = -math.inf
+        self._until_s = -math.inf
+        self._timer: Any = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether a question has no answer yet."""
+        return self._asked_s is not None
+
+    def go_on(self) -> None:
+        """Beat from here on for a while, because an action was sent."""
+        self._until_s = clock.monotonic() + _GOES_ON_S
+        self._wait()
+
+    def rest(self) -> None:
+        """Stop beating, because nobody waits any more."""
+        self._until_s = -math.inf
+
+    def want(self, moment: float) -> None:
+        """Beat until `answered_s` has reached that moment."""
+        self._due_s = moment
+        if self._asked_s is None:
+            self._beat()
+
+    def answered(self) -> None:
+        """Note that the server has answered the question."""
+        if self._asked_s is None:
+            return
+        now_s = clock.monotonic()
+        self.round_trip_s = now_s - self._asked_s
+        self.answered_s, self._asked_s = self._asked_s, None
+        if self.answered_s < self._due_s:
+            self._beat()
+        elif now_s < self._until_s:
+            self._wait()
+
+    def _wait(self) -> None:
+        if self._timer is None and self._asked_s is None:
+            self._timer = reactor.callLater(_PAUSE_S, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        if self._asked_s is None and clock.monotonic() < self._until_s:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._asked_s = clock.monotonic()
+        self._ask()

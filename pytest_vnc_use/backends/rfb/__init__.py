@@ -1,1 +1,0 @@
-"""The VNC protocol: connection, authentication, encodings, clipboard, and the quirks of servers."""

@@ -1,1 +1,0 @@
-"""The encodings of RFB in which pixels travel, decoded by numpy: no loop in Python runs over pixels."""

@@ -1,0 +1,442 @@
+"""The live screen: the pixels as the server last sent them, and where callers wait for the server.
+
+The reactor's thread writes; the caller's thread reads and waits. One condition guards all of it.
+
+Transient frames are screens that showed for a while between two looks, such as a toast, a splash, "loading …". A screen
+is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions
+are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
+`MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, Rectangle, encode_png
+from pytest_vnc_use.backends.settling import REST_S, TILE_PX, ActionWindow, Activity, SettleRules, Tiles, decide
+from pytest_vnc_use.errors import VncUseError
+from pytest_vnc_use.same_screen import within_caret
+from pytest_vnc_use.types import Frame, FrameRef, Glance, Region, Settled
+
+SHOWN_S = 0.2
+"""The shortest time that counts; text to be read is shown longer."""
+MOST_A_TILE = 3
+MOST_FRAMES = 8
+MOST_BYTES = 128 << 20
+
+Times = npt.NDArray[np.float64]
+"""The moment when each tile last changed, on the monotonic clock."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointerShape:
+    """The pixels of a pointer, which of them cover the screen, and which one points, from the top left."""
+
+    pixels: Pixels
+    covers: npt.NDArray[np.bool_]
+    hot_x: int
+    hot_y: int
+
+    @classmethod
+    def of(cls, hot_x: int, hot_y: int, width: int, height: int, image: bytes, mask: bytes) -> PointerShape:
+        """Return the shape in a message: 4 bytes a pixel, and a bit a pixel in rows of whole bytes."""
+        pixels = np.frombuffer(image, "<u4").reshape(height, width)
+        bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
+        return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
+
+
+class PlacedPointer(NamedTuple):
+    """A pointer's shape, and the pixel of the screen at which it points."""
+
+    shape: PointerShape
+    x: int
+    y: int
+
+    def drawn_on(self, pixels: Pixels) -> Pixels:
+        """Return a copy of the pixels with the pointer on them, as far as it is on the screen."""
+        drawn: Pixels = pixels.copy()
+        left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
+        cut_left, cut_top = max(0, -left), max(0, -top)
+        target = drawn[top + cut_top :, left + cut_left :]
+        part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
+        covers, new = self.shape.covers[part], self.shape.pixels[part]
+        target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
+        return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Capture:
+    """Pixels that nobody writes to any more, with the facts that a Frame holds about them."""
+
+    pixels: Pixels
+    taken_at: float
+    changed: Tiles
+    moving: Tiles
+    pointer: PlacedPointer | None = None
+
+    def frame(self, *, pointer: bool = False) -> Frame:
+        """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
+        pixels = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        png = encode_png(pixels)
+        height, width = self.pixels.shape
+        changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
+        digest = hashlib.sha256(png).hexdigest()
+        return Frame(FrameRef(digest, width, height), png, self.taken_at, changed, moving, pixels)
+
+
+def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
+    """Yield rectangles, within a screen of this size, that cover the marked tiles and no others."""
+    begun: dict[tuple[int, int], int] = {}
+    for number, row in enumerate(np.pad(tiles, ((0, 1), (1, 1)))):
+        edges = np.flatnonzero(row[1:] != row[:-1]).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for left, right in sorted(begun.keys() - runs):
+            top = begun.pop((left, right))
+            yield Region(left * TILE_PX, top * TILE_PX, min(right * TILE_PX, width), min(number * TILE_PX, height))
+        begun |= dict.fromkeys(runs - begun.keys(), number)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """The screen at a moment: `base` with `part` at `place`; `part` is empty if no look came before."""
+
+    base: Pixels
+    place: tuple[slice, slice]
+    part: Pixels
+    taken_at: float
+    changed: Tiles
+    moving: Tiles
+
+    def capture(self) -> Capture:
+        """Return the whole screen."""
+        pixels = self.base.copy()
+        pixels[self.place] = self.part
+        return Capture(pixels, self.taken_at, self.changed, self.moving)
+
+    def is_a_caret(self) -> bool:
+        """Return whether only a caret differs from the look before."""
+        differs = ((self.base[self.place] ^ self.part) & COLOUR_BITS) != 0
+        return bool(self.part.size) and within_caret(differs)
+
+
+class TransientFrames:
+    """The newest transient frames, limited in number and bytes. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._base: Pixels | None = None
+        self._base_s = self._known_s = np.inf
+        self._ended = np.zeros((0, 0), np.int64)
+        self._kept: list[_Moment] = []
+
+    def look(self, seen: Capture) -> None:
+        """Note a look at the screen; later changes may be transient."""
+        self._base = seen.pixels
+        self._base_s = self._known_s = seen.taken_at
+        self._ended = np.zeros(seen.changed.shape, np.int64)
+
+    def resize(self, tiles: Tiles) -> None:
+        """Note that the screen has other tiles; frames that were kept of the old ones stay."""
+        self._base = None
+        self._ended = np.zeros(tiles.shape, np.int64)
+
+    def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        """Keep `pixels` as a transient frame if one of the tiles `drawn` has shown the same for `SHOWN_S`.
+
+        These tiles are now drawn over.
+        """
+        passing = drawn & (last_s >= self._known_s) & (last_s <= now_s - SHOWN_S) & ~moving
+        passing &= self._ended < MOST_A_TILE
+        if passing.any():
+            self._ended += passing
+            self._known_s = now_s
+            self._keep(pixels, last_s, moving, now_s)
+
+    def take(self) -> Iterator[Capture]:
+        """Return the transient frames since the last call, oldest first.
+
+        Each is a whole screen, which is made when it is asked for.
+        """
+        kept, self._kept = self._kept, []
+        return (moment.capture() for moment in kept if not moment.is_a_caret())
+
+    def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        if self._base is None:
+            self._base, self._base_s = pixels.copy(), now_s
+        changed = last_s >= self._base_s
+        rows, columns = np.nonzero(changed)
+        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty if there are none
+        self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
+        while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
+            del self._kept[0]
+
+    @property
+    def _bytes(self) -> int:
+        bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
+        return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
+
+
+def _span(found: npt.NDArray[np.intp]) -> slice:
+    return slice(found.min() * TILE_PX, (found.max() + 1) * TILE_PX) if found.size else slice(0, 0)
+
+
+class Framebuffer:
+    """The pixels of a screen, the times of their changes, and the reason why the connection ended."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._pixels = np.zeros((0, 0), np.uint32)
+        self._missing = np.zeros((0, 0), np.bool_)
+        self._complete = False
+        self._activity = Activity(0, 0)
+        self._mark = ActionWindow(0.0, 0.0)
+        self._acting = False
+        self._error: VncUseError | None = None
+        self._transients = TransientFrames()
+        self._looked_s = -np.inf
+        self._pointer_shape: PointerShape | None = None
+        self._pointer_at: tuple[int, int] | None = None
+
+    # --- for the reactor's thread ---
+
+    def resize(self, width: int, height: int) -> None:
+        """Start anew with another size; the screen is incomplete until every pixel has been sent once."""
+        with self._condition:
+            self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
+            self._pixels = np.zeros((height, width), np.uint32)
+            self._missing = np.ones((height, width), np.bool_)
+            self._complete = False
+            self._activity = Activity(width, height)
+            self._transients.resize(self._activity.known)
+            self._looked_s = -np.inf
+
+    def apply(self, rectangles: Sequence[Rectangle]) -> None:
+        """Draw one whole update; its rectangles must be on the screen."""
+        with self._condition:
+            self._keep_what_passes(self._covered(rectangles))
+            for rectangle in rectangles:
+                self._draw(rectangle)
+            self._complete = self._complete or not self._missing.any()
+            self._condition.notify_all()
+
+    def shape_pointer(self, shape: PointerShape) -> None:
+        """Note the shape that the pointer has from here on."""
+        with self._condition:
+            self._pointer_shape = shape
+
+    def move_pointer(self, x: int, y: int) -> None:
+        """Note the pixel to which the pointer was sent."""
+        with self._condition:
+            self._pointer_at = (x, y)
+
+    def fail(self, error: VncUseError) -> None:
+        """Wake every waiter with the reason why nothing more will come; the first reason stays."""
+        with self._condition:
+            self._error = self._error or error
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        """Let waiters check their condition again."""
+        with self._condition:
+            self._condition.notify_all()
+
+    def _keep_what_passes(self, drawn: Tiles) -> None:
+        if self._complete:
+            self._transients.draw_over(drawn, self._pixels, self._activity.last_s, self._moving(), clock.monotonic())
+
+    def _covered(self, rectangles: Sequence[Rectangle]) -> Tiles:
+        covered = np.zeros_like(self._activity.last_s, np.bool_)
+        for area in (rectangle.area for rectangle in rectangles):
+            bottom, right = -(-(area.y + area.height) // TILE_PX), -(-(area.x + area.width) // TILE_PX)
+            covered[area.y // TILE_PX : bottom, area.x // TILE_PX : right] = True
+        return covered
+
+    def _moving(self) -> Tiles:
+        """Return the tiles that keep changing by themselves."""
+        return self._activity.moving(clock.monotonic())
+
+    def _draw(self, rectangle: Rectangle) -> None:
+        area = rectangle.area
+        target = self._pixels[area.slices]
+        new = rectangle.pixels(self._pixels)
+        changed = ((target ^ new) & COLOUR_BITS) != 0
+        target[:] = new
+        self._activity.add(area.x, area.y, changed, clock.monotonic())
+        if not self._complete:
+            self._missing[area.slices] = False
+
+    # --- for the caller's thread ---
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels."""
+        with self._condition:
+            height, width = self._pixels.shape
+            return width, height
+
+    def raise_if_lost(self) -> None:
+        """Raise the DesktopError that ended the connection, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def changed_at(self) -> float:
+        """The moment when a pixel last changed, on the monotonic clock."""
+        with self._condition:
+            return self._activity.last_change_s()
+
+    def last_capture(self) -> Capture:
+        """Return a copy of the pixels as they were last seen, even if the connection ended."""
+        with self._condition:
+            changed = self._activity.last_s >= self._looked_s
+            seen = Capture(self._pixels.copy(), clock.monotonic(), changed, self._moving(), self._pointer())
+            self._looked_s = seen.taken_at
+            self._transients.look(seen)
+            return seen
+
+    def glance(self, *, pointer: bool = False) -> Glance:
+        """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
+        with self._condition:
+            pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
+        return Glance(drawn.drawn_on(pixels) if drawn else pixels)
+
+    def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
+        with self._condition:
+            parts = regions(self._activity.last_s >= moment, *self.size)
+            return clock.monotonic(), [(part, self.part(part)) for part in parts]
+
+    def part(self, part: Region) -> Pixels:
+        """Return a copy of a part of the screen."""
+        with self._condition:
+            copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
+            return copied
+
+    @property
+    def pointer_shape(self) -> PointerShape | None:
+        """The shape of the pointer; None if the server has not sent it."""
+        return self._pointer_shape
+
+    def _pointer(self) -> PlacedPointer | None:
+        if self._pointer_shape is None or self._pointer_at is None:
+            return None
+        return PlacedPointer(self._pointer_shape, *self._pointer_at)
+
+    def transients(self) -> Iterator[Capture]:
+        """Return the captures of transient frames, oldest first; each is returned once."""
+        with self._condition:
+            return self._transients.take()
+
+    def only_colour(self, timeout_s: float) -> str:
+        """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
+        several = self.wait_until(self._has_several_colours, timeout_s)
+        return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
+
+    def _has_several_colours(self) -> bool:
+        # on most screens a few rows are enough to find several
+        some_rows = self._pixels[::16]
+        return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
+
+    def forget(self) -> None:
+        """Count every pixel as missing until it is sent anew; keep the known pixels, to find what changed."""
+        with self._condition:
+            self._missing[:] = True
+            self._complete = False
+
+    def wait_until(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until `predicate` is true, and return whether it is.
+
+        Raises the DesktopError that ended the connection.
+        """
+        ends_s = clock.monotonic() + timeout_s  # `wait_for` would use a clock that a test may stop
+        with self._condition:
+            self.raise_if_lost()
+            while not predicate():
+                remaining_s = ends_s - clock.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(remaining_s)
+                self.raise_if_lost()
+            return True
+
+    def wait_complete(self, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until every pixel has been sent once; return whether it was. Raises DesktopError."""
+        return self.wait_until(lambda: self._complete, timeout_s)
+
+    def pause(self, duration_s: float) -> None:
+        """Let time pass. Raises DesktopError as soon as the connection ends."""
+        self.wait_until(lambda: False, duration_s)
+
+    # --- settling and watching ---
+
+    def mark_connected(self) -> None:
+        """Note that no action was done yet: a program that has just started may still draw its first screen."""
+        with self._condition:
+            now_s = clock.monotonic()
+            self._mark = ActionWindow(now_s, now_s)
+
+    def mark_began(self) -> None:
+        """Note that an action, or a part of one, begins now: later changes may be its answer."""
+        with self._condition:
+            now_s = clock.monotonic()
+            if not self._acting:
+                self._activity.learn(now_s)
+            self._mark = ActionWindow(now_s, now_s)
+            self._acting = True
+
+    def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
+        """Note that the action is carried out, with the facts of an ActionWindow; look for animation from now on."""
+        with self._condition:
+            self._mark = ActionWindow(self._mark.began_s, clock.monotonic(), clicked, entered)
+            self._activity.restart()
+            self._acting = False
+
+    def mark_waited(self) -> None:
+        """Note that the action was only a wait: tiles that moved meanwhile move by themselves."""
+        with self._condition:
+            now_s = clock.monotonic()
+            self._mark = ActionWindow(self._mark.began_s, now_s)
+            self._activity.learn(now_s)
+            self._acting = False
+
+    def changed_since(self, moment: float) -> bool:
+        """Return whether a pixel changed after `moment`, outside moving tiles. Raises DesktopError."""
+        with self._condition:
+            self.raise_if_lost()
+            moving = self._activity.moving(clock.monotonic())
+            return self._activity.last_change_s(except_tiles=moving) > moment
+
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until `changed_since` is true, and return whether it is.
+
+        Raises DesktopError as soon as the connection ends.
+        """
+        ends_s = clock.monotonic() + timeout_s
+        with self._condition:
+            while not self.changed_since(moment):
+                remaining_s = ends_s - clock.monotonic()
+                if remaining_s <= 0:
+                    return False
+                self._condition.wait(min(remaining_s, REST_S))  # there is no event when something comes to rest
+            return True
+
+    def wait_settled(self, rules: SettleRules) -> Settled:
+        """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""
+        started_s = clock.monotonic()
+        with self._condition:
+            while True:
+                self.raise_if_lost()
+                now_s = clock.monotonic()
+                decision = decide(self._activity, self._mark, rules, now_s)
+                if now_s >= decision.at_s:
+                    return Settled(decision.reason, now_s - started_s)
+                if now_s >= started_s + rules.limit_s:
+                    return Settled("limit", now_s - started_s)
+                self._condition.wait(min(decision.at_s, started_s + rules.limit_s) - now_s)

@@ -1,1 +1,0 @@
-"""The pixels of the screen: their values, their changes, and when they are at rest."""

@@ -1,0 +1,88 @@
+"""The desktop of a script: its connection, its secrets, and the recording of what both sides send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use import assembly
+from pytest_vnc_use.backends.client import DesktopFactory
+from pytest_vnc_use.backends.connection import RfbConnection
+from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
+from pytest_vnc_use.loop.actor import check_declared, perform_text
+from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.types import SECRET_MARK, DesktopAction, TypeText
+
+
+class Desk:
+    """A connected desktop. With a directory for it, all that goes over the connection is recorded."""
+
+    def __init__(self, server: str, secrets: Mapping[str, str], recording: Path | None = None) -> None:
+        """Connect, with what the environment says of the connection. Raises DesktopError, SettingsError."""
+        settings = assembly.settings_of({"server": server})
+        password = assembly.given_password(settings)
+        self._declared = Secrets.of(secrets, {}, {}).declared
+        self.recorder = Recorder(recording) if recording else None
+        factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
+        way: dict[str, Any] = {
+            "encoding": "tight" if self.recorder else None,  # a full screen is 4 MB raw, 20 kB tight
+            "wire": assembly.wire_of(settings),
+            "new_factory": factory,
+        }
+        try:
+            self._connection = RfbConnection(server, password, settings.start_seconds, **way)
+        except BaseException:
+            if self.recorder:
+                self.recorder.close()
+            raise
+        rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
+        self._eyes = VNCController(rules, settings.scroll, settings.typing, show_pointer=show_pointer)
+        self._eyes.attach(self._connection)
+        redacts = secrets and not settings.show_secrets
+        self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes
+        self._hands.settle()  # what draws until here is no answer to an action
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen in pixels."""
+        return self._eyes.size
+
+    def png(self) -> bytes:
+        """Return the screen now, without typed secrets. Raises DesktopError."""
+        return self._hands.frame().png
+
+    def perform(self, action: DesktopAction) -> None:
+        """Carry out an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
+        if isinstance(action, TypeText):
+            self._type(action.text)
+        else:
+            self._hands.perform(action)
+        self._hands.settle()
+
+    def _type(self, text: str) -> None:
+        check_declared(text, self._declared.reveal)
+        marks = [mark.group() for mark in SECRET_MARK.finditer(self._declared.hide(text))]
+        if self.recorder and marks:
+            self._connection.send(self.recorder.withhold, marks)
+        try:
+            perform_text(self._hands, TypeText(self._declared.reveal(text)))
+        finally:
+            if self.recorder and marks:
+                self._connection.send(self.recorder.withhold, ())
+
+    def screen(self) -> dict[str, Any]:
+        """Return the time in the recording, and the bytes of the server's that make this screen; {} without one."""
+        return {"at_s": self.recorder.seconds, "server_bytes": self.recorder.drawn} if self.recorder else {}
+
+    def close(self) -> None:
+        """End the connection, then the recording. Raises RunFolderUnwritable if that is not whole."""
+        with suppress(DesktopError):  # it has ended already
+            self._eyes.close()
+        if self.recorder:
+            self.recorder.close()

@@ -1,0 +1,152 @@
+"""A class of agents as the planner of tests. `act` runs in its own thread, which waits while an action is performed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pytest_vnc_use.errors import ActionError, PlannerError, SettingsError
+from pytest_vnc_use.planners.local.callables import address_of, finish
+from pytest_vnc_use.types import Decision, DesktopAction, Observation, Proposal, TakeScreenshot
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.harness.act import Agent
+
+_LATE_S = 1.0
+"""The extra time that the planner waits for `act`, so that the loop's limit comes first."""
+
+_here = threading.local()
+"""The current thread's run, in `acting`, until the thread ends."""
+
+
+def acting_here() -> Acting | None:
+    """Return the run to which this thread belongs, which may have ended; None in a script."""
+    return getattr(_here, "acting", None)
+
+
+class HarnessPlanner:
+    """A Planner that has an agent of a class carry out each task.
+
+    If a run continues after an interruption, another agent begins again: what was done is not done again.
+    """
+
+    def __init__(self, agent: type[Agent]) -> None:
+        """Raise SettingsError if a field other than `output_dir` and `task` has no default."""
+        self._agent = agent
+        self._acting: Acting | None = None
+        self.name = f"harness ({address_of(agent)})"
+        """The name in the report, with the class's address."""
+        needed = [
+            field.name
+            for field in fields(agent)
+            if field.init and field.default is MISSING and field.default_factory is MISSING
+        ]
+        if missing := [name for name in needed if name not in ("output_dir", "task")]:
+            raise SettingsError(
+                f"{address_of(agent)} cannot plan tests, because these fields have no default: {', '.join(missing)}. "
+                "Give each a default."
+            )
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """Return the next action of `act`. Raises what `act` raises, and PlannerError if it takes too long."""
+        acting = self._acting
+        if acting and acting.thread.is_alive() and len(observation.turns) == acting.proposed:
+            acting.observations.put(observation)
+        else:
+            self.end_run()
+            acting = self._acting = Acting(self._agent, observation)
+            acting.thread.start()
+        try:
+            decision = acting.decisions.get(timeout=timeout_s + _LATE_S)
+        except Empty:
+            raise PlannerError(f"{self.name} did not decide within {timeout_s:.1f} s") from None
+        if isinstance(decision, BaseException):
+            raise decision
+        return decision
+
+    def end_run(self) -> None:
+        """End the thread of `act` if it waits for the result of an action, or at its next one."""
+        if self._acting is not None:
+            self._acting.is_over = True
+            self._acting.observations.put(None)
+            self._acting = None
+
+
+class _RunOver(BaseException):
+    """The error that the run has ended: `act` must do nothing more."""
+
+
+class Acting:
+    """One agent's calls of `act` in one run, in a thread. Finished turns get the same results again."""
+
+    def __init__(self, agent: type[Agent], observation: Observation) -> None:
+        self._class = agent
+        self._observation = observation
+        self._frame = observation.first_frame if observation.turns else observation.frame
+        self.proposed = 0
+        self.is_over = False
+        self.decisions: SimpleQueue[Decision | BaseException] = SimpleQueue()
+        self.observations: SimpleQueue[Observation | None] = SimpleQueue()
+        """The results of the actions, in order; None ends the run."""
+        self.params: Mapping[str, Any] | None = None
+        """The result that the agent finished with."""
+        self.thread = threading.Thread(target=self._run, daemon=True, name="vnc-use harness")
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height of the screen after the last action."""
+        return self._frame.width, self._frame.height
+
+    def png(self) -> bytes:
+        """Return the screen after the last action."""
+        return self._observation.load_png(self._frame)
+
+    def perform(self, action: DesktopAction) -> None:
+        """Have an action performed, and wait for it. Raises ActionError if it could not be done."""
+        if self.is_over:
+            raise _RunOver
+        number = self.proposed
+        self.proposed += 1
+        if number >= len(self._observation.turns):
+            self.decisions.put(Decision("act", proposals=(Proposal(action),)))
+            observation = self.observations.get()
+            if observation is None:
+                raise _RunOver
+            self._observation = observation
+        [step] = self._observation.turns[number].steps
+        if type(step.proposal.action) is not type(action):
+            raise PlannerError(
+                f"{address_of(self._class)} must repeat what it did before the run was interrupted: "
+                f"{step.proposal.action!r}, got {action!r}"
+            )
+        is_newest = self.proposed == len(self._observation.turns)
+        self._frame = self._observation.frame if is_newest else step.frame_after
+        if step.error:
+            raise ActionError(step.error)
+
+    def _run(self) -> None:
+        _here.acting = self
+        try:
+            with TemporaryDirectory(prefix="vnc-use-") as directory:
+                given: dict[str, Any] = {"task": self._observation.task, "output_dir": Path(directory)}
+                names = [field.name for field in fields(self._class) if field.init]
+                agent = self._class(**{name: given[name] for name in names if name in given})
+                while not self._act(agent):
+                    pass
+            self.decisions.put(finish(self.params))
+        except _RunOver:
+            pass
+        except BaseException as exc:  # noqa: BLE001  # whatever the user's code raises is raised in the loop
+            self.decisions.put(exc)
+
+    def _act(self, agent: Agent) -> bool:
+        before = self.proposed
+        done = bool(agent.act())
+        if not done and self.proposed == before:
+            self.perform(TakeScreenshot())  # so that the run's limits end an agent without actions
+        return done

@@ -1,0 +1,378 @@
+"""A controller with redaction: no frame shows a field in which a secret was typed, until the field is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.types import (
+    REDACTED_COLOUR,
+    Click,
+    DesktopAction,
+    Frame,
+    Glance,
+    KeyCombo,
+    OpenAddress,
+    Region,
+    TypeText,
+    Wait,
+)
+from support.painted_form import FIELD, INK, SIZE, PaintedForm, Pen, font, shows, word
+
+SECRET = "hunter2swordfish"
+TYPED = "<secret:PASSWORD>"
+REDACTOR = Redactor({"PASSWORD": SECRET})
+INSIDE = np.s_[FIELD.top + 3 : FIELD.bottom - 3, FIELD.left + 3 : FIELD.right - 3]
+
+
+def redacting(form: PaintedForm, redactor: Redactor = REDACTOR, masks: tuple[Region, ...] = ()) -> RedactingController:
+    return RedactingController(form, redactor.hide, masks=masks)
+
+
+def type_secret(
+    controller: RedactingController,
+    text: str = TYPED,
+    redactor: Redactor = REDACTOR,
+    *,
+    press_enter: bool = False,
+    clear_first: bool = False,
+) -> Pixels:
+    controller.perform(TypeText(redactor.reveal(text), press_enter=press_enter, clear_first=clear_first))
+    return seen_by(controller)
+
+
+def seen_by(controller: RedactingController) -> Pixels:
+    """Return the screen that the controller shows: the same in a frame, its PNG, a glance and a transient frame."""
+    frame = controller.frame()
+    pixels = pixels_in(frame)
+    others = pixels_of(frame.png), pixels_in(controller.glance()), pixels_in(controller.transient_frames()[-1])
+    assert all(np.array_equal(pixels, other) for other in others)
+    return pixels
+
+
+def redacted_in(pixels: Pixels) -> Mask:
+    redacted: Mask = pixels == REDACTED_COLOUR
+    return redacted
+
+
+def shows_piece(pixels: Pixels, text: str = SECRET, length: int = 3) -> bool:
+    return any(shows(pixels, word(text[start : start + length])) for start in range(len(text) - length + 1))
+
+
+@pytest.mark.parametrize("caret", [False, True], ids=["no caret", "caret"])
+@pytest.mark.parametrize("hides", [False, True], ids=["readable", "dots"])
+def test_typed_secret_is_redacted_in_every_frame(*, hides: bool, caret: bool) -> None:
+    form = PaintedForm(hides=hides, caret=caret)
+    seen = type_secret(redacting(form))
+    assert form.text == SECRET
+    assert redacted_in(seen)[INSIDE].all()
+    assert hides or (shows(form.pixels(), word(SECRET)) and not shows_piece(seen))
+
+
+def test_rest_of_screen_stays_visible() -> None:
+    form = PaintedForm()
+    seen = type_secret(redacting(form))
+    others = ~redacted_in(seen)
+    outside = np.ones_like(others)
+    FIELD.part_of(outside)[:] = False
+    assert others[outside].all()
+    assert np.array_equal(seen[others], form.pixels()[others])
+    assert shows(seen, word("Your code"))
+
+
+def test_redactions_of_secrets_of_any_length_are_equal() -> None:
+    looks = [
+        type_secret(redacting(PaintedForm(), redactor), "<secret:PIN>", redactor)
+        for value in ("4711", "a much longer one", "x")
+        for redactor in [Redactor({"PIN": value})]
+    ]
+    assert all(np.array_equal(looks[0], look) for look in looks)
+
+
+def test_field_shows_other_text_later_stays_redacted() -> None:
+    form = PaintedForm(hides=True)
+    controller = redacting(form)
+    seen = type_secret(controller)
+    form.hides = False
+    assert np.array_equal(seen_by(controller), seen)
+    form.text = "something else"
+    assert np.array_equal(seen_by(controller), seen)
+
+
+def test_field_gone_shows_what_is_there() -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    seen = type_secret(controller)
+    form.page = "other"
+    form.also = lambda pen, _: pen.text((FIELD.left + 6, FIELD.top + 3), "Welcome, alice", INK, font())
+    assert np.array_equal(seen_by(controller), form.pixels())
+    form.page, form.also = "form", None
+    assert np.array_equal(seen_by(controller), seen)
+
+
+def test_dimmed_field_stays_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    type_secret(controller)
+    bright = form.pixels()
+    monkeypatch.setattr(form, "pixels", lambda: bright >> 1 & np.uint32(0x7F7F7F))
+    assert redacted_in(seen_by(controller))[INSIDE].all()
+
+
+def test_blinking_caret_beneath_redaction_changes_nothing() -> None:
+    form = PaintedForm(caret=True)
+    controller = redacting(form)
+    seen = type_secret(controller)
+    form.caret = False
+    assert np.array_equal(seen_by(controller), seen)
+
+
+def test_enter_leads_away_after_field_is_known() -> None:
+    def enters(form: PaintedForm) -> None:
+        form.page, form.text = "other", ""
+        form.also = lambda pen, _: pen.text((FIELD.left + 6, FIELD.top + 3), "Welcome, alice", INK, font())
+
+    form = PaintedForm(enters=enters)
+    controller = redacting(form)
+    seen = type_secret(controller, press_enter=True)
+    assert form.typed[-1] == TypeText("", press_enter=True)
+    assert np.array_equal(seen, form.pixels())
+    form.page, form.text, form.also = "form", SECRET, None
+    assert not shows_piece(seen_by(controller))
+
+
+def test_last_digit_opens_other_page_which_stays_visible() -> None:
+    def also(pen: Pen, form: PaintedForm) -> None:
+        if len(form.text) == len(SECRET):
+            form.page = "other"
+            pen.rectangle((0, 100, 480, 320), fill="#305080")
+            pen.text((300, 30), "signed in", INK, font())
+
+    form = PaintedForm(also=also)
+    controller = redacting(form)
+    assert np.array_equal(type_secret(controller), form.pixels())
+    form.page, form.text = "form", SECRET[:-1]
+    assert not shows_piece(seen_by(controller))
+
+
+def test_last_digit_resizes_screen_which_stays_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = PaintedForm()
+    small = form.pixels()[:200, :300]
+
+    def pixels() -> Pixels:
+        return small if len(form.text) == len(SECRET) else PaintedForm.pixels(form)
+
+    monkeypatch.setattr(form, "pixels", pixels)
+    controller = redacting(form)
+    assert np.array_equal(type_secret(controller), small)
+    form.text = SECRET[:-1]
+    assert not shows_piece(seen_by(controller))
+
+
+def test_text_around_secret_stays_visible() -> None:
+    form = PaintedForm()
+    seen = type_secret(redacting(form), f"user {TYPED}", clear_first=True)
+    assert form.text == f"user {SECRET}"
+    assert shows(seen, word("user"))
+    assert not shows_piece(seen)
+    assert [action.clear_first for action in form.typed if isinstance(action, TypeText)] == [True, False, False, False]
+
+
+def test_text_after_secret_is_typed_after_field_is_known() -> None:
+    form = PaintedForm()
+    seen = type_secret(redacting(form), f"{TYPED}, please")
+    assert form.typed[-1] == TypeText(", please")
+    assert redacted_in(seen)[INSIDE].all()
+
+
+def test_animation_and_enabled_button_stay_visible() -> None:
+    turns = iter(range(1000))
+
+    def also(pen: Pen, form: PaintedForm) -> None:
+        pen.ellipse((300 + next(turns) % 40, 10, 340, 100), fill="#20a020")
+        pen.rectangle((320, 110, 400, 140), fill="#a0c0ff" if form.text else "#e0e0e0")
+        pen.text((330, 112), "Send", INK if form.text else "#808080", font())
+
+    form = PaintedForm(also=also, moving=(Region(288, 0, 352, 128),))
+    controller = redacting(form)
+    controller.perform(TypeText(REDACTOR.reveal(TYPED)))
+    redacted = redacted_in(pixels_in(controller.frame()))
+    assert redacted[INSIDE].all()
+    assert not redacted[:, 290:].any()
+
+
+def test_field_before_moving_background_raises_settings_error() -> None:
+    turns = iter(range(1000))
+
+    def also(pen: Pen, form: PaintedForm) -> None:
+        for line in range(next(turns) % 7, SIZE[0], 7):
+            pen.line((line, 0, line, SIZE[1]), "#c0c0e0")
+
+    controller = redacting(PaintedForm(also=also, moving=(Region(0, 0, *SIZE),)))
+    controller.perform(Click(100, 70))
+    with pytest.raises(SettingsError):
+        controller.perform(TypeText(REDACTOR.reveal(TYPED)))
+    assert redacted_in(pixels_in(controller.frame()))[INSIDE].all()
+
+
+def preview(pen: Pen, form: PaintedForm) -> None:
+    if form.text:
+        pen.text((40, 180), form.text, INK, font(48))
+
+
+def test_large_change_raises_settings_error_naming_masks() -> None:
+    controller = redacting(PaintedForm(also=preview))
+    with pytest.raises(SettingsError) as raised:
+        controller.perform(TypeText(REDACTOR.reveal(TYPED)))
+    message = str(raised.value)
+    assert all(part in message for part in (TYPED, "a field takes 5% at most", '"masks"', "vnc_show_secrets=true"))
+    assert SECRET not in message
+    seen = seen_by(controller)
+    assert redacted_in(seen)[INSIDE].all()
+    assert not shows(seen, word(SECRET[:3], size=48))
+
+
+def test_masked_region_is_redacted_and_no_part_of_field() -> None:
+    mask = Region(30, 170, 470, 250)
+    form = PaintedForm(also=preview)
+    controller = redacting(form, masks=(mask,))
+    assert not redacted_in(seen_by(controller)).any()
+    seen = type_secret(controller)
+    assert redacted_in(seen)[INSIDE].all()
+    form.page = "other"
+    redacted = redacted_in(seen_by(controller))
+    assert mask.part_of(redacted).all()
+    assert redacted.sum() == mask.part_of(redacted).size
+
+
+def test_secret_typed_letter_by_letter_is_redacted() -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    controller.perform(Click(100, 70))
+    typed: list[DesktopAction] = [
+        *map(TypeText, f"{SECRET[:4]}q"),
+        KeyCombo(("backspace",)),
+        *map(TypeText, SECRET[4:]),
+    ]
+    for action in typed:
+        if action == KeyCombo(("backspace",)):
+            form.text = form.text[:-1]
+        controller.perform(action)
+    assert form.text == SECRET
+    assert np.array_equal(seen_by(controller), type_secret(redacting(PaintedForm())))
+
+
+class LateForm(PaintedForm):
+    """A form that shows what was typed only from its fourth glance on."""
+
+    glances = 0
+
+    def glance(self) -> Glance:
+        self.glances += 1
+        return super().glance()
+
+    def pixels(self) -> Pixels:
+        return super().pixels() if self.glances > 3 else PaintedForm().pixels()
+
+
+def test_text_that_shows_late_is_redacted() -> None:
+    controller = redacting(LateForm())
+    type_secret(controller)
+    controller.perform(Wait(0.1))
+    for _ in range(4):
+        controller.glance()
+    assert redacted_in(seen_by(controller))[INSIDE].all()
+
+
+def test_screen_after_hidden_prompt_stays_visible() -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    unchanged = form.pixels()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(form, "pixels", lambda: unchanged)
+        type_secret(controller)
+        controller.perform(KeyCombo(("enter",)))
+    form.page, form.also = "other", preview
+    assert np.array_equal(seen_by(controller), form.pixels())
+
+
+class RemembersMoments(PaintedForm):
+    """A form whose transient frames are the screens after each action."""
+
+    moments: tuple[Frame, ...] = ()
+
+    def perform(self, action: DesktopAction) -> None:
+        super().perform(action)
+        self.moments = (*self.moments, self.frame())
+
+    def transient_frames(self) -> tuple[Frame, ...]:
+        return self.moments
+
+
+def test_moments_while_typing_are_redacted() -> None:
+    def hint(pen: Pen, form: PaintedForm) -> None:
+        if 0 < len(form.text) < len(SECRET):
+            pen.text((300, 200), form.text, INK, font())
+
+    form = RemembersMoments(also=hint)
+    controller = redacting(form)
+    controller.perform(TypeText(REDACTOR.reveal(TYPED)))
+    assert any(shows(pixels_in(frame), word(SECRET[:4])) for frame in form.moments)
+    assert not any(shows_piece(pixels_in(frame)) for frame in controller.transient_frames())
+
+
+def test_value_written_by_test_itself_is_redacted() -> None:
+    controller = redacting(PaintedForm())
+    controller.perform(TypeText(SECRET))
+    assert not shows_piece(seen_by(controller))
+
+
+def test_address_with_secret_is_typed_by_keys() -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    controller.perform(OpenAddress(REDACTOR.reveal(f"shop/?token={TYPED}")))
+    assert form.typed[0] == KeyCombo(("ctrl+l",))
+    assert form.typed[-1] == TypeText("", press_enter=True)
+    assert not shows_piece(seen_by(controller))
+
+
+def test_actions_before_secret_are_performed_unchanged() -> None:
+    form = PaintedForm()
+    controller = redacting(form)
+    actions: list[DesktopAction] = [Click(100, 70), TypeText("alice", 100, 70, clear_first=True), TypeText("a")]
+    for action in actions:
+        controller.perform(action)
+    assert form.typed == actions
+    assert controller.frame() == form.frame()
+
+
+def test_secret_text_shows_its_name_in_pieces() -> None:
+    form = PaintedForm()
+    type_secret(redacting(form))
+    assert [repr(action.text) for action in form.typed if isinstance(action, TypeText)] == [repr(TYPED)] * 2
+
+
+def test_controller_over_other_connection_shares_redactions() -> None:
+    form, other = PaintedForm(), PaintedForm()
+    controller = redacting(form)
+    over = controller.over(other)
+    type_secret(over)
+    form.text = other.text
+    assert np.array_equal(seen_by(controller), seen_by(over))
+
+
+def test_frame_without_pixels_is_redacted() -> None:
+    form = PaintedForm()
+    frame: Callable[[], Frame] = form.frame
+    controller = redacting(form)
+    type_secret(controller)
+    assert frame().pixels is None
+    assert redacted_in(pixels_of(controller.frame().png))[INSIDE].all()
+    assert replace(controller.frame(), png=b"").ref != frame().ref

@@ -1,0 +1,287 @@
+"""A class of agents plans tests: its actions are steps of a run, and its thread ends with the run."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent
+from pytest_vnc_use.errors import ActionError, PlannerError, SettingsError
+from pytest_vnc_use.harness import (
+    Agent,
+    MouseButton,
+    MouseClickAction,
+    MouseClickType,
+    MouseDragAction,
+    Position,
+    ScrollAction,
+    ScrollDirection,
+    record_action,
+)
+from pytest_vnc_use.planners.local.callables import as_planner
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    Click,
+    KeyCombo,
+    Limits,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+from support.gemini_conversations import History
+from support.memory_desktop import PaintedController
+
+CLICK = MouseClickAction(position=Position(10, 20))
+
+
+@dataclass(kw_only=True)
+class Typist(Agent):
+    task: str = ""
+    model: str = "none"
+
+    def act(self) -> bool:
+        self.mouse_click(MouseClickAction(MouseButton.RIGHT, Position(10, 20), MouseClickType.DOUBLE))
+        self.type_text("hello")
+        return self.finish({"typed": "hello"})
+
+
+class Idler(Agent):
+    def act(self) -> bool:
+        return False
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "vnc-use harness"]
+
+
+@pytest.fixture
+def controller() -> PaintedController:
+    return PaintedController()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, controller: PaintedController) -> VncUseAgent:
+    return VncUseAgent(settings=Settings(runs_dir=str(tmp_path), planner=""), controller=controller, policy=Policy())
+
+
+def run(desk: VncUseAgent, agent: Any, steps: int = 5) -> RunResult:
+    return desk.run("Type hello", planner=agent, limits=Limits(steps, desk.settings.seconds, 3))
+
+
+def test_actions_of_class_become_steps(desk: VncUseAgent, controller: PaintedController) -> None:
+    result = run(desk, Typist)
+    assert (result.outcome, result.task, result.params) == (Outcome.DONE, "Type hello", {"typed": "hello"})
+    assert controller.performed == [Click(10, 20, "right", 2), TypeText("hello")]
+    assert [step.proposal.action for step in result.steps] == controller.performed
+    assert threads() == []
+
+
+def test_step_limit_ends_run_and_thread(desk: VncUseAgent) -> None:
+    assert run(desk, Typist, 1).outcome is Outcome.STEP_LIMIT
+    for thread in threads():
+        thread.join(10)
+    assert threads() == []
+
+
+def test_agent_without_actions_looks_until_limit(desk: VncUseAgent) -> None:
+    result = run(desk, Idler, 3)
+    assert result.outcome is Outcome.STEP_LIMIT
+    assert {type(step.proposal.action) for step in result.steps} == {TakeScreenshot}
+
+
+def test_rejected_action_raises_in_act(
+    desk: VncUseAgent, controller: PaintedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(action: object) -> None:
+        raise ActionError(f"{action!r} is not on the screen")
+
+    problems: list[str] = []
+    monkeypatch.setattr(controller, "perform", refuse)
+
+    class Careless(Agent):
+        def act(self) -> bool:
+            try:
+                self.mouse_click(MouseClickAction(position=Position(10**6, 20)))
+            except ActionError as problem:
+                problems.append(str(problem))
+            return True
+
+    run(desk, Careless)
+    assert "is not on the screen" in problems[0]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyError])
+def test_error_in_act_breaks_run(desk: VncUseAgent, error: type[Exception]) -> None:
+    class Broken(Agent):
+        def act(self) -> bool:
+            raise error("so it is")
+
+    with pytest.raises(error, match="so it is"):
+        run(desk, Broken)
+
+
+def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
+    seen: list[bytes] = []
+    sizes: list[object] = []
+
+    class Looking(Agent):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            seen.append(base64.b64decode(self.screenshot()))
+
+        def act(self) -> bool:
+            self.mouse_scroll(ScrollAction(Position(10, 20), ScrollDirection.DOWN, repeat=2))
+            seen.append(base64.b64decode(self.screenshot()))
+            sizes.append((self.client_resolution(), self.check_task_success()))
+            self.scratch()
+            return True
+
+        @record_action
+        def scratch(self) -> None:
+            self.mouse_drag(MouseDragAction(MouseButton.RIGHT, Position(1, 2), Position(3, 4)))
+            self.press_keys(["Ctrl+Shift+P"])
+            self.wait(0.0)
+
+    result = run(desk, Looking, 9)
+    stored = [(result.run_folder / "screens" / f"{frame.digest}.png").read_bytes() for frame in frames(result)]
+    assert seen == stored[:2]
+    assert sizes == [((320, 200), None)]
+    assert [step.proposal.action for step in result.steps] == [
+        Scroll(10, 20, "down", 2),
+        *(MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")),
+        KeyCombo(("Ctrl+Shift+P",)),
+        Wait(0.0),
+    ]
+
+
+def frames(result: RunResult) -> Sequence[Any]:
+    return [result.steps[0].frame_before, *(step.frame_after for step in result.steps)]
+
+
+@pytest.mark.parametrize("call", [lambda agent: agent.run(3), lambda agent: agent.start_recording()])
+def test_script_methods_while_planning_raise(desk: VncUseAgent, call: Callable[[Agent], object]) -> None:
+    class Scripted(Agent):
+        def act(self) -> bool:
+            call(self)
+            return True
+
+    with pytest.raises(ActionError, match=r"Scripted plans a test: .* the test runs and records it"):
+        run(desk, Scripted)
+
+
+def test_class_with_required_field_cannot_plan() -> None:
+    @dataclass(kw_only=True)
+    class Demanding(Agent):
+        model: str
+
+        def act(self) -> bool:
+            return True
+
+    with pytest.raises(SettingsError, match=r"Demanding cannot plan tests, .* no default: model\. Give each a default"):
+        as_planner(Demanding)
+
+
+def test_class_decides_action_by_action(history: History) -> None:
+    planner = planner_of(Typist)
+    assert planner.name == f"harness ({__name__}:Typist)"
+    first = history.observation()
+    history.carry_out(planner.decide(first, timeout_s=5.0))
+    history.carry_out(planner.decide(history.observation(), timeout_s=5.0))
+    done = planner.decide(history.observation(), timeout_s=5.0)
+    assert (done.kind, dict(done.params)) == ("finished", {"typed": "hello"})
+    again = planner.decide(first, timeout_s=5.0)
+    assert [proposal.action for proposal in again.proposals] == [Click(10, 20, "right", 2)]
+    planner.end_run()
+
+
+def planner_of(agent: type[Agent]) -> Any:
+    return as_planner(agent)
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def test_continued_run_does_not_repeat_actions(history: History) -> None:
+    history.carry_out(planner_of(Typist).decide(history.observation(), timeout_s=5.0))
+    another = planner_of(Typist)
+    decision = another.decide(history.observation(), timeout_s=5.0)
+    assert [proposal.action for proposal in decision.proposals] == [TypeText("hello")]
+    another.end_run()
+
+
+def test_continued_run_with_other_actions_raises(history: History) -> None:
+    other = replace(planner_of(Typist).decide(history.observation(), timeout_s=5.0), proposals=(decided(Wait(1.0)),))
+    history.carry_out(other)
+    with pytest.raises(PlannerError, match="must repeat what it did"):
+        planner_of(Typist).decide(history.observation(), timeout_s=5.0)
+
+
+def decided(action: Any) -> Any:
+    return as_planner(lambda _: action).decide(History().observation(), timeout_s=1.0).proposals[0]
+
+
+def test_slow_act_raises_planner_error(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.harness.planning._LATE_S", 0.0)
+    until: Callable[..., bool] = threading.Event().wait
+
+    class Slow(Agent):
+        def act(self) -> bool:
+            return until(1.0)
+
+    with pytest.raises(PlannerError, match=r"did not decide within 0\.1 s"):
+        planner_of(Slow).decide(history.observation(), timeout_s=0.1)
+
+
+ENDED = threading.Event()
+
+
+class Late(Agent):
+    """One that acts on after its run has ended."""
+
+    def act(self) -> bool:
+        try:
+            self.mouse_click(CLICK)
+            ENDED.wait(10)
+            self.mouse_click(CLICK)
+        finally:
+            self.type_text("late")
+        return False
+
+
+def test_action_after_run_is_not_performed(desk: VncUseAgent, controller: PaintedController) -> None:
+    desk.settings = replace(desk.settings, seconds=2.0)
+    others = {*threading.enumerate()}
+    assert run(desk, Late).outcome is Outcome.TIME_LIMIT
+    [thread] = [each for each in threads() if each not in others]
+    ENDED.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert controller.performed == [Click(10, 20)]
+
+
+class Sharing(Agent):
+    """One that has another thread act."""
+
+    def act(self) -> bool:
+        with ThreadPoolExecutor(1) as others:
+            others.submit(self.mouse_click, CLICK).result(10)
+        return True
+
+
+def test_action_of_other_thread_raises(desk: VncUseAgent, controller: PaintedController) -> None:
+    with pytest.raises(ActionError, match="only the thread that calls `act` may act"):
+        run(desk, Sharing, 1)
+    assert controller.performed == []

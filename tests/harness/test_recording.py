@@ -1,0 +1,221 @@
+"""Recorded bytes become the screenshots again, pixel for pixel, up to where they end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.harness import Agent, MouseClickAction, Position, record_action
+from pytest_vnc_use.harness.screenshots import _Player, write_screenshots
+from support import vnc_servers
+from support.harness_agents import actions_in, client_messages, place, typed_in
+from support.stages.kinds import KINDS
+from support.stages.stage import Pixels, Stage, Wish
+from support.witness_programs import xterm
+
+pytestmark = pytest.mark.desktop
+
+PIECE = struct.Struct("<dI")
+SPINNER = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
+SECRET = "Grün4711-x"
+
+
+@dataclass(kw_only=True)
+class Painter(Agent):
+    stage: Stage
+    truths: list[Pixels] = field(default_factory=list)
+
+    def act(self) -> bool:
+        self.paint(len(self.truths))
+        self.truths.append(self.stage.truth())
+        return len(self.truths) == 4
+
+    @record_action
+    def paint(self, number: int) -> None:
+        self.stage.repaint()
+        self.mouse_click(MouseClickAction(position=Position(5 + number, 5)))
+
+
+@pytest.mark.parametrize("kind", ["tigervnc", "tightvnc", "x11vnc", "qt"])
+def test_recording_gives_every_screenshot_again(kind: str, tmp_path: Path) -> None:
+    with KINDS[kind].start(tmp_path, Wish()) as stage:
+        agent = Painter(output_dir=tmp_path / "run", stage=stage, **place(stage.server))
+        assert agent.run(max_steps=9)
+    assert main(["screenshots", str(agent.output_dir)]) == 0
+    listed = actions_in(agent.output_dir / "action_screenshots.json")
+    assert [(entry["action"], entry["params"]) for entry in listed] == [("paint", {"number": n}) for n in range(4)]
+    for entry, truth in zip(listed, agent.truths, strict=True):
+        assert np.array_equal(pixels_in(agent.output_dir / entry["image"]) >> 8 - np.array(stage.bits), truth)
+    page = (agent.output_dir / "action_screenshots.html").read_text(encoding="utf-8")
+    assert [page.count(f'src="{entry["image"]}"') for entry in listed] == [1, 1, 1, 1]
+
+
+def pixels_in(file: Path) -> Any:
+    with Image.open(file) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+class Waiter(Agent):
+    def act(self) -> bool:
+        self.mouse_click(MouseClickAction(position=Position(300, 200)))
+        for _ in range(4):
+            self.wait(0.1)
+        return self.finish({"total": 3})
+
+
+SAMPLES: dict[int, Any] = {}
+"""The pixels of the moving screen, by the number of the server's bytes that were drawn."""
+
+
+class Sampler(Waiter):
+    def wait(self, seconds: float) -> None:
+        super().wait(seconds)
+        desk: Any = self._desk
+        for _ in range(20):
+            drawn = desk.recorder.drawn
+            pixels = desk._eyes.screen.glance().pixels
+            if desk.recorder.drawn == drawn:
+                SAMPLES[drawn] = pixels
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded run on a screen that always moves."""
+    with vnc_servers.tigervnc((400, 300)) as server, xterm(server, SPINNER):
+        agent = Sampler(output_dir=tmp_path_factory.mktemp("run"), **place(server))
+        agent.run(max_steps=1)
+    assert write_screenshots(agent.output_dir) == (6, 6)
+    return agent.output_dir
+
+
+def test_moving_screen_is_exact_at_each_byte_count(run: Path) -> None:
+    assert len(SAMPLES) > 3
+    with (run / "recording" / "server.rfb.bin").open("rb") as data:
+        player = _Player(data)
+        for drawn, pixels in sorted(SAMPLES.items()):
+            assert np.array_equal(player.screen(drawn) & 0xFFFFFF, pixels & 0xFFFFFF)  # type: ignore[operator]
+
+
+CUTS = [0.0, 1, 11, 12, 18, 19, 41, 60, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, -2, -1]
+"""Bytes from the start, from the end, or shares of the whole."""
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", ["server.rfb.bin", "server.time.bin"])
+def test_cut_recording_gives_screenshots_before_cut(run: Path, tmp_path: Path, name: str, cut: float) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    file = copy / "recording" / name
+    data = file.read_bytes()
+    file.write_bytes(data[: int(cut * len(data)) if 0 <= cut < 1 else int(cut)])
+    size = (copy / "recording" / "server.rfb.bin").stat().st_size
+    known = [record["server_bytes"] <= size for record in actions_in(run / "execution.json")]
+    assert name == "server.rfb.bin" or all(known)
+    assert write_screenshots(copy) == (sum(known), 6)
+    for entry, is_known in zip(actions_in(copy / "action_screenshots.json"), known, strict=True):
+        assert (entry["image"] is not None) is is_known
+        assert not is_known or (copy / entry["image"]).read_bytes() == (run / entry["image"]).read_bytes()
+    assert len([*(copy / "action_screenshots").iterdir()]) == sum(known)
+
+
+@pytest.mark.parametrize("byte", [14, 100, 400, 4000])
+def test_damaged_recording_raises_nothing(run: Path, tmp_path: Path, byte: int) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    file = copy / "recording" / "server.rfb.bin"
+    data = bytearray(file.read_bytes())
+    data[byte] ^= 0xFF
+    file.write_bytes(data)
+    assert write_screenshots(copy)[1] == 6
+
+
+def test_partial_trace_gives_screenshots_of_crashed_run(run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    records = actions_in(run / "execution.json")[:2]
+    (copy / "execution.json").unlink()
+    (copy / "partial_execution.json").write_text(json.dumps(records), encoding="utf-8")
+    assert write_screenshots(copy) == (2, 2)
+    assert len([*(copy / "action_screenshots").iterdir()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "has no execution.json or partial_execution.json. Name the output_dir of an agent"),
+        ("[", "must be a list of actions with `params`"),
+        ('[{"action": "wait"}]', "must be a list of actions with `params`: KeyError"),
+        ("[]", "is no recording: .* Record the run"),
+    ],
+)
+def test_directory_without_run_raises(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "execution.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RunFolderError, match=message):
+        write_screenshots(tmp_path)
+    assert main(["screenshots", str(tmp_path)]) == 2
+
+
+def test_times_ascend_and_cover_both_streams(run: Path) -> None:
+    for name in ("server", "client"):
+        data, times = ((run / "recording" / f"{name}.{kind}.bin").read_bytes() for kind in ("rfb", "time"))
+        pieces = [*PIECE.iter_unpack(times)]
+        assert sum(length for _, length in pieces) == len(data)
+        assert [at_s for at_s, _ in pieces] == sorted(at_s for at_s, _ in pieces)
+        assert data.startswith(b"RFB 003.008\n")
+
+
+@dataclass(kw_only=True)
+class Login(Agent):
+    text: str
+
+    def act(self) -> bool:
+        self.mouse_click(MouseClickAction(position=Position(30, 30)))
+        self.type_text("before ")
+        self.type_text(self.text)
+        self.type_text(" after")
+        return True
+
+
+@pytest.mark.parametrize("text", ["<secret:PIN>", f"is {SECRET}!"])
+def test_declared_secret_is_marked_in_client_stream(tmp_path: Path, text: str) -> None:
+    with vnc_servers.tigervnc((500, 300)) as server, xterm(server, "cat", geometry="40x10+0+0"):
+        agent = Login(output_dir=tmp_path, text=text, secrets={"PIN": SECRET}, **place(server))
+        assert "secrets" not in repr(agent)
+        agent.run(max_steps=1)
+    marks = [message for message in client_messages(tmp_path / "recording") if message[:4] == b"\6\0\0\0"]
+    assert [mark[8:] for mark in marks if mark[4] < 0x80] == [b"<secret:PIN>"]
+    assert typed_in(tmp_path / "recording") == "before  after"
+    records = actions_in(tmp_path / "execution.json")
+    assert records[2]["params"] == {"text": text.replace(SECRET, "<secret:PIN>")}
+    assert SECRET not in (tmp_path / "execution.json").read_text(encoding="utf-8")
+    assert write_screenshots(tmp_path) == (4, 4)
+
+
+def test_password_of_server_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_PASSWORD", "geheim12")
+    with vnc_servers.tigervnc((400, 300), vnc_servers.password_file(tmp_path, "geheim12")) as server:
+        agent = Waiter(output_dir=tmp_path / "run", **place(server))
+        agent.run(max_steps=1)
+    first, *_ = client_messages(tmp_path / "run" / "recording")
+    assert first[0] == 0
+    assert write_screenshots(tmp_path / "run") == (6, 6)
+
+
+def test_unwritable_recording_raises(tmp_path: Path) -> None:
+    (tmp_path / "recording").write_text("a file", encoding="utf-8")
+    with vnc_servers.tigervnc((400, 300)) as server:
+        agent = Waiter(output_dir=tmp_path, **place(server))
+        with pytest.raises(RunFolderUnwritable, match="Cannot write a recording"):
+            agent.run(max_steps=1)
+    assert "RunFolderUnwritable" in (tmp_path / "error.txt").read_text(encoding="utf-8")

@@ -1,0 +1,127 @@
+"""Recordings of tests that type a secret: its field is redacted in their pictures, and gates compare all the rest."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pytest_vnc_use.errors import RecordingDrifted
+from pytest_vnc_use.recordings.format import Volatile, volatile
+from pytest_vnc_use.recordings.gates import BlinkWatch, gate
+from pytest_vnc_use.recordings.images import Pixels, pixels_of
+from pytest_vnc_use.recordings.record import RecordedTest
+from pytest_vnc_use.types import REDACTED_COLOUR, Region, TypeText
+from support.paths import PROGRAMS
+from support.tills import Steps, Tills
+
+TASK = "Sign in with <secret:CODE>"
+FIRST, SECOND = "8264017359", "a longer code"
+STEPS = (TypeText("<secret:CODE>", 200, 68), TypeText("", press_enter=True))
+INSIDE = np.s_[54:82, 64:356]
+"""What is inside the field's frame."""
+
+pytestmark = [pytest.mark.desktop, pytest.mark.slow]
+
+
+def record(tills: Tills, code: str, *options: str, covers: bool = True) -> Tills:
+    with tills.agent("rewrite", Steps(*STEPS), *options, secrets={"CODE": code}, covers=covers) as played:
+        played.run(TASK)
+        assert played.recorded.keep()
+    return tills
+
+
+def recorded(folder: Path, code: str, *options: str, covers: bool = True) -> Tills:
+    folder.mkdir()
+    return record(Tills(folder, PROGRAMS / "sign_in.py"), code, *options, covers=covers)
+
+
+def replay(tills: Tills, code: str, *options: str) -> None:
+    with tills.agent("replay", None, *options, secrets={"CODE": code}, covers=True, gate_s=1.0) as played:
+        played.run(TASK)
+
+
+def screens(folder: Path) -> list[Pixels]:
+    """Return the screenshots of the runs there, in their order."""
+    files = sorted(folder.rglob("*.png"), key=lambda file: file.stat().st_mtime_ns)
+    return [pixels_of(file.read_bytes()) for file in files]
+
+
+@pytest.fixture(scope="module")
+def signs_in(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    return recorded(tmp_path_factory.mktemp("codes") / "stays", FIRST)
+
+
+@pytest.fixture(scope="module")
+def leaves(tmp_path_factory: pytest.TempPathFactory) -> Tills:
+    return recorded(tmp_path_factory.mktemp("codes") / "leaves", FIRST, "--leaves")
+
+
+@pytest.mark.parametrize("options", [(), ("--hidden",)], ids=["readable", "dots"])
+def test_field_is_redacted_in_stored_pictures(tmp_path: Path, options: tuple[str, ...]) -> None:
+    tills = recorded(tmp_path / "made", FIRST, *options)
+    redacted = [(screen == REDACTED_COLOUR)[INSIDE] for screen in screens(tills.runs)]
+    assert redacted[-1].all()
+    assert sum(each.all() for each in redacted) >= 2
+    assert not any(each.any() and not each.all() for each in redacted)
+    crops = [pixels_of(file.read_bytes()) for file in tills.key.path.parent.rglob("*.webp")]
+    assert any((crop == REDACTED_COLOUR).any() for crop in crops)
+
+
+@pytest.mark.parametrize("code", [FIRST, SECOND], ids=["same", "rotated"])
+def test_replay_leaves_out_the_field(signs_in: Tills, code: str) -> None:
+    replay(signs_in, code)
+
+
+def test_replay_compares_what_is_beside_the_field(signs_in: Tills) -> None:
+    with pytest.raises(RecordingDrifted, match="drift at the end"):
+        replay(signs_in, FIRST, "--wrong")
+
+
+def test_replay_compares_place_of_field_that_is_gone(leaves: Tills) -> None:
+    replay(leaves, SECOND, "--leaves")
+    with pytest.raises(RecordingDrifted, match="drift at the end"):
+        replay(leaves, FIRST, "--leaves", "--wrong")
+
+
+def test_mask_redacts_a_repeated_secret(tmp_path: Path) -> None:
+    tills = recorded(tmp_path / "repeats", FIRST, "--repeats")
+    assert not (screens(tills.runs)[-1] == REDACTED_COLOUR)[220:260].any()
+    recording = json.loads(tills.key.path.read_text())
+    mask = {"left": 50, "top": 210, "right": 400, "bottom": 270}
+    tills.key.path.write_text(json.dumps({**recording, "masks": [mask]}))
+    record(tills, FIRST, "--repeats")
+    assert (screens(tills.runs)[-1] == REDACTED_COLOUR)[210:270, 50:400].all()
+    replay(tills, SECOND, "--repeats")
+
+
+def test_replay_redacts_if_its_recording_does(signs_in: Tills, tmp_path: Path) -> None:
+    older = recorded(tmp_path / "older", FIRST, covers=False)
+    assert not any((screen == REDACTED_COLOUR).any() for screen in screens(older.runs))
+    for tills, covers in ((signs_in, True), (older, False)):
+        assert ('"covered": true' in tills.key.path.read_text()) == covers
+        assert ('"redacted": [' in tills.key.path.read_text()) == covers
+        for wanted in (True, False):
+            assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", covers=wanted).covers == covers
+
+
+def test_gate_leaves_out_what_is_redacted_on_either_side() -> None:
+    plain = np.full((40, 60), 0xFFFFFF, np.uint32)
+    narrow, wide = plain.copy(), plain.copy()
+    narrow[10:20, 10:30] = wide[10:20, 10:50] = REDACTED_COLOUR
+    other = wide.copy()
+    other[25, 12:20] = 0x123456
+    for expected, seen in ((narrow, wide), (wide, narrow)):
+        assert gate(expected, ()).mismatch(seen) is None
+    assert gate(narrow, ()).mismatch(other)
+
+
+def test_blinking_part_beneath_redaction_is_not_awaited() -> None:
+    light = Region(10, 10, 20, 20)
+    part: Volatile = volatile(light, "blinks", np.zeros((10, 10), np.uint32), np.ones((10, 10), np.uint32))
+    watch = BlinkWatch([part])
+    assert watch.look(np.zeros((40, 60), np.uint32))
+    assert watch.look(np.full((40, 60), REDACTED_COLOUR, np.uint32)) is None

@@ -1,0 +1,45 @@
+"""Agents of the harness on real VNC servers, and what their recordings hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from support.vnc_servers import VncServer
+
+_LENGTHS = {0: 20, 3: 10, 4: 8, 5: 6, 255: 12}
+
+
+def place(server: VncServer) -> dict[str, Any]:
+    """Return the arguments of an agent for a server that speaks no WebSocket."""
+    return {"vnc_scheme": "vnc", "vnc_host": "127.0.0.1", "vnc_port": int(server.address.rpartition(":")[2])}
+
+
+def actions_in(file: Path) -> list[dict[str, Any]]:
+    """Return the records of an execution.json."""
+    records: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return records
+
+
+def client_messages(recording: Path) -> Iterator[bytes]:
+    """Yield the messages of a recorded client, after its handshake."""
+    data = (recording / "client.rfb.bin").read_bytes()
+    assert data.startswith(b"RFB 003.008\n\1\1")
+    data = data[14:]
+    while data:
+        if data[0] == 2:
+            length = 4 + 4 * int.from_bytes(data[2:4], "big")
+        elif data[0] == 6:
+            length = 8 + abs(int.from_bytes(data[4:8], "big", signed=True))
+        else:
+            length = _LENGTHS[data[0]]
+        yield data[:length]
+        data = data[length:]
+
+
+def typed_in(recording: Path) -> str:
+    """Return the characters of the keys that a recorded client pressed."""
+    keys = [message for message in client_messages(recording) if message[0] == 4 and message[1]]
+    return "".join(chr(int.from_bytes(key[4:8], "big") & 0xFFFF) for key in keys)
