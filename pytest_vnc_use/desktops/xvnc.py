@@ -9,7 +9,7 @@ import shlex
 import shutil
 import struct
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
@@ -22,7 +22,6 @@ from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
-from pytest_vnc_use.types import Move
 from pytest_vnc_use.types.protocols import Controller
 
 SERVERS = ("Xtigervnc", "Xvnc")
@@ -80,6 +79,7 @@ class XvncDesktop(StartedDesktop):
         server = _installed_server()
         super().__init__(environment or {}, pinned=pinned)
         self._timeout_s = start_timeout_s
+        self._screen: Controller | None = None
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
         try:
             self._start(server, command, size, depth, window_manager)
@@ -106,8 +106,7 @@ class XvncDesktop(StartedDesktop):
         """Start the program in place of the one before, and wait until it shows. Raises as the class does."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._session.end_program()  # before the look at the screen, from which its window goes
-        with closing(self._connect()) as screen:
-            self._show(command, screen, Deadline(self._timeout_s))
+        self._show(command, Deadline(self._timeout_s))
 
     def _start(
         self, server: str, command: Sequence[str], size: tuple[int, int], depth: int, window_manager: bool
@@ -126,12 +125,10 @@ class XvncDesktop(StartedDesktop):
         if not greets_at(self.server, deadline.remaining_s):
             raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
         if command:
-            with closing(self._connect()) as screen:  # while the window manager starts
-                _renew_pointer(screen, size)
-                self._await_manager(manager_ready, deadline)
-                self._show(command, screen, deadline)
-        else:
-            self._await_manager(manager_ready, deadline)
+            self._connect()  # while the window manager starts
+        self._await_manager(manager_ready, deadline)
+        if command:
+            self._show(command, deadline)
 
     def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
         password_file = self._session.directory / "password"
@@ -164,8 +161,23 @@ class XvncDesktop(StartedDesktop):
         return int(line)
 
     def _connect(self) -> Controller:
-        """Return a connection that shows the screen. Raises DesktopError."""
-        return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+        """Return the connection that sees whether a program shows. Raises DesktopError.
+
+        It stays until `stop()`: a client that connects after the last one has gone may get a picture in which TigerVNC
+        has drawn the pointer over what was below it earlier (1.12, seen with LibreOffice).
+        """
+        if not self._screen:
+            self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+        return self._screen
+
+    def stop(self) -> None:
+        """End everything that was started and remove the working directory; a second call does nothing."""
+        screen, self._screen = self._screen, None
+        try:
+            if screen:
+                screen.close()
+        finally:
+            super().stop()
 
     def _start_window_manager(self) -> tuple[Process, Path] | None:
         """Start the window manager, and return it with the pipe that it writes to once it is ready for windows.
@@ -195,7 +207,8 @@ class XvncDesktop(StartedDesktop):
         finally:
             os.close(reader)
 
-    def _show(self, command: Sequence[str], screen: Controller, deadline: Deadline) -> None:
+    def _show(self, command: Sequence[str], deadline: Deadline) -> None:
+        screen = self._connect()
         before = screen.glance()
         program, shows = self._start_program(command), False
         with suppress(DesktopError):  # the connection was lost: the end of the server says why
@@ -207,17 +220,6 @@ class XvncDesktop(StartedDesktop):
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
         return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
-
-
-def _renew_pointer(screen: Controller, size: tuple[int, int]) -> None:
-    """Move the pointer by a pixel, and back to the middle, where it is at first.
-
-    TigerVNC draws it into the picture of a client that has not moved it. It would keep that drawing for the next
-    client, with what was below the pointer when this one left.
-    """
-    for offset in 1, 0:
-        screen.perform(Move(size[0] // 2 - offset, size[1] // 2))
-        screen.glance()  # which waits until the server has moved it
 
 
 def _installed_server() -> str:
