@@ -105,7 +105,7 @@ def command_in_image(target: Target, folder: Path, command: str) -> str:
         "apt-get update -q",
         f"apt-get install -y -q --no-install-recommends {_packages(target)}",
         f"python -m pip install -q {' '.join(_requirements(target, folder))}",
-        command,
+        command + (" -o vnc_qt_open=true" if target.kind == "qt" else ""),  # a container makes no network namespace
     ]
     run = f'{engine} run --rm -it --network host -v "$PWD:/work" -w /work {IMAGE}'
     return f"{run} sh -c {shlex.quote(' && '.join(lines))}"

@@ -161,7 +161,9 @@ def test_the_jobs_and_the_command_for_their_image_install_the_programs_qt(
     for ci in ("github", "gitlab", "jenkins"):
         (written, *_) = ci_files(ci, target, tmp_path).values()
         assert re.search(rf"pip install {re.escape(installed)}\n +# install what your program needs here\n", written)
-    assert f"pip install -q {installed} && " in command_in_image(target, tmp_path, "python -m pytest")
+        assert "python -m pytest -m vnc -o vnc_qt_open=true --vnc-record=replay" in written  # jobs are in containers
+    in_image = command_in_image(target, tmp_path, "python -m pytest")
+    assert f"pip install -q {installed} && python -m pytest -o vnc_qt_open=true" in in_image
 
 
 @pytest.mark.parametrize("ci", ["github", "gitlab", "jenkins"])
