@@ -21,7 +21,7 @@ import psutil
 from ratios import head, machine, row
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.recordings import recorder
+from pytest_vnc_use.recordings import gates
 from pytest_vnc_use.types import DesktopAction, KeyCombo
 from support.programs_on_x import Desk, Driven, in_terminal
 
@@ -50,7 +50,7 @@ def run(driven: Driven, steps: int) -> None:
 
 
 def recorded(folder: Path, steps: int) -> None:
-    recorder.QUIET_S = 0.1
+    gates.QUIET_S = 0.1
     keys = [KeyCombo(("enter",))] * steps
     with Desk(folder, SIZE) as desk, desk.driven("count", COUNTING, "rewrite", keys) as driven:
         run(driven, steps)
