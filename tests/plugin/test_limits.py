@@ -17,6 +17,7 @@ from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.plain_text import LONGEST
+from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import transcript
@@ -128,7 +129,7 @@ def test_arguments_that_are_nested_too_deep_are_told(agent_of: AgentOf, levels: 
 
 
 def test_arguments_of_a_callables_that_are_nested_too_deep_are_told(agent_of: AgentOf) -> None:
-    plan = iter([CallFunction("order", {"what": nested(600)}), None])
+    plan = iter([CallFunction("order", {"what": nested(600)}), finish()])
     result = agent_of(functions=[order]).run("order", planner=lambda _: next(plan))
     assert "levels of JSON deep" in result.steps[0].error
 
