@@ -223,6 +223,8 @@ class DesktopProtocol(RFBClient):
     security_types = b""
     _subtype = 0
     _ended = _drew = _resized = False
+    rests = False
+    """True while no changes are asked for."""
     _offered = ""
 
     def connectionMade(self) -> None:
@@ -556,7 +558,8 @@ class DesktopProtocol(RFBClient):
         self._drew = self._drew or bool(areas)
         self.factory.framebuffer.apply(self._rectangles)
         self._rectangles.clear()
-        self.request(incremental=self._drew and not self._resized)
+        if not self.rests:
+            self.request(incremental=self._drew and not self._resized)
         self._resized = False
         if answers and self.pulse.is_awaited:
             self.pulse.answered()

@@ -172,9 +172,14 @@ class RfbConnection:
             self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")
         return self.framebuffer.last_capture()
 
+    def rest(self) -> None:
+        """Ask for no more updates until `refresh`; the connection stays."""
+        self.protocol.rests = True
+
     def refresh(self, timeout_s: float) -> None:
         """Have the whole screen sent anew. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
+        self.protocol.rests = False
         self.send(self.protocol.request)
         if not self.framebuffer.wait_complete(timeout_s):
             self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")

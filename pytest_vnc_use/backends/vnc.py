@@ -240,6 +240,10 @@ class VNCController:
         """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
         self._connection.refresh(_ANSWER_S)
 
+    def rest(self) -> None:
+        """Keep the connection, but have no changes sent until `refresh`. Raises DesktopError if it has ended."""
+        self._connection.rest()
+
     def frame(self) -> Frame:
         """Return the screen as it is now, not before. Raises DesktopError, ActionInterrupted."""
         frame = self._surviving(self._frame)

@@ -15,14 +15,13 @@ from pathlib import Path
 from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
 from cryptography.hazmat.primitives.ciphers import Cipher, modes
 
-from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
-from pytest_vnc_use.types.protocols import Controller
 
 SERVERS = ("Xtigervnc", "Xvnc")
 WINDOW_MANAGER = ("openbox", "--sm-disable")
@@ -79,7 +78,7 @@ class XvncDesktop(StartedDesktop):
         server = _installed_server()
         super().__init__(environment or {}, pinned=pinned)
         self._timeout_s = start_timeout_s
-        self._screen: Controller | None = None
+        self._screen: VNCController | None = None
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more
         try:
             self._start(server, command, size, depth, window_manager)
@@ -160,13 +159,15 @@ class XvncDesktop(StartedDesktop):
                 line += piece
         return int(line)
 
-    def _connect(self) -> Controller:
+    def _connect(self) -> VNCController:
         """Return the connection that sees whether a program shows. Raises DesktopError.
 
-        It stays until `stop()`: a client that connects after the last one has gone may get a picture in which TigerVNC
-        has drawn the pointer over what was below it earlier (1.12, seen with LibreOffice).
+        It stays until `stop()`, at rest: a client that connects after the last one has gone may get a picture in which
+        TigerVNC has drawn the pointer over what was below it earlier (1.12, seen with LibreOffice).
         """
-        if not self._screen:
+        if self._screen:
+            self._screen.refresh()
+        else:
             self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
         return self._screen
 
@@ -213,6 +214,7 @@ class XvncDesktop(StartedDesktop):
         program, shows = self._start_program(command), False
         with suppress(DesktopError):  # the connection was lost: the end of the server says why
             shows = shows_window(program, screen, before, deadline)
+            screen.rest()
         if not shows and program.end:
             raise self._ended_early(program, "had not shown a window")
         if not shows:

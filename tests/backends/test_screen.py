@@ -155,6 +155,20 @@ def test_a_frame_knows_its_time_and_where_the_screen_changed(tigervnc: VncServer
     assert after.moving == ()
 
 
+def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, connected: Connect) -> None:
+    resting, watching = connected(tigervnc), connected(tigervnc)
+    resting.rest()
+    tigervnc.paint(5)  # the server still owes an answer to the last request
+    wait_for(lambda: resting.screen.changed_at > 0, "the last answer")
+    answered_at = resting.screen.changed_at
+    before = watching.glance()
+    tigervnc.paint(9)
+    assert watching.wait_changed(before.taken_at, 10)
+    assert resting.screen.changed_at == answered_at
+    resting.refresh()
+    assert resting.frame() == watching.frame()
+
+
 def test_a_resize_is_followed(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "seq 300; printf '\\033[?25l'; exec sleep 100"):
         hands = connected(tigervnc)
