@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import ssl
 import struct
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -433,7 +434,8 @@ class DesktopProtocol(RFBClient):
 
     def _end(self, error: VncUseError) -> None:
         self._ended = True
-        self._packet.clear()  # vncdotool would go on handling it
+        self._packet.clear()  # vncdotool would go on handling it,
+        self._expected_len = sys.maxsize  # and for ever what has no bytes, such as a reason that is not given
         self.factory.framebuffer.fail(error)
         self.transport.abortConnection()
 
