@@ -120,7 +120,8 @@ def test_a_recording_of_more_colours_drifts_and_is_told(
         ):
             with vnc_servers.tigervnc(options=["-depth", str(depth)]) as desktop:
                 desktop.output_of("xsetroot", "-mod", "16", "16", "-fg", "#1f6fb2", "-bg", "#343a57")
-                result = run(server, f"--vnc-server={desktop.address}", f"--vnc-record={mode}", "-ovnc_rehearse=0")
+                where = (f"--vnc-server={desktop.address}", "--vnc-app=")
+                result = run(server, *where, f"--vnc-record={mode}", "-ovnc_rehearse=0")
                 result.assert_outcomes(**outcome)
     (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
     assert (test["triage"], "drift before step 1" in test["message"]) == ("inconclusive", True)

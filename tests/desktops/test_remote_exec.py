@@ -93,7 +93,7 @@ def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
     one, other = f"5{os.getpid()}", f"6{os.getpid()}"
     for part, duration in (("program", one), ("other", other)):
         script = f"setsid sleep {duration} >/dev/null 2>&1 </dev/null &"
-        subprocess.run(reach.words(["sh", "-c", script], part), check=True, timeout=30)
+        subprocess.run(reach.argv(["sh", "-c", script], part), check=True, timeout=30)
     wait_for(lambda: running_with(one) and running_with(other), "the start of both")
     reach.end("program")
     wait_for(lambda: not running_with(one), "the end of the one")

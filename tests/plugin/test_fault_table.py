@@ -149,7 +149,7 @@ BROKEN = {
     "resized": "infra",
     "program_crashed": "product",
     "program_ended_with_an_error": "product",
-    "program_frozen": "product",
+    "program_frozen": "infra",
     "disk_full": "infra",
 }
 BREAKS = """

@@ -192,13 +192,6 @@ def test_junit_has_the_picture_of_a_test_that_failed(session: Session) -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_of_several_runs_is_on_disk_once(session: Session) -> None:
-    pictures = [*session.place.glob("runs/*/screens/*.png")]
-    assert len({picture.stat().st_ino for picture in pictures}) < len(pictures)
-    assert not (session.place / "runs" / ".screens").exists()
-
-
-@pytest.mark.slow
 def test_the_html_report_says_what_each_failed_test_came_to(session: Session) -> None:
     report = (session.place / "report.html").read_text(encoding="utf-8")
     assert re.search(r"vnc-sentence[^>]{0,20}>QuotaExhausted: no more", html.unescape(html.unescape(report)))

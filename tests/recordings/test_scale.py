@@ -21,18 +21,17 @@ PLAN = scripted_conftest("[Click(300, 200), TypeText('née')]")
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_a_recording_replays_at_its_own_scale_only(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QT_SCALE_FACTOR", "2")
+def test_a_recording_replays_at_its_own_scale_only(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     pytester.makeconftest(PLAN)
-    fixed = ("--vnc-server=qt", f"--vnc-app={PAD_LINE}", "-p", "no:cacheprovider", "-ovnc_gate_seconds=3")
-    recorded = pytester.runpytest_subprocess(*fixed, "--vnc-record=rewrite", timeout=400)
+    fixed = ("--vnc-server=qt", "-p", "no:cacheprovider", "-ovnc_gate_seconds=3")
+    large, small = (f"--vnc-app=env QT_SCALE_FACTOR={factor} {PAD_LINE}" for factor in (2, 1))
+    recorded = pytester.runpytest_subprocess(*fixed, large, "--vnc-record=rewrite", timeout=400)
     recorded.stdout.fnmatch_lines(["vnc-use: 1 recording written*"])
     (pytester.path / "conftest.py").unlink()
-    replayed = pytester.runpytest_subprocess(*fixed, "--vnc-record=replay", timeout=400)
+    replayed = pytester.runpytest_subprocess(*fixed, large, "--vnc-record=replay", timeout=400)
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(["vnc-use: 1 run planned by recording"])
-    monkeypatch.setenv("QT_SCALE_FACTOR", "1")
-    elsewhere = pytester.runpytest_subprocess(*fixed, "--vnc-record=replay", timeout=400)
+    elsewhere = pytester.runpytest_subprocess(*fixed, small, "--vnc-record=replay", timeout=400)
     elsewhere.assert_outcomes(failed=1)
     elsewhere.stdout.fnmatch_lines(["*inconclusive: drift *"])

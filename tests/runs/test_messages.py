@@ -14,6 +14,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.client import Outgoing
 from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.runs import messages
 from pytest_vnc_use.runs.messages import FILE, MessageLog
@@ -154,7 +155,7 @@ def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Pa
 @pytest.mark.desktop
 def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_path: Path) -> None:
     pin = secrets.token_hex(8)
-    turns = [[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], None]
+    turns = [[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()]
 
     def run(**given: Any) -> Path:
         plan = iter(turns)
