@@ -867,6 +867,7 @@ def test_where_no_test_has_a_desktop_only_hooks_and_options_are_loaded(
                 pass
         """
     )
+    monkeypatch.delenv("VNC_USE_QT_OPEN")
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
     pytester.makeconftest(
