@@ -88,7 +88,8 @@ def _run(factory: DesktopFactory, url: WebSocketURI, timeout_s: float) -> None:
         pass  # who waits for the screen has the same time
     except Exception as exc:  # noqa: BLE001  # each must reach the waiting caller
         error = exc.__cause__ if isinstance(exc.__cause__, InvalidStatus) else exc  # a redirect that is not followed
-        if isinstance(error, (InvalidHandshake, EOFError)):
+        # a server that closes amid the handshake gives one of the last two, as of websockets 15
+        if isinstance(error, (InvalidHandshake, EOFError, ConnectionClosed, AssertionError)):
             factory.framebuffer.fail(DesktopRefused(f"{factory.server!r} {_in_words(error)}"))
         else:
             factory.clientConnectionFailed(None, Failure(exc))  # type: ignore[no-untyped-call]
@@ -149,7 +150,8 @@ def _break_off(factory: DesktopFactory, what: str) -> None:
 
 def _in_words(error: Exception) -> str:
     if not isinstance(error, InvalidStatus):
-        return f"opens no WebSocket: {line(error)}"
+        reason = line(error) or "the server closed the connection"
+        return f"opens no WebSocket: {reason}; the address of a plain VNC server is host::port, without ws://"
     response = error.response
     place = line(without_query(response.headers.get("Location", "")))
     if 300 <= response.status_code < 400 and place:

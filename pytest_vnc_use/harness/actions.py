@@ -36,10 +36,15 @@ class ScrollDirection(str, Enum):
 
 @dataclass(frozen=True)
 class Position:
-    """A point of the screen in pixels, from its upper left corner."""
+    """A point of the screen in pixels, from its upper left corner; fractions, as models send them, are rounded."""
 
     x: int
     y: int
+
+    def __post_init__(self) -> None:
+        """Take whole pixels. Raises TypeError for what is no number."""
+        object.__setattr__(self, "x", round(self.x))
+        object.__setattr__(self, "y", round(self.y))
 
 
 @dataclass(frozen=True)

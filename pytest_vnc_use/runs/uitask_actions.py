@@ -92,7 +92,10 @@ def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Acti
         try:
             actions = _read(record["action"], record["params"], pointer)
         except (LookupError, TypeError, ValueError, RunFolderError) as exc:
-            raise RunFolderError(f"record {number} must be an action with `params`, got {record!r:.200}") from exc
+            reason = f"{type(exc).__name__}: {exc}"
+            raise RunFolderError(
+                f"record {number} must be an action with `params`, got {record!r:.200} ({reason})"
+            ) from exc
         for action in actions:
             pointer = _end_of(action) or pointer
             yield record, action
@@ -111,7 +114,8 @@ def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
         case "mouse_click" | "mouse_drag" | "mouse_scroll":
             return _with_mouse(name, params["action"], pointer)
         case "press_keys":
-            keys = [part for key in params["keys"] for part in key.split() or [key] if part.lower() not in ("", "none")]
+            given = [params["keys"]] if isinstance(params["keys"], str) else params["keys"]
+            keys = [part for key in given for part in key.split() or [key] if part.lower() not in ("", "none")]
             return (KeyCombo(tuple(keys)),) if keys else ()
         case "type_text":
             return (TypeText(str(params["text"])),)
@@ -130,7 +134,7 @@ def _with_mouse(name: str, params: Any, pointer: Point | None) -> tuple[Action, 
         return (
             Scroll(*_point(params["position"]), _one_of(params["direction"], *SIDES), int(params.get("repeat", 1))),
         )
-    button = _one_of(params["button"], "left", "right")
+    button = _one_of(params["button"], "left", "middle", "right")
     if name == "mouse_click":
         x, y = _point(params["position"]) if params.get("position") else _known(pointer)
         return (Click(x, y, button, CLICKS[params.get("click_type", "single")]),)

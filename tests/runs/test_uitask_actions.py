@@ -93,6 +93,12 @@ OWN = [
 ]
 
 
+def test_actions_of_script_with_string_and_middle_button_are_read() -> None:
+    click = {"button": "middle", "position": {"x": 1, "y": 2}, "click_type": "single"}
+    records = [record("press_keys", keys="ctrl+End"), record("mouse_click", action=click)]
+    assert [action for _, action in actions_of(records)] == [KeyCombo(("ctrl+End",)), Click(1, 2, "middle")]
+
+
 @pytest.mark.parametrize("action", [*ACTIONS, *OWN], ids=lambda action: action.kind)
 def test_what_is_written_is_read_as_it_was(action: Action) -> None:
     [(name, params)] = words_for(action)
