@@ -161,7 +161,9 @@ RULES = (
         lambda error, fault: any(map(_is_full_disk, faults.chain(error))),
     ),
     TriageRule(
-        "the program under test hangs: it runs, and answers no ping", "product", lambda error, fault: fault.hangs
+        "the program under test hangs: on `qt`, where it is the VNC server, it runs and does not answer",
+        "product",
+        lambda error, fault: fault.hangs,
     ),
     TriageRule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
     TriageRule(
