@@ -201,6 +201,7 @@ class Agent(ABC):
         if self._desk is None or self._desk.recorder is None:
             self.close()
             self._records = tuple({**record, "server_bytes": None} for record in self._records)  # of another recording
+            (self.output_dir / EXECUTION_FILE).unlink(missing_ok=True)  # so is that of an earlier run
             self._connect(self.output_dir / "recording")
 
     def stop_recording(self) -> None:
