@@ -138,11 +138,13 @@ def check_network(*, may_be_open: bool) -> bool:
 
 @functools.cache
 def _warn_once(reason: str) -> None:
-    warnings.warn(
-        "Qt's VNC server is on all interfaces without a password, use a firewall; no network namespace here: "
-        f"{reason} (vnc_qt_open allows it)",
-        stacklevel=4,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # a setting allows it: where warnings are errors, this is none
+        warnings.warn(
+            "Qt's VNC server is on all interfaces without a password, use a firewall; no network namespace here: "
+            f"{reason} (vnc_qt_open allows it)",
+            stacklevel=4,
+        )
 
 
 @functools.cache
