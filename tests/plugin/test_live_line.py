@@ -68,7 +68,14 @@ def test_a_live_test_says_where_it_is_and_leaves_nothing_behind(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("CI", raising=False)
     file = pytester.makepyfile(TESTS)
-    options = ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini", "-p", "no:cacheprovider"]
+    options = [
+        "--vnc-server=qt",
+        f"--vnc-app={PAD_LINE}",
+        "--vnc-planner=gemini",
+        "-p",
+        "no:cacheprovider",
+        "--disable-warnings",
+    ]
     session = ForkedPython("pytest", *options, stdout=terminal.slave)
     try:
         asks = "test_it: step 1 of 40: asks gemini-3.8-flash, last:  ]0;no open the basket ("
