@@ -659,7 +659,7 @@ def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
     with JsonServer(accept, accept) as server:
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "loop", TESTS.parent))),
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "agent", TESTS.parent))),
             "LANGSMITH_TRACING": "true",
             "LANGSMITH_ENDPOINT": server.url,
             "LANGSMITH_API_KEY": "a-key",
