@@ -128,8 +128,8 @@ def recorded_test(
     key = _key(item, secrets)
     item.stash[RECORDING] = key, settings
     if rehearsal := item.stash.get(REHEARSAL, None):
-        covers = not settings.show_secrets
-        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, covers=covers)
+        redacts = not settings.show_secrets
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, redacts=redacts)
         return item.stash[RECORDED]
     specs, has_planner = item.stash.get(SPECS, ()), not build.is_no_planner(planner)
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
@@ -137,13 +137,13 @@ def recorded_test(
     mode = _mode(key, settings, has_planner=has_planner)
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     is_off = item.stash.get(OVERRULED, "") == "off"
-    covers = not settings.show_secrets
+    redacts = not settings.show_secrets
     left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
     if left_over and mode != "replay":
         warnings.warn(left_over, stacklevel=2)
-    given: dict[str, Any] = {"covers": covers, "marked_off": is_off, "left_over": left_over}
+    given: dict[str, Any] = {"redacts": redacts, "marked_off": is_off, "left_over": left_over}
     recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
-    if recorded and not recorded.covers and not settings.show_secrets:
+    if recorded and not recorded.redacts and not settings.show_secrets:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
     return recorded
