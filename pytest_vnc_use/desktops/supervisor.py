@@ -318,13 +318,14 @@ class Supervisor:
 
 
 def _prctl(option: int, value: int | bytes) -> None:
-    _ctypes.call_function(_ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl"), (option, value, 0, 0, 0))
+    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None is this process
+    _ctypes.call_function(_ctypes.dlsym(library, "prctl"), (option, value, 0, 0, 0))
 
 
 def _execute(argv: list[str], environment: dict[str, str]) -> None:
     """Become a program, as `os.execvpe` does, which imports `warnings` before. Raises OSError."""
     directories = [""] if "/" in argv[0] else environment.get("PATH", os.defpath).split(":")
-    error = FileNotFoundError(errno.ENOENT, "")
+    error = OSError(errno.ENOENT, "")
     for directory in directories:
         try:
             os.execve(os.path.join(directory, argv[0]), argv, environment)
