@@ -13,7 +13,7 @@ from pytest_vnc_use.agent.claims import Claims, format_end_state, format_verdict
 from pytest_vnc_use.assembly import LiveModels
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, ProductFailed, SettingsError
 from pytest_vnc_use.loop.runner import Runner
-from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.transcript import format_run_failure
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of

@@ -17,8 +17,8 @@ from pytest_vnc_use.types.protocols import Judge, Planner
 if TYPE_CHECKING:
     from pytest_vnc_use.costs.budget import Budget
     from pytest_vnc_use.costs.ledger import Ledger
-    from pytest_vnc_use.planners.common.pixels import PictureLimit
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
+    from pytest_vnc_use.planners.common.screens import PictureLimit
 
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -37,8 +37,7 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
     if _sends_smaller(settings) and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.common.downscale import reduced
-        from pytest_vnc_use.planners.common.pixels import png_size
+        from pytest_vnc_use.planners.common.screens import png_size, reduced
 
         return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
     return limit.fitted if limit else lambda width, height: (width, height)
@@ -64,22 +63,14 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
-    planners = tuple(_build_one(each, functions) for each in in_turn(settings))
-    if len(planners) == 1:
-        return planners[0]
-    from pytest_vnc_use.planners.common.cascade import Cascade
-
-    return Cascade(planners)
-
-
-def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    settings = in_turn(settings)[0]
     _check_base_url(settings)
     if settings.planner:
         check_followed(settings)
     planner = _planner_by_name(settings, functions)
     if not _sends_smaller(settings) or settings.planner not in PLANNERS:
         return planner
-    from pytest_vnc_use.planners.common.downscale import SmallerPictures
+    from pytest_vnc_use.planners.common.screens import SmallerPictures
 
     limit = _picture_limit(settings.planner, settings)
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
@@ -109,14 +100,14 @@ def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., objec
 
 def no_planner(why: Exception | None = None) -> Planner:
     """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return NoPlanner(why)
 
 
 def is_no_planner(planner: Planner) -> bool:
     """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return isinstance(planner, NoPlanner)
 
@@ -217,7 +208,7 @@ def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., obj
 
 
 def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
 
     return Backoff(each_s=settings.request_seconds)
 
@@ -236,8 +227,8 @@ def build_judge(settings: Settings) -> Judge:
     judge = _named_judge(settings)
     if not _sends_smaller(settings):
         return judge
-    from pytest_vnc_use.planners.common.downscale import SmallerFrames
     from pytest_vnc_use.planners.common.judge import ScreenJudge
+    from pytest_vnc_use.planners.common.screens import SmallerFrames
 
     if not isinstance(judge, ScreenJudge):
         return judge
