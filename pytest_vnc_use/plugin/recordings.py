@@ -123,6 +123,7 @@ def recorded_test(
     """
     from pytest_vnc_use import assembly
     from pytest_vnc_use.recordings import AGAIN
+    from pytest_vnc_use.recordings.machine import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
     key = _key(item, secrets)
@@ -142,6 +143,7 @@ def recorded_test(
     if left_over and mode != "replay":
         warnings.warn(left_over, stacklevel=2)
     given: dict[str, Any] = {"covers": covers, "marked_off": is_off, "left_over": left_over}
+    given["look_at_machine"] = lambda: machine_of(desktop, settings)
     recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
     if recorded and not recorded.covers and not settings.show_secrets:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
