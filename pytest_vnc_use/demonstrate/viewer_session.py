@@ -12,13 +12,13 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.backends.viewer_server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.gates import Moving, boxes_of, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_of
@@ -214,12 +214,12 @@ class ViewerSession:
         moving = Moving(frame)
         for look in self._looks:
             if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
-                moving.look(look)
+                moving.add(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.look(self._eyes.glance())
-        return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+            moving.add(self._eyes.glance())
+        return Screen(dynamic=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
