@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
 from typing import Literal
 
 from pytest_vnc_use import clock
@@ -21,6 +21,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, screen_at_rest, screen_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
+from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Question, RecordedJudge, Replay
@@ -53,8 +54,7 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-from pytest_vnc_use.types.verdicts import PERSON_SAID
-from pytest_vnc_use.verification.verifier import end_state_claim
+from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
 
 VERIFY = "verify"
 """The function by which a model asks a judge. It changes nothing, and is not repeated in a replay."""
@@ -250,7 +250,8 @@ class RecordedTest:
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a user do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `redacts` says whether the settings want
     typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
-    that is gone may be this test's. Raises RecordingError if it is unusable.
+    that is gone may be this test's, `look_at_machine` what draws the screens here. Raises RecordingError if it is
+    unusable.
     """
 
     def __init__(
@@ -263,9 +264,10 @@ class RecordedTest:
         redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
+        look_at_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.key, self.mode, self._show, self._rehearsal = key, mode, show, rehearsal
-        self._marked_off, self._left_over = marked_off, left_over
+        self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge went on: healed if the test passes."""
@@ -307,6 +309,8 @@ class RecordedTest:
             before.is_left = True
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
+        if self._records and self._recording is None:
+            _ = self._machine  # the desktop may be gone once the recording is written
         if self._show:
             user = ManualRun(partial(self._show, started.task, desktop), desktop)
             self._runs.append(_Run(started, user.name, folder, emit, user.screen))
@@ -331,6 +335,7 @@ class RecordedTest:
             rehearsal=self._rehearsal,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
+            blame=self._blame,
             closed=partial(self._report, run),
         )
         return run.replay, run.replay
@@ -453,6 +458,16 @@ class RecordedTest:
 
     # What is reported.
 
+    @cached_property
+    def _machine(self) -> dict[str, str]:
+        """What draws the screens here."""
+        return dict(self._look_at_machine())
+
+    def _blame(self, problem: str) -> str:
+        """Return the message of a drift; first how this machine differs from the recording's, where it does."""
+        differs = difference(self._recording.machine, self._machine) if self._recording else ""
+        return f"{differs} {problem}" if differs else problem
+
     def _report(
         self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, at_end: bool = False
     ) -> None:
@@ -464,7 +479,7 @@ class RecordedTest:
 
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
         if mismatch and run.replay and run.known:
-            problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
+            problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
             self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
             raise RecordingDrifted("\n".join([problem, *run.replay.remedies(mismatch, pixels_in(frame))]))
@@ -557,19 +572,20 @@ class RecordedTest:
         screens = [each.screen for each in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):
             return False
-        height, width = screens[0].pixels().shape
+        (height, width), known = screens[0].pixels().shape, self._recording
         recording = Recording(
             test=self.key.test,
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
+            machine=known.machine if known and not any(run.is_live for run in self._runs) else self._machine,
             masks=self.masks,
             claims=tuple(self._claims),
             runs=runs,
             history=self._history,
         )
         recording = recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})
-        return recording != self._recording and save(self.key.path, recording)
+        return recording != known and save(self.key.path, recording)
 
     def saved(self) -> tuple[float, float | None] | None:
         """Return the seconds and dollars that the replayed runs saved (see `saved_by`)."""
