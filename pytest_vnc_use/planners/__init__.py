@@ -1,6 +1,6 @@
 """Planners and judges. A user's own planner needs the names below; they are loaded on first use.
 
-A provider is a directory of at most four modules: `planner.py` (observation to request, answer to decision), `actions.py`
+A provider is a directory of up to four modules: `planner.py` (observation to request, answer to decision), `actions.py`
 (calls to actions), `judge.py`; and `answers.py`, where its answers take more than a few lines to read. What all of them
 share is in `common/`: one HTTP client, the reader of toolsets and of arguments, the base of judges, the prompts.
 """
