@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.settling import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
-    from pytest_vnc_use.planners.common.pixels import PictureLimit
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
+    from pytest_vnc_use.planners.common.screens import PictureLimit
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:
@@ -230,8 +230,7 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
     if _sends_smaller(settings) and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.common.downscale import reduced
-        from pytest_vnc_use.planners.common.pixels import png_size
+        from pytest_vnc_use.planners.common.screens import png_size, reduced
 
         return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
     return limit.fitted if limit else lambda width, height: (width, height)
@@ -257,12 +256,7 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
-    planners = tuple(_build_one(each, functions) for each in in_turn(settings))
-    if len(planners) == 1:
-        return planners[0]
-    from pytest_vnc_use.planners.common.cascade import Cascade
-
-    return Cascade(planners)
+    return _build_one(in_turn(settings)[0], functions)
 
 
 def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -272,7 +266,7 @@ def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -
     planner = _planner_by_name(settings, functions)
     if not _sends_smaller(settings) or settings.planner not in PLANNERS:
         return planner
-    from pytest_vnc_use.planners.common.downscale import SmallerPictures
+    from pytest_vnc_use.planners.common.screens import SmallerPictures
 
     limit = _picture_limit(settings.planner, settings)
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
@@ -302,14 +296,14 @@ def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., objec
 
 def no_planner(why: Exception | None = None) -> Planner:
     """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return NoPlanner(why)
 
 
 def is_no_planner(planner: Planner) -> bool:
     """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return isinstance(planner, NoPlanner)
 
@@ -408,7 +402,7 @@ def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., obj
 
 
 def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
 
     return Backoff(each_s=settings.request_seconds)
 
@@ -427,8 +421,8 @@ def build_judge(settings: Settings) -> Judge:
     judge = _named_judge(settings)
     if not _sends_smaller(settings):
         return judge
-    from pytest_vnc_use.planners.common.downscale import SmallerFrames
     from pytest_vnc_use.planners.common.judge import ScreenJudge
+    from pytest_vnc_use.planners.common.screens import SmallerFrames
 
     if not isinstance(judge, ScreenJudge):
         return judge
