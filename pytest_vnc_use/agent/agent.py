@@ -37,7 +37,7 @@ from pytest_vnc_use.agent.claims import (
 from pytest_vnc_use.agent.run import DesktopAccess, RunContext, Runner
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.messages import MessageLog

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.settling import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
-    from pytest_vnc_use.planners.common.pixels import PictureLimit
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
+    from pytest_vnc_use.planners.common.screens import PictureLimit
 
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
@@ -188,7 +188,7 @@ def _service_key(settings: Settings, service: str) -> str | None:
 
 
 def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
 
     return Backoff(each_s=settings.request_seconds)
 
@@ -229,7 +229,7 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     planner = _chat_planner(settings, functions) if settings.base_url else _service_planner(settings, functions)
     if not _sends_smaller(settings):
         return planner
-    from pytest_vnc_use.planners.common.downscale import SmallerPictures
+    from pytest_vnc_use.planners.common.screens import SmallerPictures
 
     limit = _picture_limit(settings.planner, settings)
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
@@ -302,14 +302,14 @@ def model_of(settings: Settings) -> str:
 
 def no_planner(why: Exception | None = None) -> Planner:
     """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return NoPlanner(why)
 
 
 def is_no_planner(planner: Planner) -> bool:
     """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
 
     return isinstance(planner, NoPlanner)
 
@@ -331,8 +331,7 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
     if _sends_smaller(settings) and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.common.downscale import reduced
-        from pytest_vnc_use.planners.common.pixels import png_size
+        from pytest_vnc_use.planners.common.screens import png_size, reduced
 
         return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
     return limit.fitted if limit else lambda width, height: (width, height)
@@ -364,8 +363,8 @@ def build_judge(settings: Settings) -> Judge:
     judge = _judge_by_name(settings)
     if not _sends_smaller(settings):
         return judge
-    from pytest_vnc_use.planners.common.downscale import SmallerFrames
     from pytest_vnc_use.planners.common.judge import ScreenJudge
+    from pytest_vnc_use.planners.common.screens import SmallerFrames
 
     if not isinstance(judge, ScreenJudge):
         return judge

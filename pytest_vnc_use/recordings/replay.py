@@ -121,8 +121,9 @@ class Replay(ForwardingController):
     waited for up to `limit_s`. `earlier` is the screen before the last step of the test's run before. `masks` are left
     out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences. `let_go` describes the
     last click before the replay, so that the replay's first click does not join it as a double click. `awaited`
-    receives the time that a long wait may still take; `closed`, of a gate that stayed closed, the expected pixels, the
-    difference, the message and the frame that was seen.
+    receives the time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with
+    it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame
+    that was seen.
     """
 
     def __init__(
@@ -138,12 +139,13 @@ class Replay(ForwardingController):
         rehearsal: Rehearsal | None = None,
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
+        blame: Callable[[str], str] = str,
         closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._earlier, self._masks, self._file, self._rehearsal = earlier, masks, file, rehearsal
-        self._tell_awaited, self._tell_closed = awaited, closed
+        self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
         self._next = 0
         self._made: Gate | None = None
@@ -228,7 +230,7 @@ class Replay(ForwardingController):
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         where = "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
-        message = f"drift {where}: {problem.problem}"
+        message = self._blame(f"drift {where}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
         if self._live is None:
             seen = pixels_of(observation.load_png(observation.frame))
