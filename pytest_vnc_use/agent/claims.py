@@ -131,13 +131,17 @@ def verify_function(
 ) -> Callable[[str], str]:
     """Return a `verify(question)` function for a planning model. A judge that sees only the screen answers it.
 
-    The answer is `holds: …`, `fails: …` or `unsure: …`, and is no verdict of the test. `to_placeholders` hides secrets
-    in the question.
+    A judge that reads values answers the question in words; another one says `holds: …`, `fails: …` or `unsure: …`. It
+    is no verdict of the test. `to_placeholders` hides secrets in the question.
     """
 
     def verify(question: str) -> str:
-        verdict = Verifier(judge(), report).verify(to_placeholders(question), look())
-        return f"{verdict.kind}: {verdict.reason}"
+        observer, asked, frame = judge(), to_placeholders(question), look()
+        if not isinstance(observer, Reader):
+            verdict = Verifier(observer, report).verify(asked, frame)
+            return f"{verdict.kind}: {verdict.reason}"
+        answer = Form.of(str).read(observer, asked, frame, timeout_s=JUDGE_TIMEOUT_S, report=report)
+        return f"{'unsure' if answer.value is None else answer.value}: {answer.reason}"
 
     return verify
 

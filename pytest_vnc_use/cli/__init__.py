@@ -44,8 +44,10 @@ from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.runs.folder import path_of, read_trace
+from pytest_vnc_use.runs.run_summary import only_waiting
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.env_file import use_named_env_file
+from pytest_vnc_use.settings.fallbacks import LOCAL_AGENT
 from pytest_vnc_use.settings.layers import environment_layer, read_value
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings
@@ -162,7 +164,9 @@ def parser() -> argparse.ArgumentParser:
         ("resume", _resume, "continue an interrupted or killed run from its last step"),
     ):
         answer = commands.add_parser(name, help=about, description=about)
-        answer.add_argument("run_id", help="name of the run's folder under --runs-dir")
+        needed = None if name == "resume" else "?"
+        only = "" if name == "resume" else " (default: the only one that waits)"
+        answer.add_argument("run_id", nargs=needed, help=f"name of the run's directory under --runs-dir{only}")
         _add_options(answer, {**PLACE_OPTIONS, **RUN_OPTIONS}, needs_server=not _server_from_outside())
         _add_secret(answer)
         if name != "resume":
@@ -182,7 +186,9 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser("run", help="carry out a task", description="Carry out a task on a VNC desktop.")
-    run.add_argument("--task", required=True, help="the sentence to carry out")
+    task = run.add_mutually_exclusive_group(required=True)
+    task.add_argument("sentence", nargs="?", metavar="TASK", help="the task, a sentence")
+    task.add_argument("--task", help="the same as an option")
     run.add_argument(
         "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
     )
@@ -223,7 +229,8 @@ def _add_options(
         about_option, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
         needed = needs_server and field == "server"
         about_option = f"{about_option} (default: {value})" if value else about_option
-        parser.add_argument(option, dest=field, required=needed, metavar=field.upper(), help=about_option)
+        names = [option, "--excluded-actions"] if field == "exclude" else [option]
+        parser.add_argument(*names, dest=field, required=needed, metavar=field.upper(), help=about_option)
 
 
 def _add_reenact(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -274,7 +281,8 @@ def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())}
-    return build.settings_of({**given, "planner": given["planner"] or "gemini"})
+    is_local = (given["vocabulary"] or environment_layer()[0]["vocabulary"]) == LOCAL_AGENT
+    return build.settings_of({**given, "planner": given["planner"] or (None if is_local else "gemini")})
 
 
 def _at_running_desktop(settings: Settings) -> Settings:
@@ -294,7 +302,7 @@ def _run(arguments: argparse.Namespace) -> int:
     settings, secrets = _at_running_desktop(_settings(arguments)), _secrets(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
-    run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
+    run = partial(agent.run, arguments.sentence or arguments.task, expect=arguments.expect, approver=approver)
     return drive(agent, run, arguments.expect, printer)
 
 
@@ -319,6 +327,8 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _go_on(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
     """Continue a run with the settings that are given now: a run folder may be another person's."""
     settings, secrets = _settings(arguments), _secrets(arguments.secret)
+    if not arguments.run_id:
+        arguments.run_id = only_waiting(file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite"))
     path = path_of(Path(settings.runs_dir), arguments.run_id)
     if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
         raise RunFolderError(f"there is no run folder {str(path)!r}; {_not_over(path.parent)}")

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from functools import partial
 
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.keyboard.keysyms import parse_key
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import (
     GRID,
@@ -51,6 +50,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from pytest_vnc_use.types.keys import parse_key
 
 NUMBER: JsonObject = {"type": "number"}
 INTEGER: JsonObject = {"type": "integer"}
