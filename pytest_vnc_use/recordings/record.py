@@ -8,8 +8,9 @@ from functools import partial
 from typing import Literal
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -393,11 +394,12 @@ class RecordedTest:
         show: Show | None = None,
         rehearsal: Rehearsal | None = None,
         *,
+        review: Review | None = None,
         covers: bool = True,
         marked_off: bool = False,
         left_over: str = "",
     ) -> None:
-        self.key, self.mode, self._show, self._rehearsal = key, mode, show, rehearsal
+        self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
         self._marked_off, self._left_over = marked_off, left_over
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
@@ -409,8 +411,7 @@ class RecordedTest:
         self.covers = self._recording.has_covers(covers) if self._recording else covers
         """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
-        self.masks = former.masks if former else ()
-        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        self._masks = former.masks if former else ()
         self._history = former.history if former else ()
         self._eyes: Callable[[], Controller] | None = None
         self._opening: list[Evidence] = []
@@ -421,6 +422,11 @@ class RecordedTest:
         """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        return (*self._masks, *(self._review.masks if self._review else ()))
 
     def begin(
         self,
@@ -451,6 +457,8 @@ class RecordedTest:
         self._runs.append(run)
         if run.known is None:
             return planner, desktop
+        if self._review:
+            self._review.folder = folder
         run.replay = Replay(
             desktop,
             run.known,
@@ -458,8 +466,9 @@ class RecordedTest:
             limit_s=started.settings["gate_seconds"],
             earlier=before.last_screen if before else None,
             masks=self.masks,
-            file=str(self.key.path),
+            test=self.key.node_id,
             rehearsal=self._rehearsal,
+            review=self._review,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
             closed=partial(self._report, run),
@@ -485,6 +494,7 @@ class RecordedTest:
             None if self.mode == "replay" else live,
             masks=self.masks,
             rehearsal=self._rehearsal,
+            review=self._review,
             eyes=eyes,
             hide=hide,
             questions=self._questions,
@@ -601,7 +611,8 @@ class RecordedTest:
         run.is_over = True
         self.conclude()
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
-            self._check_end(run, run.replay, run.replay.look_at_end())
+            found = run.replay.look_at_end()
+            self._check_end(run, run.replay, run.replay.watch_end() if run.replay.is_accepted(found) else found)
         self._finish(run, desktop)
 
     def _finish(self, run: _Run, desktop: Controller) -> None:
@@ -632,7 +643,7 @@ class RecordedTest:
             problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
             frame = replay.last_frame
             self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
-            raise RecordingDrifted("\n".join([problem, *replay.remedies(mismatch, pixels_in(frame))]))
+            raise replay.error(problem, mismatch, pixels_in(frame))
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""
@@ -677,7 +688,10 @@ class RecordedTest:
 
         Raises as `store.save` does.
         """
-        recording = self._whole_recording() if self._records and not self.unrecorded else None
+        if self._review and self._recording:
+            recording = self._review.accepted(self._recording)
+        else:
+            recording = self._whole_recording() if self._records and not self.unrecorded else None
         if recording is None or recording == self._recording:
             return False
         return save(self.key.path, recording)

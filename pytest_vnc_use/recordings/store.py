@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
     FORMAT,
     VERSION,
+    Accepted,
     Evidence,
     Look,
     RecordedRun,
@@ -68,6 +69,14 @@ class Key:
     def path(self) -> Path:
         """The path of the recording, beside the module: `__vnc_recordings__/<module>/<test>.json`."""
         return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
+
+    @property
+    def node_id(self) -> str:
+        """The test as it is named on the command line, from the working directory."""
+        module = self.module
+        with suppress(ValueError):  # it is elsewhere
+            module = module.relative_to(Path.cwd())
+        return "::".join([str(module), *self.test.split("::")[1:]])
 
     def belongs(self, recording: Recording) -> bool:
         """Return whether a recording at this path has parameters and secrets of these names.
@@ -310,7 +319,12 @@ class _Album:
         """Return the recording with the names of its pictures. `pictures` holds them then."""
         claims = tuple(self._claim(each, f"0-claim{number}") for number, each in enumerate(recording.claims, 1))
         runs = tuple(self._run(run, number) for number, run in enumerate(recording.runs, 1))
-        return recording.model_copy(update={"claims": claims, "runs": runs})
+        history = tuple(map(self._accepted, recording.history))
+        return recording.model_copy(update={"claims": claims, "runs": runs, "history": history})
+
+    def _accepted(self, change: Accepted) -> Accepted:
+        pixels = change.pixels()
+        return change.model_copy(update={"picture": self._add("accepted", picture_of(pixels))}) if pixels.size else change
 
     def _run(self, run: RecordedRun, number: int) -> RecordedRun:
         steps = tuple(self._step(step, f"{number}-{place:02}") for place, step in enumerate(run.steps, 1))
