@@ -39,7 +39,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `covered` is true, typed secrets are redacted in the pictures.
+    Where `redacts` is true, typed secrets are redacted in the pictures.
     """
 
     task: str
@@ -47,7 +47,7 @@ class CodegenRequest:
     expect: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     app: str = ""
-    covered: bool = True
+    redacts: bool = True
 
     @property
     def test(self) -> str:
@@ -128,8 +128,8 @@ def _recording(
         vouched_by="user" if request.expect else "body",
     )
     key = request.key
-    covered = request.covered and bool(key.secrets)
-    return Recording(test=key.test, secrets=key.secrets, covered=covered, screen_size=(width, height), runs=(run,))
+    redacts = request.redacts and bool(key.secrets)
+    return Recording(test=key.test, secrets=key.secrets, redacts=redacts, screen_size=(width, height), runs=(run,))
 
 
 def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:

@@ -90,7 +90,7 @@ def demonstrate(
         return False
     claims = tuple(request.expect or ask())
     request = replace(request, task=redactor.hide(request.task), expect=tuple(map(redactor.hide, claims)))
-    request = replace(request, covered=not settings.show_secrets)
+    request = replace(request, redacts=not settings.show_secrets)
     write(request, demonstration)
     _tell(request, settings, say)
     return True

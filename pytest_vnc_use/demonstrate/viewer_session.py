@@ -214,12 +214,12 @@ class ViewerSession:
         moving = Moving(frame)
         for look in self._looks:
             if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
-                moving.look(look)
+                moving.add(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.look(self._eyes.glance())
-        return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+            moving.add(self._eyes.glance())
+        return Screen(dynamic=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:

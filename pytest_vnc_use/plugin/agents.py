@@ -63,7 +63,7 @@ def _agent(
     recorded: RecordedTest | None,
 ) -> VncUseAgent:
     if recorded:
-        settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
+        settings = dataclasses.replace(settings, show_secrets=not recorded.redacts)
     return VncUseAgent(
         vnc_password=desktop.password,
         settings=assembly.settings_at(settings, desktop.server),

@@ -128,8 +128,8 @@ def recorded_test(
     key = _key(item, secrets)
     item.stash[RECORDING] = key, settings
     if rehearsal := item.stash.get(REHEARSAL, None):
-        covers = not settings.show_secrets
-        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, covers=covers)
+        redacts = not settings.show_secrets
+        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, redacts=redacts)
         return item.stash[RECORDED]
     specs, has_planner = item.stash.get(SPECS, ()), not assembly.is_no_planner(planner)
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
@@ -137,13 +137,18 @@ def recorded_test(
     mode = _mode(key, settings, has_planner=has_planner)
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     is_off = item.stash.get(OVERRULED, "") == "off"
-    covers = not settings.show_secrets
+    redacts = not settings.show_secrets
     left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
     if left_over and mode != "replay":
         warnings.warn(left_over, stacklevel=2)
-    given: dict[str, Any] = {"covers": covers, "marked_off": is_off, "left_over": left_over}
+    review = None
+    if settings.record == "accept":
+        from pytest_vnc_use.plugin import accepting
+
+        review = accepting.review_of(item, _at_the_terminal)
+    given: dict[str, Any] = {"review": review, "redacts": redacts, "marked_off": is_off, "left_over": left_over}
     recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
-    if recorded and not recorded.covers and not settings.show_secrets:
+    if recorded and not recorded.redacts and not settings.show_secrets:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
     item.stash[RECORDED] = recorded
     return recorded
@@ -262,10 +267,10 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording is None:
-        if not has_judge and settings.record != "replay":
+        if not has_judge and settings.record not in ("replay", "accept"):
             problem = NO_JUDGE.format(judged[0].task, "no judge is set, and there is no recording of this test")
             raise SettingsError(" ".join(filter(None, [problem, _left_over(item, key)])))
-        if judge is None and has_judge and settings.record != "replay":
+        if judge is None and has_judge and settings.record not in ("replay", "accept"):
             assembly.build_judge(settings)  # raises KeyMissing
         return
     hide = secrets_of(item.config).hide
@@ -407,7 +412,7 @@ def _write(recorded: RecordedTest) -> Iterator[str]:
         yield f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}"
     try:
         if recorded.keep():
-            yield "written"
+            yield "updated with what was accepted" if recorded.is_reviewed else "written"
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         yield f"{how}: {exc}"

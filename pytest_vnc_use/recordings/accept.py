@@ -124,7 +124,7 @@ def _change(box: Region, gate: Gate, seen: Pixels) -> Change:
 
 def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     """Return a copy of a screen with these changes."""
-    made = screen.copy()
+    made: Pixels = screen.copy()
     for change in changes:
         change.paint(made)
     return made
@@ -243,13 +243,16 @@ def _holds(region: Region, point: Point) -> bool:
     return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
 
 
+_AskedClaim = tuple[str, list[Change], Answer, datetime]
+
+
 class Reviewer:
     """The reviewer of a session. `ask` is how the question is put; waiting for the answer counts in no time limit."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.answered: list[_Answered] = []
-        self.claims: list[tuple[str, list[Change], Answer, datetime]] = []
+        self.claims: list[_AskedClaim] = []
 
     @property
     def name(self) -> str:
@@ -314,7 +317,7 @@ class Review:
         if cells:  # masked already
             return self._take(Answer("mask"), cells)
         acts, moved = self._acts(changes, run, seen)
-        masks = offered_masks(gate, [change.box for change in changes], seen)
+        masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
         question = Question(
             self.test,
             problem,
@@ -334,12 +337,13 @@ class Review:
 
     def _held(self, change: Change, gate: Gate, seen: Pixels) -> Answer | None:
         """Return the answer other than "accept" that the session has for a change."""
-        for each in self.reviewer.answered:
-            known = each.change
-            if each.answer.kind != "accept" and is_part_of(change.box, known.box):
-                if known.is_in(gate.expected, seen, gate.ignored):
-                    return each.answer
-        return None
+        same = (
+            each.answer
+            for each in self.reviewer.answered
+            if each.answer.kind != "accept" and is_part_of(change.box, each.change.box)
+            if each.change.is_in(gate.expected, seen, gate.ignored)
+        )
+        return next(same, None)
 
     def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
         if answer.kind == "bug":
@@ -393,15 +397,13 @@ class Review:
         if evidence.is_end or self.folder is None or seen.shape != gate.expected.shape:
             return NO
         changes = changes_of(gate, seen)
-        for known, before, answer, at in self.reviewer.claims:
-            same = [each for each in before if each.is_in(gate.expected, seen, gate.ignored)]
-            if known == claim and all(any(is_part_of(new.box, each.box) for each in same) for new in changes):
-                break
-        else:
+        asked = next((each for each in self.reviewer.claims if _is_same(each, claim, changes, gate, seen)), None)
+        if asked is None:
             boxes = tuple(change.box for change in changes)
             images = self._images(gate.expected, frame, changes, ())
             answer, at = self.reviewer.ask(Question(self.test, problem, boxes, images, claim=claim))
-            self.reviewer.claims.append((claim, changes, answer, at))
+            self.reviewer.claims.append(asked := (claim, changes, answer, at))
+        _, _, answer, at = asked
         if answer.kind == "accept":
             self._used[id(evidence.screen)] = changes
             self._claims += [(claim, change, at) for change in changes]
@@ -436,6 +438,12 @@ class Review:
         for change, at, claim in found:
             new = partial(_same, change.new)
             yield Accepted(by=self.reviewer.name, at=at, region=change.cell, claim=claim, pixels=new)
+
+
+def _is_same(asked: _AskedClaim, claim: str, changes: Sequence[Change], gate: Gate, seen: Pixels) -> bool:
+    """Return whether this claim was asked about, with these changes of its evidence."""
+    same = [each.box for each in asked[1] if each.is_in(gate.expected, seen, gate.ignored)]
+    return asked[0] == claim and all(any(is_part_of(new.box, box) for box in same) for new in changes)
 
 
 def _same(pixels: Pixels) -> Pixels:

@@ -382,7 +382,7 @@ class RecordedTest:
     """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
-    `rehearsal` holds the recording to replay, and learns from the replay. `covers` says whether the settings want
+    `rehearsal` holds the recording to replay, and learns from the replay. `redacts` says whether the settings want
     typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
     that is gone may be this test's. Raises RecordingError if it is unusable.
     """
@@ -395,7 +395,7 @@ class RecordedTest:
         rehearsal: Rehearsal | None = None,
         *,
         review: Review | None = None,
-        covers: bool = True,
+        redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
     ) -> None:
@@ -408,7 +408,7 @@ class RecordedTest:
         """Messages about transient frames of a replay that its recording does not have."""
         self._passed: list[Region] = []
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
-        self.covers = self._recording.has_covers(covers) if self._recording else covers
+        self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
         """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
         self._masks = former.masks if former else ()
@@ -422,6 +422,11 @@ class RecordedTest:
         """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Return whether a reviewer is asked about what differs."""
+        return self._review is not None
 
     @property
     def masks(self) -> tuple[Region, ...]:
@@ -675,8 +680,8 @@ class RecordedTest:
         rest = screen_at_rest(self._eyes()) if self._eyes else Screen()
         end = self._runs[-1].ended.end if self._runs and self._runs[-1].ended else None
         shows_end = end is not None and evidence_gate(end).mismatch(pixels_in(frame)) is None
-        parts = merged((*rest.volatile, *(end.volatile if end and shows_end else ())))
-        rest, screen = (each.model_copy(update={"volatile": parts}) for each in (rest, screen_of(frame)))
+        parts = merged((*rest.dynamic, *(end.dynamic if end and shows_end else ())))
+        rest, screen = (each.model_copy(update={"dynamic": parts}) for each in (rest, screen_of(frame)))
         if self._eyes and evidence_gate(rest).mismatch(pixels_in(frame)) is None:
             screen = screen.model_copy(update={"quiet_s": rest.quiet_s})
         answer = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
@@ -688,10 +693,9 @@ class RecordedTest:
 
         Raises as `store.save` does.
         """
+        recording = self._whole_recording() if self._records and not self.unrecorded else None
         if self._review and self._recording:
             recording = self._review.accepted(self._recording)
-        else:
-            recording = self._whole_recording() if self._records and not self.unrecorded else None
         if recording is None or recording == self._recording:
             return False
         return save(self.key.path, recording)
@@ -724,4 +728,4 @@ class RecordedTest:
             runs=runs,
             history=self._history,
         )
-        return recording.model_copy(update={"covered": self.covers and recording.types_secrets})
+        return recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})

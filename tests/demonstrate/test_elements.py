@@ -34,7 +34,7 @@ def shown() -> tuple[DemonstratedTask, list[str]]:
     return DemonstratedTask(showing._steps_of(demonstration), screen), said
 
 
-def test_no_secret_is_in_the_name_and_no_name_is_endless(shown: tuple[DemonstratedTask, list[str]]) -> None:
+def test_no_secret_is_in_the_name_and_no_name_is_always_changing(shown: tuple[DemonstratedTask, list[str]]) -> None:
     names = [each.name for step in shown[0].steps for each in step.elements if each]
     assert names[0] == "pay with <secret:CARD>"
     assert "<secret:KEY> xxx" in names[1]

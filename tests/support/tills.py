@@ -71,11 +71,11 @@ class Tills:
         secrets: Mapping[str, str] | None = None,
         functions: Sequence[Callable[..., object]] = (),
         rehearsal: Rehearsal | None = None,
-        covers: bool = False,
+        redacts: bool = False,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
-        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not covers)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal, covers=covers)
+        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal, redacts=redacts)
         command = [sys.executable, str(self.program), *till]
         return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 
