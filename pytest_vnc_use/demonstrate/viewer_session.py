@@ -12,13 +12,13 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.backends.viewer_server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.recordings.format import Screen
 from pytest_vnc_use.recordings.gates import Moving, boxes_of, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_of

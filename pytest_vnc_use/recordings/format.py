@@ -47,7 +47,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.verification.verifier import end_state_claim
+from pytest_vnc_use.types.verdicts import end_state_claim
 
 PERSON = "a person"
 """The planner of a run that was recorded by hand."""

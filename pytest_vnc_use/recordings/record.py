@@ -62,8 +62,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import Controller, Judge, Planner
-from pytest_vnc_use.types.verdicts import PERSON_SAID
-from pytest_vnc_use.verification.verifier import end_state_claim
+from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
 
 NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
 

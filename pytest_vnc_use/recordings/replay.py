@@ -64,7 +64,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
-from pytest_vnc_use.verification.verifier import check_answer
+from pytest_vnc_use.types.verdicts import check_answer
 
 _RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
 _WITH_A_PLANNER = (

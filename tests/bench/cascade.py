@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.costs.budget import Budget, Most
-from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.agent.budget import Budget, Most, load_prices
 from pytest_vnc_use.planners.common.cascade import Cascade
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Union
 
-from pytest_vnc_use.loop.decisions import decision_of
+from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.types import Action, Decision, Observation, Proposal
 
 ScriptedTurn = Union[Decision, Sequence[Union[Action, Proposal]]]

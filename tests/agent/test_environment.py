@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pytest_vnc_use import assembly
-from pytest_vnc_use.assembly.desktops import given_desktop
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.build import given_desktop
 from pytest_vnc_use.settings.settings import Settings
 from support.paths import PAD_LINE
 from support.vnc_servers import require
@@ -35,7 +35,7 @@ def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
     settings = Settings(server=server, app=PAD_LINE, qt_open="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL")
-    desktop = assembly.lease_desktop(settings)
+    desktop = build.lease_desktop(settings)
     try:
         check(json.loads(desktop.run(PRINTS).stdout))
     finally:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import Usage
 

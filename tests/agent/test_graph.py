@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.run import CHECKPOINTS
 from pytest_vnc_use.errors import (
     AgentFailed,
     AnswerRefused,
@@ -31,7 +32,6 @@ from pytest_vnc_use.errors import (
     SettingsError,
     TaskFailed,
 )
-from pytest_vnc_use.loop.checkpoints import CHECKPOINTS
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
@@ -659,7 +659,7 @@ def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
     with JsonServer(accept, accept) as server:
         environment = {
             **os.environ,
-            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "loop", TESTS.parent))),
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "agent", TESTS.parent))),
             "LANGSMITH_TRACING": "true",
             "LANGSMITH_ENDPOINT": server.url,
             "LANGSMITH_API_KEY": "a-key",

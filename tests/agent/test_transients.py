@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.agent.act import Actor
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.loop.actor import Actor
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import FrameRef, Wait
 from support.vnc_servers import VncServer

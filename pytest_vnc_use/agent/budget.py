@@ -1,24 +1,221 @@
-"""The budget of a test and of a session. It is checked before each call of a model and charged after it.
+"""The costs of models: prices, the budget of a test and of a session, and the ledger that a session's processes share.
 
-The estimate of a call comes from its text and pictures, and from the largest call so far; it counts nothing as cached.
-A session is one account for all its processes (see `ledger`), and calls under way count as reserved. So a session
-exceeds its limit by at most one call per process, if an answer is longer than estimated. A call without a count, such
-as an abandoned request, counts as estimated, because it may have been billed.
+A budget is checked before each call of a model and charged after it. The estimate of a call comes from its text and
+images, and from the largest call so far; it counts nothing as cached. A session is one account for all its processes,
+and calls under way count as reserved. So a session exceeds its limit by at most one call per process, if an answer is
+longer than estimated. A call without a count, such as an abandoned request, counts as estimated, because it may have
+been billed.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import sys
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.costs.ledger import Amount, Ledger
-from pytest_vnc_use.costs.prices import IMAGE_TOKENS, Prices
-from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.deadline import acquire
+from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
+from pytest_vnc_use.files import read_regular, replace_file
+from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, RunStarted, StepFinished, Usage
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+IMAGE_TOKENS = 2500
+"""The most tokens of one picture, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
+_MILLION = 1_000_000
+_BUILD = re.compile(r"-(?:\d{3,8}|\d{4}-\d{2}-\d{2})$")
+
+
+class Price(BaseModel):
+    """One row of the table: US dollars for a million tokens of some models, from a day on (UTC)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: list[str] = Field(min_length=1)
+    since: date = Field(date.min, alias="from")
+    input: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """The price of input tokens that were read from a cache. If it is missing, `input` holds."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    image_tokens: int = Field(IMAGE_TOKENS, ge=0)
+
+    def dollars(self, usage: Usage) -> float:
+        """Return the price of these tokens. `usage.input` includes the cached ones."""
+        cached_price = self.input if self.cached is None else self.cached
+        fresh, answered = usage.input - usage.cached, usage.output + usage.thinking
+        return (fresh * self.input + usage.cached * cached_price + answered * self.output) / _MILLION
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    dated: date | None = None
+    price: list[Price] = []
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The prices of one day by model name."""
+
+    by_model: Mapping[str, Price]
+
+    def of(self, model: str) -> Price | None:
+        """Return the price of a model, also for a longer name of it: such as `NAME-001` or `NAME-2026-08-01`."""
+        name = model.removeprefix("models/")
+        return self.by_model.get(name) or self.by_model.get(_BUILD.sub("", name))
+
+    def check(self, model: str) -> None:
+        """Raise SettingsError if the model's price is unknown, so that a dollar limit cannot be kept."""
+        if self.of(model) is None:
+            raise SettingsError(
+                f"the price of the model {model!r} is unknown, so a limit in dollars cannot be checked. Put the "
+                f'price into a file (-o vnc_prices=prices.toml): [[price]] models = ["{model}"], with input and '
+                "output in dollars for a million tokens. Or set a limit in tokens"
+            )
+
+
+def load_prices(path: str = "", *, today: date | None = None) -> Prices:
+    """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
+    day = today or clock.utc_now().date()
+    own = _rows(_text_of(path), path) if path else []
+    shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return read_regular(path).decode()
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"vnc_prices={path!r} must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}: {exc.strerror}") from exc
+
+
+def _rows(text: str, path: str) -> list[Price]:
+    try:
+        return _Table.model_validate(tomllib.loads(text)).price
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
+    except (ValueError, RecursionError) as exc:  # also for a number with too many digits
+        raise SettingsError(f"vnc_prices={path!r} must be TOML: {exc}") from exc
+
+
+def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
+    """Yield the prices that hold on a day, by model, later ones last."""
+    for row in sorted(rows, key=lambda each: each.since):
+        if row.since <= day:
+            yield from ((model, row) for model in row.models)
+
+
+LOCK_S = 30.0
+PREFIX = "vnc-use-session-"
+"""The beginning of the name of a session's folder for its ledger."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Steps, tokens (input and output), and US dollars."""
+
+    steps: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.steps + other.steps, self.tokens + other.tokens, self.dollars + other.dollars)
+
+
+@dataclass
+class _Account:
+    began_s: float
+    used: Amount = field(default_factory=Amount)
+    reserved: dict[str, Amount] = field(default_factory=dict)
+
+    @property
+    def in_all(self) -> Amount:
+        """Return the sum of the used and reserved amounts."""
+        return sum(self.reserved.values(), self.used)
+
+
+class Ledger:
+    """One account in a folder. Every process opens it by the folder's path and changes it only under a file lock.
+
+    A reservation for a call that never came back, such as after a `kill -9`, stays: the call may have been paid.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self._file = folder / "ledger.json"
+        self._lock = FileLock(folder / "ledger.lock", mode=0o600)
+
+    def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
+        """Count `expected` as used until it is settled under the returned name.
+
+        `refuse` is called first and may raise. It gets the sum of used and reserved, and the seconds since the session
+        began.
+        """
+        name = uuid.uuid4().hex
+        with self._changing() as account:
+            refuse(account.in_all, clock.monotonic() - account.began_s)
+            account.reserved[name] = expected
+        return name
+
+    def settle(self, name: str, used: Amount) -> None:
+        """Replace the reservation of that name by the real use. Without one (`""`), only add the use."""
+        with self._changing() as account:
+            account.reserved.pop(name, None)
+            account.used += used
+
+    def used(self) -> Amount:
+        """Return the use, without reservations."""
+        with self._changing() as account:
+            return account.used
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Account]:
+        with self._hold_lock():
+            account = self._read()
+            yield account
+            replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
+
+    @contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        try:
+            lock = acquire(self._lock, LOCK_S)
+        except Timeout as exc:
+            raise InfraError(
+                f"the session's account in {str(self.folder)!r} stayed locked for {LOCK_S} s; "
+                "another process of the session hangs while it writes there"
+            ) from exc
+        with lock:
+            yield
+
+    def _read(self) -> _Account:
+        try:
+            stored = json.loads(self._file.read_text("utf-8"))
+        except FileNotFoundError:
+            return _Account(clock.monotonic())
+        reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
+        return _Account(stored["began_s"], Amount(**stored["used"]), reserved)
+
 
 _CHARACTERS_A_TOKEN = 3
 """English and JSON have about four, so an estimate is rather too high."""

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.assembly import build_planner
-from pytest_vnc_use.assembly.in_turn import in_turn
-from pytest_vnc_use.assembly.models import build_budget, counted_in, judge_of, model_that_judges
+from pytest_vnc_use.agent.build import build_budget, build_planner, counted_in, in_turn, judge_of, model_that_judges
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import Settings

@@ -12,12 +12,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field, RootModel
 
+from pytest_vnc_use.agent.claims import Form, NoJudge
 from pytest_vnc_use.errors import Inconclusive, SettingsError
 from pytest_vnc_use.planners.common.judge_answers import value_schema
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Region
-from pytest_vnc_use.verification.extraction import Form
-from pytest_vnc_use.verification.verifier import NoJudge
 from support.judges import ListJudge, agent_before
 from support.messages_rules import schema_problems
 from support.strict_schemas import problems_of_format

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import assembly
-from pytest_vnc_use.assembly.models import counted_in
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.build import counted_in
 from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
@@ -21,12 +21,12 @@ from support.pictures import noise
 def test_given_addresses_are_shared_one_user_at_a_time() -> None:
     with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
         settings = Settings(server=f"{one.address}, {two.address}", lease_seconds=0.2)
-        first, second = assembly.lease_desktop(settings, "one"), assembly.lease_desktop(settings, "two")
+        first, second = build.lease_desktop(settings, "one"), build.lease_desktop(settings, "two")
         assert {first.server, second.server} == {one.address, two.address}
         with pytest.raises(DesktopRefused, match=f"'{re.escape(first.server)}' by one"):
-            assembly.lease_desktop(settings, "three")
+            build.lease_desktop(settings, "three")
         first.stop()
-        third = assembly.lease_desktop(settings, "three")
+        third = build.lease_desktop(settings, "three")
         assert third.server == first.server
         second.stop()
         third.stop()
@@ -38,7 +38,7 @@ def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
         dead = f"127.0.0.1::{vnc_servers.free_port()}"
         settings = Settings(server=f"{dead},{alive.address}", lease_seconds=1)
         with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
-            desktop = assembly.lease_desktop(settings, "one")
+            desktop = build.lease_desktop(settings, "one")
         assert desktop.server == alive.address
         desktop.stop()
 
@@ -50,14 +50,14 @@ def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
 )
 def test_what_is_missing_is_told(settings: Settings, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
-        assembly.lease_desktop(settings)
+        build.lease_desktop(settings)
 
 
 def test_the_judge_of_a_model_that_only_acts_is_another_model() -> None:
     settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
-    assert assembly.model_that_judges(settings) == "gemini-3.8-flash"
-    assert assembly.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
-    assert assembly.model_that_judges(replace(settings, judge_model="other")) == "other"
+    assert build.model_that_judges(settings) == "gemini-3.8-flash"
+    assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
+    assert build.model_that_judges(replace(settings, judge_model="other")) == "other"
 
 
 @pytest.fixture
@@ -84,15 +84,15 @@ LOCAL = "http://localhost:1234/v1"
     ],
 )
 def test_the_planner_and_the_judge_that_are_named(keys: None, settings: Settings, planner: str, judge: str) -> None:
-    assert assembly.build_planner(settings).name == planner
-    assert assembly.model_that_judges(settings) == judge
-    assert type(assembly.build_judge(settings)).__name__ != "NoJudge"
+    assert build.build_planner(settings).name == planner
+    assert build.model_that_judges(settings) == judge
+    assert type(build.build_judge(settings)).__name__ != "NoJudge"
 
 
 def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_planner.py").write_text("def plan(observation):\n    return None\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert assembly.build_planner(Settings(planner="own_planner:plan")).name == "callable (own_planner:plan)"
+    assert build.build_planner(Settings(planner="own_planner:plan")).name == "callable (own_planner:plan)"
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeyp
 )
 def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
-        assembly.build_planner(settings)
+        build.build_planner(settings)
 
 
 @pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai"])
 def test_a_limit_of_bytes_holds_for_who_plans_and_who_judges(keys: None, planner: str) -> None:
     settings = Settings(planner=planner, picture_bytes=50_000)
-    built, judge = assembly.build_planner(settings), assembly.build_judge(settings)
+    built, judge = build.build_planner(settings), build.build_judge(settings)
     assert (type(built).__name__, type(judge).__name__) == ("SmallerPictures", "SmallerFrames")
-    assert built.name == assembly.build_planner(replace(settings, picture_bytes=0)).name
+    assert built.name == build.build_planner(replace(settings, picture_bytes=0)).name
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_elements_are_listed_in_the_pixels_of_the_picture_that_is_sent(planner: 
 
 
 def test_without_a_model_nobody_judges() -> None:
-    assert type(assembly.build_judge(Settings())).__name__ == "NoJudge"
+    assert type(build.build_judge(Settings())).__name__ == "NoJudge"
 
 
 @pytest.mark.desktop
@@ -152,7 +152,7 @@ def test_the_pointer_is_in_the_frames_where_the_setting_says_so() -> None:
         server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
         frames = []
         for show_pointer in (True, False):
-            controller = assembly.connect(Settings(server=server.address, show_pointer=show_pointer))
+            controller = build.connect(Settings(server=server.address, show_pointer=show_pointer))
             controller.perform(Move(300, 300))
             frames.append(controller.frame())
             controller.close()

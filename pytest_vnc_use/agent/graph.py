@@ -26,10 +26,8 @@ with warnings.catch_warnings():
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, StateSnapshot, interrupt
 
+from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, History, Nodes, Parts, damage_as_error
 from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
-from pytest_vnc_use.loop.checkpoints import CHECKPOINTS, NO_CHECKPOINT, damage_as_error
-from pytest_vnc_use.loop.history import History
-from pytest_vnc_use.loop.nodes import Nodes, Parts
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rules
 from pytest_vnc_use.types import CUAState, Proposal, Ruling

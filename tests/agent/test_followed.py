@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.assembly import build_planner
-from pytest_vnc_use.assembly.followed import FOLLOWERS, SERVER, check_followed
+from pytest_vnc_use.agent.build import FOLLOWERS, SERVER, build_planner, check_followed
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible

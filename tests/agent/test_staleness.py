@@ -16,8 +16,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
+from pytest_vnc_use.agent.run import MOST_AGAIN, STALE
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
-from pytest_vnc_use.loop.staleness import MOST_AGAIN, STALE
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.report.phrases import thrown_away_in_words
 from pytest_vnc_use.runs.folder import read_trace

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_vnc_use.agent.claims import NoJudge, Verifier, check_asked, end_state_claim
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict, error_for_verdicts
 from pytest_vnc_use.types.protocols import Judge
-from pytest_vnc_use.verification.verifier import NoJudge, Verifier, check_asked, end_state_claim
 from support.judges import OUTAGE, USAGE, ListJudge
 
 PNG = b"\x89PNG\r\n\x1a\n"

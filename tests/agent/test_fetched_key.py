@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly import ambient_secrets, build_judge, build_planner
+from pytest_vnc_use.agent.build import ambient_secrets, build_judge, build_planner
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.settings.settings import Settings
@@ -48,7 +48,7 @@ def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_is_one_error_without_the_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.assembly.fetched_key.LIMIT_S", 2.0)
+    monkeypatch.setattr("pytest_vnc_use.agent.build.LIMIT_S", 2.0)
     with pytest.raises(SettingsError, match=problem) as failed:
         build_planner(Settings(planner="gemini", api_key_command=command))
     assert "secret-1" not in str(failed.value).replace(repr(command), "")

@@ -15,9 +15,7 @@ from filelock import FileLock
 from freezegun import freeze_time
 from hypothesis import given, settings, strategies as st
 
-from pytest_vnc_use.costs.budget import Budget, Most
-from pytest_vnc_use.costs.ledger import Amount, Ledger
-from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.agent.budget import Amount, Budget, Ledger, Most, load_prices
 from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
 from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
 
@@ -250,14 +248,14 @@ def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> N
 
 
 def test_an_account_that_stays_locked_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.costs.ledger.LOCK_S", 0.1)
+    monkeypatch.setattr("pytest_vnc_use.agent.budget.LOCK_S", 0.1)
     ledger = Ledger(tmp_path)
     with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
         ledger.used()
 
 
 def test_ledger_locked_and_frozen_clock_raises_infra_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.costs.ledger.LOCK_S", 0.1)
+    monkeypatch.setattr("pytest_vnc_use.agent.budget.LOCK_S", 0.1)
     ledger = Ledger(tmp_path)
     with (
         FileLock(tmp_path / "ledger.lock"),
@@ -277,10 +275,10 @@ def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None
 WORKER = """
 import sys
 from pathlib import Path
-from pytest_vnc_use.costs.budget import Budget, Most
+from pytest_vnc_use.agent.budget import Budget, Most
 from pytest_vnc_use.errors import BudgetExceeded
-from pytest_vnc_use.costs.ledger import Ledger
-from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.agent.budget import Ledger
+from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
 
 budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
@@ -306,7 +304,7 @@ def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path
 KILLED = """
 import signal, sys
 from pathlib import Path
-from pytest_vnc_use.costs.ledger import Amount, Ledger
+from pytest_vnc_use.agent.budget import Amount, Ledger
 
 Ledger(Path(sys.argv[1])).reserve(Amount(tokens=300), lambda *_: None)
 print("asked", flush=True)

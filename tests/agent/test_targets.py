@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.loop import targets
-from pytest_vnc_use.loop.targets import Asker, Targets, around
+from pytest_vnc_use.agent import act as targets
+from pytest_vnc_use.agent.act import Asker, Targets, around
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.settings.settings import Settings
