@@ -7,7 +7,8 @@ import json
 import os
 import re
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -33,14 +34,15 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Variant,
+    is_part_of,
     screens,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
-from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, size_of, webp_of
+from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, same_picture, size_of, webp_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
-from pytest_vnc_use.types import JsonObject
+from pytest_vnc_use.types import JsonObject, Region
 from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 FOLDER = "__vnc_recordings__"
@@ -284,18 +286,67 @@ def save(path: Path, recording: Recording) -> bool:
     Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
     60 s.
     """
+    with _locked(path):
+        return _save(path, recording)
+
+
+def add_masks(path: Path, masks: Sequence[Region]) -> bool:
+    """Add masks to a recording's file, whose images stay; return whether it changed. Raises as `load` and `save` do."""
+    with _locked(path):
+        recording = load(path)
+        if recording is None:
+            raise RecordingError(f"there is no recording at {str(path)!r}")
+        width, height = recording.screen_size
+        for mask in masks:
+            if not is_part_of(mask, Region(0, 0, width, height)):
+                raise RecordingError(f"{mask} is not on the screen of {str(path)!r}, which is {width}x{height}")
+        new = [mask for mask in masks if mask not in recording.masks]
+        if not new:
+            return False
+        text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))
+        parse(text, repr(str(path)))  # raises where too little is left to compare
+        write_atomically(path, text.encode(), opener=None)
+        return True
+
+
+def recordings_of(test: str) -> list[Path]:
+    """Return the recordings that a node ID names: of a test, all its parameters, a class or a file; or one file's path.
+
+    Raises RecordingError if there are none.
+    """
+    if test.endswith(".json"):
+        return [Path(test)]
+    module, _, name = test.partition("::")
+    module_path = Path(module).resolve()
+    found = [
+        path
+        for path in sorted((module_path.parent / FOLDER / module_path.stem).glob("*.json"))
+        if not name or _is_of(path, f"{module_path.name}::{name}")
+    ]
+    if not found:
+        raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}")
+    return found
+
+
+def _is_of(path: Path, test: str) -> bool:
+    recorded = parse(path.read_text(encoding="utf-8"), repr(str(path))).test
+    return path.stem == _file_name(test) or recorded == test or recorded.startswith((f"{test}[", f"{test}::"))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
     name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
     with acquire(FileLock(lock, mode=0o600), _LOCK_S):
         try:
-            return _save(path, recording)
+            yield
         finally:
             with suppress(OSError):  # Windows removes no open file: there the lock removes it on release
                 lock.unlink()
 
 
 def _save(path: Path, recording: Recording) -> bool:
-    album = _Album()
+    album = _Album(path.with_suffix(""))
     text = text_of(album.packed(recording))
     folder = path.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
@@ -312,10 +363,14 @@ def _save(path: Path, recording: Recording) -> bool:
 
 
 class _Album:
-    """The pictures of a recording by name, made one after the other, each from the difference to the screen before."""
+    """The pictures of a recording by name, made one after the other, each from the difference to the screen before.
 
-    def __init__(self) -> None:
+    A picture that is in the directory already stays as it is, also where another libwebp would encode it another way.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.pictures: dict[str, bytes] = {}
+        self._former = {file.name.rpartition("-")[0]: file for file in folder.glob("*.webp")}
         self._before: Pixels | None = None
 
     def packed(self, recording: Recording) -> Recording:
@@ -369,6 +424,9 @@ class _Album:
         return part.model_copy(update={"variants": variants})
 
     def _add(self, name: str, picture: bytes) -> str:
+        former = self._former.get(name)
+        if former and _digest(picture) not in former.name and same_picture(former.read_bytes(), picture):
+            picture = former.read_bytes()
         named = f"{name}-{_digest(picture)}.webp"
         self.pictures[named] = picture
         return named
