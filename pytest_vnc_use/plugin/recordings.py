@@ -123,6 +123,7 @@ def recorded_test(
     """
     from pytest_vnc_use.agent import build
     from pytest_vnc_use.recordings import AGAIN
+    from pytest_vnc_use.recordings.machine import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
     key = _key(item, secrets)
@@ -147,6 +148,7 @@ def recorded_test(
 
         review = accepting.review_of(item, _at_the_terminal)
     given: dict[str, Any] = {"review": review, "redacts": redacts, "marked_off": is_off, "left_over": left_over}
+    given["look_at_machine"] = lambda: machine_of(desktop, settings)
     recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
     if recorded and not recorded.redacts and not settings.show_secrets:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)

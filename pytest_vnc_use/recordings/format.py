@@ -291,7 +291,7 @@ class Recording(_Part):
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
     run. Where `redacts` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
-    oldest first; their pictures are kept.
+    oldest first; their pictures are kept. `machine` is what drew the screens, such as the font of a generic family.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -301,6 +301,7 @@ class Recording(_Part):
     secrets: tuple[str, ...] = ()
     redacts: bool = False
     screen_size: tuple[_Length, _Length]
+    machine: dict[str, str] = {}
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     runs: tuple[RecordedRun, ...] = ()

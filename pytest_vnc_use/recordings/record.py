@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal
 
 from pytest_vnc_use import clock
@@ -23,6 +23,7 @@ from pytest_vnc_use.recordings.format import (
 )
 from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, screen_at_rest, screen_of, unknown_parts
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
+from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Question, RecordedJudge, Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, former_of, load_of, save
@@ -383,7 +384,8 @@ class RecordedTest:
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a person do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay. `redacts` says whether the settings want
     typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
-    that is gone may be this test's. Raises RecordingError if it is unusable.
+    that is gone may be this test's, `look_at_machine` what draws the screens here. Raises RecordingError if it is
+    unusable.
     """
 
     def __init__(
@@ -397,8 +399,10 @@ class RecordedTest:
         redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
+        look_at_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
+        self._look_at_machine = look_at_machine
         self._marked_off, self._left_over = marked_off, left_over
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
@@ -421,6 +425,16 @@ class RecordedTest:
         """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
         self._acts_unseen = False
         """True if something acted on the desktop since the newest run began, outside its controller."""
+
+    @cached_property
+    def _machine(self) -> dict[str, str]:
+        """What draws the screens here."""
+        return dict(self._look_at_machine())
+
+    def _blame(self, problem: str) -> str:
+        """Return the message of a drift; first how this machine differs from the recording's, where it does."""
+        differs = difference(self._recording.machine, self._machine) if self._recording else ""
+        return f"{differs} {problem}" if differs else problem
 
     @property
     def is_reviewed(self) -> bool:
@@ -448,6 +462,8 @@ class RecordedTest:
             self._runs[-1].is_left = True
         elif self.mode in ALWAYS_WRITES:
             check_writable(self.key.path)
+        if self._records and self._recording is None:
+            _ = self._machine  # the desktop may be gone once the recording is written
         if self._show:
             person = DemonstratedRun(partial(self._show, task, desktop), desktop)
             self._runs.append(_Run(task, person.name, folder, emit, Recorder(person.screen, load), expected))
@@ -475,6 +491,7 @@ class RecordedTest:
             review=self._review,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
+            blame=self._blame,
             closed=partial(self._report, run),
         )
         return run.replay, run.replay
@@ -644,7 +661,7 @@ class RecordedTest:
 
     def _check_end(self, run: _Run, replay: Replay, mismatch: Mismatch | None) -> None:
         if mismatch and run.known:
-            problem = f"drift at the end: {mismatch.problem}; the screen did not stay as recorded"
+            problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = replay.last_frame
             self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
             raise replay.error(problem, mismatch, pixels_in(frame))
@@ -716,12 +733,13 @@ class RecordedTest:
         seen = [each.screen for each in self._opening] + [run.end for run in runs]
         if not seen or len(runs) < len(self._runs):
             return None
-        height, width = seen[0].pixels().shape
+        (height, width), known = seen[0].pixels().shape, self._recording
         recording = Recording(
             test=self.key.test,
             parameters=self.key.parameters,
             secrets=self.key.secrets,
             screen_size=(width, height),
+            machine=known.machine if known and not any(run.is_live for run in self._runs) else self._machine,
             masks=self.masks,
             claims=tuple(self._opening),
             runs=runs,

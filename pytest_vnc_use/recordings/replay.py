@@ -29,6 +29,7 @@ from pytest_vnc_use.recordings.gates import (
     Mismatch,
     evidence_gate,
     gate,
+    is_maskable,
     is_recoloured,
     is_small,
     mask_command,
@@ -122,8 +123,8 @@ class Replay(ForwardingController):
     out of all comparisons; the command that adds one names `test`. A `rehearsal` learns harmless differences; a
     `review` asks about each difference that stays. `let_go` describes the last click before the replay, so that the
     replay's first click does not join it as a double click. `awaited` receives the time that a long wait may still
-    take; `closed`, of a gate that stayed closed, the expected pixels, the difference, the message and the frame that
-    was seen.
+    take; `blame` adds to a drift's message what the machine has to do with it; `closed` receives, of a gate that stayed
+    closed, the expected pixels, the difference, the message and the frame that was seen.
     """
 
     def __init__(
@@ -140,13 +141,14 @@ class Replay(ForwardingController):
         review: Review | None = None,
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
+        blame: Callable[[str], str] = str,
         closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
         self._review = review
-        self._tell_awaited, self._tell_closed = awaited, closed
+        self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
         self._next = 0
         self._made: Gate | None = None
@@ -230,7 +232,7 @@ class Replay(ForwardingController):
         return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
-        message = f"drift {self._place_in_words()}: {problem.problem}"
+        message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
         if self._live is None:
             raise self.error(message, problem, pixels_of(observation.load_png(observation.frame)))
@@ -251,9 +253,9 @@ class Replay(ForwardingController):
             return
         if Rehearsal.opened(self._gate, seen, self._acted_on):
             yield _LEARN
+        if not is_maskable(problem.masks, seen.shape):
+            yield _NO_MASK
         if not (masks := offered_masks(self._gate, problem.masks, seen)):
-            if not self._gate.is_first:
-                yield _NO_MASK
             return
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
         lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
@@ -343,8 +345,8 @@ class Replay(ForwardingController):
         frame = self.last_frame
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
-        where = self._place_in_words()
-        answer = self._review.ask(self._gate, frame, f"drift {where}: {found.problem}", self._run, self._due)
+        problem = self._blame(f"drift {self._place_in_words()}: {found.problem}")
+        answer = self._review.ask(self._gate, frame, problem, self._run, self._due)
         if answer.kind not in ("accept", "mask"):
             return False
         if answer.kind == "mask":

@@ -130,6 +130,17 @@ def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
 
 
 @pytest.mark.slow
+def test_drift_on_machine_with_other_fonts_names_them_first(recorded: Project) -> None:
+    text = recorded.file.read_text(encoding="utf-8")
+    (known,) = re.findall(r'"sans-serif": "(.*?)"', text)
+    recorded.file.write_text(text.replace(f'"sans-serif": "{known}"', '"sans-serif": "Nimbus"'), encoding="utf-8")
+    assert recorded.run().code == 0
+    drifted = recorded.run(SOON, till=MOVED, ci="true")
+    cause = f"Fonts differ from the recording's machine: sans-serif is {known} here, Nimbus there."
+    assert f"inconclusive: {cause} drift before step 2 of 4" in drifted.out
+
+
+@pytest.mark.slow
 def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     healed = recorded.run(SOON, "--junitxml=junit.xml", till=MOVED)

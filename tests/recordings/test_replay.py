@@ -124,7 +124,7 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
     assert command, last
     assert command[1] == recorded.key.node_id
     regions = [Region(*map(int, text.split(","))) for text in command[2].split()]
-    line_of_total = Region(60, 130, 215, 150)
+    line_of_total = Region(62, 134, 212, 146)
     assert any(region.joined(line_of_total) == region for region in regions), "the line, and not today's digit"
     assert command[3] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
 
