@@ -339,7 +339,7 @@ def _not_over(runs_dir: Path) -> str:
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.planners.local.reenact import Reenactment
+    from pytest_vnc_use.planners.local.scripted import Reenactment
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}

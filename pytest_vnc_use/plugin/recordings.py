@@ -30,7 +30,9 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings import Mode
-    from pytest_vnc_use.recordings.record import DemonstratedTask, RecordedTest, Show
+    from pytest_vnc_use.recordings.format import RecordedRun
+    from pytest_vnc_use.recordings.manual import Show
+    from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
@@ -314,7 +316,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
 
     tasks = ViewerTasks(settings, secrets, desktop.password, say, build.elements_asker(settings, desktop))
 
-    def show(task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
+    def show(task: str, controller: Controller, limit_s: float) -> RecordedRun:
         logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
         if settings.server == "xvnc" and logs and "program" not in logs():
             say(f"\n{NO_PROGRAM}")
@@ -402,9 +404,10 @@ def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[s
 
 def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
     if saved := recorded.saved():
-        yield SAVED_S, round(saved.seconds, 1)
-        if saved.dollars is not None:
-            yield SAVED_DOLLARS, round(saved.dollars, 6)
+        seconds, dollars = saved
+        yield SAVED_S, round(seconds, 1)
+        if dollars is not None:
+            yield SAVED_DOLLARS, round(dollars, 6)
 
 
 def _write(recorded: RecordedTest) -> Iterator[str]:

@@ -23,6 +23,7 @@ from support.tills import TILL
 pytestmark = pytest.mark.desktop
 
 YES, NO, MASK, BUG = "y\n", "n\n", "m\n", "b\nthe word is misspelt\n"
+ONE = "test_till.py::test_till"
 TWO_TESTS = """
 import pytest
 from pytest_vnc_use.types import Verdict
@@ -70,7 +71,10 @@ def files_of(project: Project) -> dict[str, bytes]:
 
 
 def reviewed(
-    project: Project, fault: str, *answers: str | Callable[[subprocess.Popen[str]], object], options: str = "test_till.py::test_till"
+    project: Project,
+    fault: str,
+    *answers: str | Callable[[subprocess.Popen[str]], object],
+    options: str = ONE,
 ) -> Reviewed:
     app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
     desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-ovnc_gate_seconds=2"]
@@ -122,7 +126,7 @@ def test_refused_change_fails_as_drift_and_writes_nothing(project: Project, answ
 
 def test_change_without_terminal_is_not_asked(project: Project) -> None:
     before = files_of(project)
-    ended = project.run("--vnc-record=accept", "test_till.py::test_till", "-ovnc_gate_seconds=1", till="--fault=spelling")
+    ended = project.run("--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling")
     assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
     assert "inconclusive: drift before step 1 of 4: " in ended.out
     assert files_of(project) == before
