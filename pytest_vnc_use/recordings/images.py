@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
+from pytest_vnc_use.backends.pixels import Mask as Mask
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
-Mask = npt.NDArray[np.bool_]
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
