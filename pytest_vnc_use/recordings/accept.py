@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.recordings.format import (
     Accepted,
@@ -28,7 +29,7 @@ from pytest_vnc_use.recordings.format import (
     is_part_of,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import APART_PX, Gate, boxes_of, is_maskable, mask_of
+from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.runs.folder import RunFolder
