@@ -48,7 +48,7 @@ MAX_SHARE = 0.05
 _TOO_LARGE = (
     "Typing {mark} changed {share:.0%} of the screen, from ({box.left}, {box.top}) to ({box.right}, {box.bottom}), but "
     "a field takes {limit:.0%} at most, so the secret cannot be redacted. Add what else changes there to the masks of "
-    'the test\'s recording ("masks" at the top level of its file), or set vnc_show_secrets=true to show typed secrets.'
+    "the test's recording (cua-vnc mask), or set vnc_show_secrets=true to show typed secrets."
 )
 _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them two."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -52,9 +52,10 @@ class Mismatch:
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
 
-def masks_entry(masks: Iterable[Region]) -> str:
-    """Return the entry for the top level of a recording's file that hides these regions from all comparisons."""
-    return f'"masks": {json.dumps([asdict(each) for each in masks])}'
+def mask_command(test: str, masks: Iterable[Region]) -> str:
+    """Return the command that hides these regions from all comparisons of a test."""
+    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
+    return shlex.join(["cua-vnc", "mask", test, *regions])
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,15 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
     raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
 
 
+def same_picture(one: bytes, other: bytes) -> bool:
+    """Return whether two WebP files have the same visible pixels."""
+    images = [np.asarray(Image.open(io.BytesIO(each)).convert("RGBA")) for each in (one, other)]
+    if images[0].shape != images[1].shape:
+        return False
+    visible = [image[..., 3:] > 0 for image in images]
+    return bool((visible[0] == visible[1]).all() and ((images[0] == images[1]) | ~visible[0]).all())
+
+
 def size_of(picture: bytes) -> tuple[int, int]:
     """Return width and height of a WebP, and read nothing else.
 
