@@ -2,6 +2,7 @@
 
 `cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
 `cua-vnc report` writes the pages of runs for a reviewer, `cua-vnc results` puts those of several jobs together.
+`cua-vnc mask` leaves a part of the screen out of a test's comparisons.
 `cua-vnc screenshots` makes the screenshots of a harness agent's run from its recording.
 `cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
@@ -39,7 +40,7 @@ from typing import Any
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import init, policy, record, report, results, screenshots
+from pytest_vnc_use.cli import init, mask, policy, record, report, results, screenshots
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
@@ -124,6 +125,10 @@ def _carried_out(argv: Sequence[str] | None) -> int:
     try:
         use_named_env_file()
         arguments, unknown = (root := parser()).parse_known_args(argv)
+        if "sentence" in arguments and bool(arguments.sentence) == bool(arguments.task):
+            if not arguments.task and not unknown:
+                root.error("the following arguments are required: TASK")
+            unknown += [arguments.sentence or ""]
         if unknown:
             root.error(_unknown(unknown))
         return int(arguments.command(arguments))
@@ -176,6 +181,7 @@ def parser() -> argparse.ArgumentParser:
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
     report.add(commands)
     results.add(commands)
+    mask.add(commands)
     screenshots.add(commands)
     init.add(commands)
     policy.add_to(commands)
@@ -186,9 +192,8 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser("run", help="carry out a task", description="Carry out a task on a VNC desktop.")
-    task = run.add_mutually_exclusive_group(required=True)
-    task.add_argument("sentence", nargs="?", metavar="TASK", help="the task, a sentence")
-    task.add_argument("--task", help="the same as an option")
+    run.add_argument("sentence", nargs="?", metavar="TASK", help="the task, a sentence")
+    run.add_argument("--task", help="the same as an option")
     run.add_argument(
         "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
     )
