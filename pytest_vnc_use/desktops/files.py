@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable
 
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
+_CHANGED_S = 1577880000
+"""The time of all files when a program starts: noon of 1 January 2020, UTC."""
 _MAX_LISTED = 1000
 """The most files in a list of the folder's files."""
 _FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -79,6 +82,13 @@ class WorkingDirectory:
                 file.write(content)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
+
+    def set_times(self) -> None:
+        """Give all files the same time, which file dialogs show. Links are not followed."""
+        for directory, names, files in os.walk(self.path):
+            for name in (*names, *files, "."):
+                with suppress(OSError):  # it has gone meanwhile, or is another user's
+                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
 
     def _content(self, path: Path) -> bytes:
         """Return all of a file, as it was when it was opened. Raises OSError."""
