@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_vnc_use.demonstrate.hovering import differing
@@ -39,7 +39,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `redacts` is true, typed secrets are redacted in the pictures.
+    Where `redacts` is true, typed secrets are redacted in the pictures. `machine` is what draws on the desktop.
     """
 
     task: str
@@ -48,6 +48,7 @@ class CodegenRequest:
     secrets: tuple[str, ...] = ()
     app: str = ""
     redacts: bool = True
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def test(self) -> str:
@@ -129,7 +130,14 @@ def _recording(
     )
     key = request.key
     redacts = request.redacts and bool(key.secrets)
-    return Recording(test=key.test, secrets=key.secrets, redacts=redacts, screen_size=(width, height), runs=(run,))
+    return Recording(
+        test=key.test,
+        secrets=key.secrets,
+        redacts=redacts,
+        screen_size=(width, height),
+        machine=dict(request.machine),
+        runs=(run,),
+    )
 
 
 def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:

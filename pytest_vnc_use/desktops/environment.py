@@ -43,7 +43,7 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
     for path in (profile, *paths.values()):
         path.mkdir(mode=0o700)
-    if (fonts := user_fonts()).is_dir():
+    if os.path.isdir(fonts := user_fonts()):  # noqa: PTH112  # Path.is_dir raises where it may not look
         (paths["XDG_DATA_HOME"] / "fonts").symlink_to(fonts)
     kept = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is

@@ -401,5 +401,5 @@ def _shorten(argv: Sequence[str]) -> str:
 
 def absolute_path(argument: str) -> str:
     """Return an argument of a command; a path, seen from this process's directory, becomes absolute."""
-    path = Path(argument)
-    return str(path.absolute()) if "/" in argument and path.exists() else argument
+    is_path = "/" in argument and os.path.exists(argument)  # noqa: PTH110  # Path.exists raises for a long script
+    return str(Path(argument).absolute()) if is_path else argument

@@ -89,4 +89,4 @@ def test_nobody_else_comes_in_or_reads_its_files(started: Desktop, folder: Path)
 
 def is_of_a_program(parts: tuple[str, ...]) -> bool:
     """Return whether a program wrote a file: the window manager, or the one under test in its working folder."""
-    return parts[:1] == ("openbox",) or (parts[:1] == ("work",) and parts[1:2] not in ((), ("list.txt",)))
+    return parts[:1] == ("openbox",) or (parts[:1] == ("Home",) and parts[1:2] not in ((), ("list.txt",)))
