@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly.followed import check_followed
+from pytest_vnc_use.agent.build import check_followed
 from pytest_vnc_use.cli.init import project
 from pytest_vnc_use.cli.init.ci import PACKAGES
 from pytest_vnc_use.cli.init.ini_files import IniFile
