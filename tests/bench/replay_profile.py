@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -229,7 +229,7 @@ def instrument() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Write what the test took. The first one imports what the parts are made of, so only later ones are taken apart."""
+    """Write what the test took. The first one imports what is timed, so only later ones are taken apart."""
     if CLOCK.is_idle and "pytest_vnc_use.loop.graph" in sys.modules:
         instrument()
     CLOCK.spent_s.clear()
@@ -239,7 +239,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         result = yield
     took_s, cpu_s = (now - then for now, then in zip((time.perf_counter(), time.process_time()), before_s, strict=True))
     line = {"test": item.name, "s": took_s, "cpu_s": cpu_s, "parts": CLOCK.spent_s, "times": CLOCK.times}
-    with open(os.environ["REPLAY_TIMES"], "a", encoding="utf-8") as file:
+    with Path(os.environ["REPLAY_TIMES"]).open("a", encoding="utf-8") as file:
         print(json.dumps(line), file=file)
     return result
 
@@ -256,7 +256,7 @@ def pytest_sessionfinish() -> Iterator[None]:
     """Write what the end of the session took."""
     began_s = time.perf_counter()
     result = yield
-    with open(os.environ["REPLAY_TIMES"], "a", encoding="utf-8") as file:
+    with Path(os.environ["REPLAY_TIMES"]).open("a", encoding="utf-8") as file:
         print(json.dumps({"test": END, "s": time.perf_counter() - began_s}), file=file)
     return result
 
