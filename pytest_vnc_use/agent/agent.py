@@ -30,7 +30,6 @@ from pytest_vnc_use.agent.claims import (
     ClaimContext,
     Claims,
     check_asked,
-    failed_claim,
     format_end_state,
     format_verdicts,
     verify_function,
@@ -63,9 +62,7 @@ from pytest_vnc_use.types import (
     Observation,
     Outcome,
     Region,
-    Report,
     RunResult,
-    RunStarted,
     Scroll,
     TypeText,
     Verdict,
@@ -74,7 +71,6 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, EndsRun, Judge, Planner, RunObserver
-from pytest_vnc_use.types.verdicts import end_state_claim
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.redaction import Redactions
@@ -491,7 +487,6 @@ class AgentParts:
             desktop=self.connection,
             models=self.models,
             verify=lambda look, emit: verify_function(self.judge, look, emit, hide),
-            failed_claim=self._failed_claim,
             secrets=self.secrets,
             functions=self.functions,
             policy=own.policy or build.build_policy(self._settings(), ask=hitl_mode),
@@ -503,10 +498,6 @@ class AgentParts:
             test_id=test_id,
         )
         return Runner(context)
-
-    def _failed_claim(self, started: RunStarted, frame: Frame, report: Report) -> str:
-        claims = () if started.body_checks else started.expect or (end_state_claim(started.task),)
-        return failed_claim(self.judge, [self.secrets.declared.hide(each) for each in claims], frame, report)
 
     def _new_claims(self) -> Claims:
         recorded = self._own.recorded

@@ -142,15 +142,6 @@ def verify_function(
     return verify
 
 
-def failed_claim(judge: Callable[[], Judge], claims: Sequence[str], frame: Frame, report: Report) -> str:
-    """Return the first of the claims that fails on a frame, and why; "" where none does. It is no verdict of a test."""
-    for claim in claims:
-        verdict = Verifier(judge(), report).verify(claim, frame)
-        if verdict.kind == "fails":
-            return f"{claim!r} fails: {verdict.reason}"
-    return ""
-
-
 # --- arguments and errors --------------------------------------------------------------------------------------------
 
 

@@ -55,8 +55,6 @@ from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.triage.failure_text import format_program_end
 from pytest_vnc_use.types import (
-    FOLLOWED,
-    HANDED_OVER,
     NO_FRAME,
     STALLED,
     ApprovalAsked,
@@ -93,7 +91,6 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.protocols import (
     Approver,
-    Checked,
     Controller,
     Judge,
     Planner,
@@ -427,8 +424,6 @@ class Nodes:
             return self.cut_short(exc)
         self._model_s = clock.monotonic() - started
         number, decision = state["turn"] + 1, readable(answer.decision)
-        if HANDED_OVER in decision.provider_details:
-            decision = self._parts.hide(decision)  # another model gets the words of this one and of the judge
         self.history.decided(number, decision)
         self._parts.emit(TurnDecided(number, decision, self._model_s))
         decided = self.cut_short(answer.cut_short) if answer.cut_short else self._decide(decision, state)
@@ -497,8 +492,7 @@ class Nodes:
                 return self._end_run(Outcome.GAVE_UP, decision.words)
             case "act":
                 pending = [to_json(self._parts.to_placeholders(proposal)) for proposal in decision.proposals]
-                afresh = CUAState(fingerprints=[]) if HANDED_OVER in decision.provider_details else CUAState()
-                return afresh | self._next(pending, steps=state["step"])
+                return self._next(pending, steps=state["step"])
             case _:
                 assert_never(decision.kind)
 
@@ -580,9 +574,7 @@ class Nodes:
             return after | self._end_run(Outcome.DENIED, step.ruling.explanation)
         pending = state["pending"][1:]
         if repeats(step, state) > self._parts.limits.stall:
-            if FOLLOWED not in self.history.turns[-1].decision.provider_details:
-                return after | self._end_run(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
-            pending = [each for each in pending if isinstance(from_json(Proposal, each).action, (KeyUp, MouseUp))]
+            return after | self._end_run(Outcome.GAVE_UP, "it kept repeating the same action on the same screen")
         return after | self._next(pending, steps=step.number)
 
     def _check_program(self, step: int) -> None:
@@ -659,17 +651,13 @@ class RunRecorder(Protocol):
 class RunContext:
     """The things that all runs of an agent share.
 
-    `settings` returns those that hold by now. `verify` makes the function by which a model asks the judge; it takes how
-    to look and whom to report to. `failed_claim` returns which claim of a run fails on a frame, and why; "" where none
-    does. Where a policy was given as an object (`given_policy`), a run that goes on in another process must be given it
-    again.
+    `settings` returns those that hold by now. `verify` makes the function by which a model asks the judge.
     """
 
     settings: Callable[[], Settings]
     desktop: DesktopAccess
     models: ModelAccess
     verify: Callable[[Callable[[], Frame], Report], Callable[..., object]]
-    failed_claim: Callable[[RunStarted, Frame, Report], str]
     secrets: Secrets
     functions: Mapping[str, Callable[..., object]]
     policy: Policy
@@ -819,10 +807,6 @@ class Runner:
         policy = self._own_policies.get(started.run_id, context.policy)
         review_context = ReviewContext(test_id=started.test_id, task=started.task)
         planner, acting = self._own_planners.get(started.run_id) or context.models.planner, controller
-        if isinstance(planner, Checked):
-            planner = planner.checked_by(
-                lambda seen: context.failed_claim(started, Frame(seen.frame, seen.load_png(seen.frame)), emit)
-            )
         if context.recorded and started.run_id not in self._own_planners:
             planner, acting = context.recorded.begin(started, planner, controller, folder, emit)
         context.desktop.keep_messages(folder, secrets.everything.hide)

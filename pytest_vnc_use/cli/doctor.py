@@ -32,7 +32,7 @@ from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_en
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
 
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
@@ -207,7 +207,7 @@ def _container_engine(name: str) -> str:
 
 
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
     from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)

@@ -339,16 +339,12 @@ def screen_of(frame: Frame) -> Screen:
 
 def _watch(frame: Frame, eyes: Controller) -> list[DynamicRegion]:
     """Return the dynamic regions. What is more than a caret is watched longer, until its variants come back."""
-    seen = Moving(frame)
-    parts: list[DynamicRegion] = []
+    moving = Moving(frame)
     for samples in (_SAMPLES, _MORE_SAMPLES):
-        for _ in range(samples):
+        for _ in range(samples if not moving.is_known else 0):
             eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            seen.add(eyes.glance())
-        parts = list(seen.parts())
-        if seen.is_known:
-            break
-    return parts
+            moving.add(eyes.glance())
+    return [*moving.parts()]
 
 
 class Moving:
@@ -366,14 +362,10 @@ class Moving:
             samples.append(grown.part_of(pixels_in(screen)).copy())
 
     @property
-    def all_changed(self) -> bool:
-        """Return whether each of the regions was seen to change."""
-        return all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
-
-    @property
     def is_known(self) -> bool:
         """Return whether each of the regions was seen to change, and holds only carets."""
-        return self.all_changed and all(part.kind == "caret" for part in self.parts())
+        all_changed = all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
+        return all_changed and all(part.kind == "caret" for part in self.parts())
 
     def parts(self) -> Iterator[DynamicRegion]:
         """Yield the dynamic regions: a caret's own box, else its tiles and a little around them.
@@ -390,14 +382,30 @@ def _has_changed(samples: Sequence[Pixels]) -> bool:
     return any(differing(sample, samples[0]).any() for sample in samples)
 
 
+def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+    """Return what a box shows in each sample of the grown region that holds it."""
+    x, y = grown.left, grown.top
+    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+    return [inside.part_of(sample) for sample in samples]
+
+
 def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[DynamicRegion]:
     """Yield a caret; else the region with its variants, without a caret that stands apart from other moving parts."""
-    marked = _mark(_cut(region, grown, samples))
+    shown = _cut(region, grown, samples)
+    marked: Mask = np.logical_or.reduce([sample != shown[0] for sample in shown])
     if caret := _caret_of(marked, region):
         yield _caret(caret, grown, samples)
         return
-    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
-    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    rows = np.flatnonzero(marked.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [0, *(int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps), len(marked)]
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in pairwise(cuts)]
+    bars: list[Region | None] = []
+    for band in bands:
+        inside = marked[band.top - region.top : band.bottom - region.top]
+        caret = _caret_of(inside, band) if inside.any() else None
+        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+        bars.append(caret if is_bar else None)
     if not any(bars):
         yield _with_variants(grown, samples)
         return
@@ -410,22 +418,8 @@ def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Itera
 
 def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> DynamicRegion:
     """Return a caret. If it is larger than a bar it keeps its variants, because it may be a lamp."""
-    if box.is_within(BAR_PX):
-        return dynamic_region(box, "caret")
-    return dynamic_region(box, "caret", *_distinct(_cut(box, grown, samples))[0])
-
-
-def _mark(samples: Sequence[Pixels]) -> Mask:
-    """Mark the pixels that differ from the first sample."""
-    differs: Mask = np.logical_or.reduce([sample != samples[0] for sample in samples])
-    return differs
-
-
-def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
-    """Return what a box shows in each sample of the grown region that holds it."""
-    x, y = grown.left, grown.top
-    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
-    return [inside.part_of(sample) for sample in samples]
+    variants = () if box.is_within(BAR_PX) else distinct(_cut(box, grown, samples))[0]
+    return dynamic_region(box, "caret", *variants)
 
 
 def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
@@ -433,14 +427,13 @@ def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
 
     A part that never repeats a variant, such as the seconds of a clock, may show anything next.
     """
-    variants, order = _distinct(samples)
-    come_back = 2 * len(variants) <= len(order) + 1
-    if len(variants) <= MAX_VARIANTS and come_back:
+    variants, order = distinct(samples)
+    if len(variants) <= MAX_VARIANTS and 2 * len(variants) <= len(order) + 1:
         return dynamic_region(region, "blinks", *variants)
     return dynamic_region(region, "always_changing")
 
 
-def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+def distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
     """Return each variant once, and the numbers of the variants in the order in which they came."""
     variants: list[Pixels] = []
     order: list[int] = []
@@ -449,21 +442,6 @@ def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
         variants += [pixels] if number == len(variants) else []
         order += [number] if order[-1:] != [number] else []
     return variants, order
-
-
-def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
-    rows = np.flatnonzero(part.any(axis=1))
-    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
-    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
-    yield from pairwise([0, *cuts, part.shape[0]])
-
-
-def _bar_of(part: Mask, band: Region) -> Region | None:
-    """Return the box of a caret that is a bar; None where there is none."""
-    caret = _caret_of(part, band) if part.any() else None
-    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
-    return caret if is_bar else None
 
 
 def _caret_of(part: Mask, region: Region) -> Region | None:

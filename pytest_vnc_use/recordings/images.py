@@ -69,6 +69,11 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
+def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:
+    """Return red, green and blue of each pixel, along a third axis."""
+    return np.stack([pixels >> shift & 0xFF for shift in (16, 8, 0)], axis=-1).astype(np.int16)
+
+
 def webp_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
     """Return the pixels as WebP. Pixels that are not `visible` are transparent."""
     alpha = np.uint32(~_COLOUR)
