@@ -275,11 +275,17 @@ _Length = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Accepted(_Part):
-    """A change of the product that a reviewer accepted: who, when (ISO 8601), and the picture of the new screen."""
+    """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
+
+    With a `claim`, the reviewer said that it still holds with this change.
+    """
 
     by: str
     at: datetime
+    region: Region | None = None
+    claim: str = ""
     image: str = Field(default="", pattern=_IMAGE)
+    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
 class Recording(_Part):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
 from pytest_vnc_use.recordings.images import (
@@ -28,8 +29,6 @@ from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-APART_PX = 16
-"""The number of equal rows or columns between two differences that makes them two."""
 _BORDER_PX = 6
 """The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
 _SAME_COLOUR_LEVELS = 8
@@ -53,9 +52,10 @@ class Mismatch:
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
 
-def masks_entry(masks: Iterable[Region]) -> str:
-    """Return the entry for the top level of a recording's file that hides these regions from all comparisons."""
-    return f'"masks": {json.dumps([asdict(each) for each in masks])}'
+def mask_command(test: str, masks: Iterable[Region]) -> str:
+    """Return the command that hides these regions from all comparisons of a test."""
+    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
+    return shlex.join(["cua-vnc", "mask", test, *regions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,29 +235,6 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
         Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
         for x, y in points(action)
     )
-
-
-def box_of(differs: Mask) -> Region:
-    """Return the smallest region that holds all marked pixels. At least one must be marked."""
-    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
-
-
-def boxes_of(differs: Mask) -> list[Region]:
-    """Return a box around each group of marked pixels. At least `APART_PX` rows or columns separate two groups."""
-    if not differs.any():
-        return []
-    box = box_of(differs)
-    inside = box.part_of(differs)
-    for axis in (0, 1):
-        marked = np.flatnonzero(inside.any(axis=1 - axis))
-        if (gaps := np.flatnonzero(np.diff(marked) > APART_PX)).size:
-            cut = int(marked[gaps[0]]) + 1 + (box.top, box.left)[axis]
-            one, other = differs.copy(), differs.copy()
-            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
-            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
-            return [*boxes_of(one), *boxes_of(other)]
-    return [box]
 
 
 def is_small(region: Region) -> bool:

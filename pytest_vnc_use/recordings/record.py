@@ -7,8 +7,9 @@ from functools import cached_property, partial
 from typing import Literal
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -265,10 +266,10 @@ class RecordedTest:
     """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a user do each task. A
-    `rehearsal` holds the recording to replay, and learns from the replay. `redacts` says whether the settings want
-    typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
-    that is gone may be this test's, `look_at_machine` what draws the screens here. Raises RecordingError if it is
-    unusable.
+    `rehearsal` holds the recording to replay, and learns from the replay; a `review` has a reviewer accept what
+    differs. `redacts` says whether the settings want typed secrets redacted, `marked_off` that the marker has
+    `record="off"`, `left_over` which recording of a test that is gone may be this test's, `look_at_machine` what draws
+    the screens here. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -278,12 +279,13 @@ class RecordedTest:
         show: Show | None = None,
         rehearsal: Rehearsal | None = None,
         *,
+        review: Review | None = None,
         redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
         look_at_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.key, self.mode, self._show, self._rehearsal = key, mode, show, rehearsal
+        self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
         self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
@@ -296,8 +298,7 @@ class RecordedTest:
         self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
         """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
-        self.masks = former.masks if former else ()
-        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        self._masks = former.masks if former else ()
         self._history = former.history if former else ()
         self._claims: list[Evidence] = []
         """What was judged before the first run."""
@@ -312,6 +313,16 @@ class RecordedTest:
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
         """
         self._controller: Callable[[], Controller] | None = None
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Return whether a reviewer is asked about what differs."""
+        return self._review is not None
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        return (*self._masks, *(self._review.masks if self._review else ()))
 
     # The runs.
 
@@ -343,6 +354,8 @@ class RecordedTest:
         self._runs.append(run)
         if known is None:
             return planner, desktop
+        if self._review:
+            self._review.folder = folder
         earlier = before.replay if before else None
         let_go = earlier.let_go if earlier else None
         if acts_unseen or (before and earlier is None):  # only a replay knows where a button was released last
@@ -355,8 +368,9 @@ class RecordedTest:
             watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
-            file=str(self.key.path),
+            test=self.key.node_id,
             rehearsal=self._rehearsal,
+            review=self._review,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
             blame=self._blame,
@@ -470,7 +484,8 @@ class RecordedTest:
         run.is_over = True
         self.conclude()
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
-            self._check_end(run, run.replay.look_at_end())
+            found = run.replay.look_at_end()
+            self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(found) else found)
         self._finish(run, desktop)
 
     def _finish(self, run: _Run, desktop: Controller) -> None:
@@ -508,7 +523,7 @@ class RecordedTest:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
             self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
-            raise RecordingDrifted("\n".join([problem, *run.replay.remedies(mismatch, pixels_in(frame))]))
+            raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
         """Report each unknown region of the transient frames once; a rehearsal learns them."""
@@ -544,6 +559,7 @@ class RecordedTest:
             None if self.mode == "replay" else live,
             masks=self.masks,
             rehearsal=self._rehearsal,
+            review=self._review,
             eyes=controller,
             hide=hide,
             questions=self._questions,
@@ -603,6 +619,9 @@ class RecordedTest:
 
         Nothing is written where there is nothing to record, or a run is not recorded. Raises as `store.save` does.
         """
+        if self._review and self._recording:
+            accepted = self._review.accepted(self._recording)
+            return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):

@@ -262,9 +262,9 @@ class Settings:
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
-        "replay, auto (replay, heal and record), rewrite, demonstrate (a person does the tasks) or off (default: auto "
-        "if the test has a recording, replay with CI=true)",
+        _one_of("", "auto", "replay", "accept", "rewrite", "demonstrate", "off"),
+        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, demonstrate (a "
+        "person does the tasks) or off (default: auto if the test has a recording, replay with CI=true)",
         "MODE",
     )
     healed: str = _setting(
