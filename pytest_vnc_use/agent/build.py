@@ -1,8 +1,10 @@
-"""From `Settings` to concrete classes; the only module that chooses them. Each is imported when it is chosen."""
+"""From `Settings` to concrete classes: planner, judge, policy, budget, desktop, connection.
+
+The only module that chooses concrete classes. Each is imported when it is chosen: none is needed to collect tests.
+"""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
@@ -10,17 +12,18 @@ import shlex
 import subprocess
 import threading
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.desktops.environment import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.safety.rules import Policy, Unmatched
+from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words
 from pytest_vnc_use.settings.layers import environment_layer, merge
@@ -33,12 +36,64 @@ from pytest_vnc_use.types.wire import Wire, host_and_port
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.budget import Budget, Ledger
-    from pytest_vnc_use.backends.browser import BrowsableDesktop, Browser
+    from pytest_vnc_use.backends.browser import BrowsableDesktop
     from pytest_vnc_use.backends.settling import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
-    from pytest_vnc_use.planners.common.pixels import PictureLimit
-    from pytest_vnc_use.planners.common.retry import Backoff
+    from pytest_vnc_use.planners.common.http import Backoff
+    from pytest_vnc_use.planners.common.screens import PictureLimit
+
+GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai": "gpt-5.5"}
+"""The default model of each service."""
+KEY_COMMAND_S = 60.0
+"""The most seconds that `api_key_command` may take, such as one that asks a password store."""
+MAX_KEY = 8192
+PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
+
+_SERVER = "openai with --vnc-base-url"
+_COMPUTER_TOOLS = ("gemini", "anthropic", "openai")
+_SERVICES = (*_COMPUTER_TOOLS, _SERVER)
+SUPPORTED_BY: dict[str, tuple[str, ...]] = {
+    "model": _SERVICES,
+    "exclude": _SERVICES,
+    "answer_tokens": _SERVICES,
+    "include_initial_screenshot": _SERVICES,
+    "keep_screenshots": _SERVICES,
+    "api_key_command": _SERVICES,
+    "include_thoughts": _COMPUTER_TOOLS,
+    "environment": ("gemini",),
+    "search_page": ("gemini",),
+    "detect_prompt_injection": ("gemini",),
+    "disabled_safety_policies": ("gemini",),
+    "computer_tool": ("anthropic",),
+    "vocabulary": (_SERVER,),
+    "coordinates": (_SERVER,),
+    "temperature": (_SERVER,),
+    "keep_thoughts": (_SERVER,),
+    "error_format": (_SERVER,),
+    "extra_calls": (_SERVER,),
+    "api_key_env": (_SERVER,),
+}
+"""The planners that support a setting. A setting that is missing here concerns all planners, or none."""
+START_SETTINGS = (
+    *("server", "screen_size", "rendering", "start_seconds"),
+    *("engine", "container_port", "container_env", "container_network", "volumes"),
+)
+"""The settings that decide which desktop is started, its program aside."""
+CONNECTION_SETTINGS = (
+    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "keep_messages"),
+    *("username", "tls", "tls_ca", "tls_fingerprint"),
+    *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
+)
+"""The settings that decide how a controller connects."""
+
+_key_lock = threading.Lock()
+_fetched_keys: dict[str, tuple[str, str]] = {}
+"""The key that each command printed in this process, and why it printed none."""
+_warned: set[str] = set()
+"""The servers of which the user was warned in this process."""
 
 
 def settings_of(given: Mapping[str, object]) -> Settings:
@@ -52,171 +107,218 @@ def settings_of(given: Mapping[str, object]) -> Settings:
     return merge(fallback_layer(layers), *layers)
 
 
-def named_functions(module: str) -> Sequence[Callable[..., object]]:
-    """Return the public functions that a module defines, in their order; () for "". Raises SettingsError."""
-    if not module:
-        return ()
-    try:
-        found = import_module(module)
-    except (Exception, SystemExit) as exc:  # a user's own module may raise anything, and a script exits
-        raise SettingsError(
-            f"vnc_functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
-        ) from exc
-    functions = [
-        thing
-        for name, thing in vars(found).items()
-        if inspect.isfunction(thing) and thing.__module__ == found.__name__ and not name.startswith("_")
-    ]
-    if not functions:
-        raise SettingsError(f"vnc_functions must be a module with functions of its own, got {module!r}")
-    return functions
+def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
+    """Return the policy file's rules. An action that no rule decides is asked about, or denied if nobody is there."""
+    if not settings.policy:
+        return Policy(unmatched="ask" if ask else "deny")
+    from pytest_vnc_use.safety.policy_file import load_policy
+
+    return load_policy(settings.policy, unmatched="ask" if ask else "deny")
 
 
-LIMIT_S = 60.0
-"""The most seconds that the command may take, such as one that asks a password store."""
-LONGEST_KEY = 8192
+def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
+    """Return the budget of a test; with a ledger, of its session too. Raises SettingsError for a missing price."""
+    from pytest_vnc_use.agent.budget import Budget, Most, load_prices
 
-_one_at_a_time = threading.Lock()
-_keys: dict[str, str] = {}
+    prices = load_prices(settings.prices)
+    if settings.dollars or settings.max_dollars:
+        asked = {model_of(settings)} if settings.planner in PLANNERS else set()
+        for model in (asked | {model_that_judges(settings)}) - {""}:
+            prices.check(model)
+    test = Most(tokens=settings.tokens, dollars=settings.dollars)
+    session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)
+    return Budget(prices, test, session, ledger, model_that_judges(settings))
+
+
+def api_keys() -> dict[str, str]:
+    """Return the keys of models in the environment, by the names of their variables."""
+    found = {name: VARIABLES.get(name, "").strip() for name in API_KEY_VARIABLES}
+    return {name: value for name, value in found.items() if value}
+
+
+def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
+    """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' addresses."""
+    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
+    found["VNC_PASSWORD"] = password or ""
+    queries = re.findall(r"://[^?#,]*[?#](?!…)([^,]*[^\s,])", settings.server)
+    found |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
+    if settings.api_key_command:
+        found["vnc_api_key_command"] = _fetched_keys.get(settings.api_key_command, ("", ""))[0]
+    return api_keys() | {name: value for name, value in found.items() if value}
 
 
 def fetched_key(command: str) -> str:
-    """Return what the command prints. It runs once in this process. Raises KeyMissing, without its output."""
-    with _one_at_a_time:
-        key, problem = _run(command)
+    """Return the key that the command prints; it stays in this process, and never gets into the environment.
+
+    The command runs once. Raises KeyMissing, without its output.
+    """
+    with _key_lock:
+        if command not in _fetched_keys:
+            _fetched_keys[command] = _run_key_command(command)
+        key, problem = _fetched_keys[command]
     if problem:
         raise KeyMissing(f"vnc_api_key_command {command!r} must print a key: {problem}")
-    _keys[command] = key
     return key
 
 
-def printed_key(command: str) -> str:
-    """Return the key of a command that has already run; "" if there is none."""
-    return _keys.get(command, "")
-
-
-@functools.cache
-def _run(command: str) -> tuple[str, str]:
+def _run_key_command(command: str) -> tuple[str, str]:
     """Return the key, and why there is none."""
     try:
-        words = shlex.split(command, posix=os.name == "posix")
-        ran = subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=LIMIT_S
+        argv = shlex.split(command, posix=os.name == "posix")
+        ended = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=KEY_COMMAND_S
         )
     except subprocess.TimeoutExpired:
-        return "", f"it did not end within {LIMIT_S:g} s"
+        return "", f"it did not end within {KEY_COMMAND_S:g} s"
     except (OSError, ValueError) as exc:
         return "", str(exc)
-    key = ran.stdout.strip()
-    if ran.returncode:
-        return "", f"its exit code was {ran.returncode}"
+    key = ended.stdout.strip()
+    if ended.returncode:
+        return "", f"its exit code was {ended.returncode}"
     if not key:
         return "", "it printed nothing"
-    if len(key) > LONGEST_KEY or not all(32 < byte < 127 for byte in key):
-        return "", f"its output must be one word of at most {LONGEST_KEY} ASCII characters"
+    if len(key) > MAX_KEY or not all(32 < byte < 127 for byte in key):
+        return "", f"its output must be one word of at most {MAX_KEY} ASCII characters"
     return key.decode("ascii"), ""
 
 
-SERVER = "openai with --vnc-base-url"
-_GOOGLE, _CLAUDE, _GPT = "gemini", "anthropic", "openai"
-_SERVICES = (_GOOGLE, _CLAUDE, _GPT, SERVER)
-FOLLOWERS: dict[str, tuple[str, ...]] = {
-    "model": _SERVICES,
-    "exclude": _SERVICES,
-    "answer_tokens": _SERVICES,
-    "include_initial_screenshot": _SERVICES,
-    "keep_screenshots": _SERVICES,
-    "include_thoughts": (_GOOGLE, _CLAUDE, _GPT),
-    "environment": (_GOOGLE,),
-    "search_page": (_GOOGLE,),
-    "detect_prompt_injection": (_GOOGLE,),
-    "disabled_safety_policies": (_GOOGLE,),
-    "computer_tool": (_CLAUDE,),
-    "vocabulary": (SERVER,),
-    "coordinates": (SERVER,),
-    "temperature": (SERVER,),
-    "keep_thoughts": (SERVER,),
-    "error_format": (SERVER,),
-    "extra_calls": (SERVER,),
-    "api_key_env": (SERVER,),
-    "api_key_command": _SERVICES,
-}
-"""The planners that support a setting. A setting that is missing here concerns all planners, or none."""
+def _service_key(settings: Settings, service: str) -> str | None:
+    """Return the key that the user's command prints, if there is one and the service is the planner's."""
+    return fetched_key(settings.api_key_command) if settings.api_key_command and service == settings.planner else None
 
 
-def check_followed(settings: Settings) -> None:
+def _backoff(settings: Settings) -> Backoff:
+    from pytest_vnc_use.planners.common.http import Backoff
+
+    return Backoff(each_s=settings.request_seconds)
+
+
+# --- the planner -----------------------------------------------------------------------------------------------------
+
+
+def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
-    check_followed_by({planner_of(settings)}, settings)
-
-
-def check_followed_by(planners: Collection[str], settings: Settings) -> None:
-    """Raise SettingsError if a setting differs from its default and none of the planners supports it."""
-    for name, followers in FOLLOWERS.items():
+    planner = _SERVER if settings.base_url else settings.planner
+    for name, planners in SUPPORTED_BY.items():
         value = getattr(settings, name)
-        if value != FIELDS[name].default and not set(planners) & set(followers):
-            spelled = option_name(name) if name in OPTIONS else f"vnc_{name}"
+        if value != FIELDS[name].default and planner not in planners:
+            option = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
-                f"the planner {settings.planner!r} does not support {spelled}, got {value!r}. Remove {spelled}, "
-                f"or use --vnc-planner={' or '.join(followers)}"
+                f"the planner {settings.planner!r} does not support {option}, got {value!r}. Remove {option}, or use "
+                f"--vnc-planner={' or '.join(planners)}"
             )
 
 
-def planner_of(settings: Settings) -> str:
-    """Return the planner as FOLLOWERS names it."""
-    return SERVER if settings.base_url else settings.planner
-
-
-SHORT_NAMES = {
-    "gemini": {"flash-lite": "gemini-3.5-flash-lite", "flash": "gemini-3.8-flash", "pro": "gemini-3.1-pro-preview"}
-}
-"""The short names of models, by service."""
-
-
-def in_turn(settings: Settings) -> tuple[Settings, ...]:
-    """Return the settings of each planner, in order; the settings themselves if they simply name one planner.
-
-    Raises SettingsError if the settings do not fit the list.
-    """
-    named = settings.planner.split(",")
-    if len(named) == 1 and named[0].partition(":")[0] not in PLANNERS:
-        return (settings,)
-    if settings.model and (len(named) > 1 or ":" in settings.planner):
+def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
+    """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
+    if not settings.planner:
         raise SettingsError(
-            f"--vnc-planner={settings.planner!r} already names its models, as in gemini:flash. Remove "
-            f"--vnc-model={settings.model!r}"
+            "no planner is configured: do the task once yourself with --vnc-record=demonstrate, pass "
+            "--vnc-planner=gemini with a key in GOOGLE_API_KEY (each run then costs money), or override the fixture "
+            "vnc_planner"
         )
-    others: dict[str, Any] = {"base_url": ""} if any(who.strip().partition(":")[0] == "openai" for who in named) else {}
-    each = tuple(_one(settings, who.strip(), others) for who in named)
-    services = {planner_of(one) for one in each}
-    if settings.api_key_command and len(services) > 1:
-        raise SettingsError(
-            f"vnc_api_key_command works with one service, but --vnc-planner={settings.planner!r} names "
-            f"{len(services)}. Remove it, and set the keys as environment variables"
-        )
-    check_followed_by(services, settings)
-    return tuple(_without_others(one) for one in each) if len(each) > 1 else each
+    if settings.base_url and settings.planner != "openai":
+        raise SettingsError(f"--vnc-base-url needs --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
+    if settings.base_url and not settings.model:
+        raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
+    check_supported(settings)
+    if settings.planner not in PLANNERS:
+        from pytest_vnc_use.planners.local.callables import named_planner
+
+        return named_planner(settings.planner)
+    planner = _chat_planner(settings, functions) if settings.base_url else _service_planner(settings, functions)
+    if not _sends_smaller(settings):
+        return planner
+    from pytest_vnc_use.planners.common.screens import SmallerPictures
+
+    limit = _picture_limit(settings.planner, settings)
+    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
 
 
-def _one(settings: Settings, who: str, others: Mapping[str, Any]) -> Settings:
-    """Return the settings of one planner; `others` hold for all but openai."""
-    service, _, model = (part.strip() for part in who.partition(":"))
-    if service not in PLANNERS:
-        return replace(settings, planner=who, **others)
-    model = SHORT_NAMES.get(service, {}).get(model, model) or settings.model
-    return replace(settings, planner=service, model=model, **({} if service == "openai" else others))
+def _service_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    shared: dict[str, Any] = {
+        "model": model_of(settings),
+        "api_key": _service_key(settings, settings.planner),
+        "excluded_actions": settings.exclude,
+        "functions": functions,
+        "include_thoughts": settings.include_thoughts,
+        "include_initial_screenshot": settings.include_initial_screenshot,
+        "keep_screenshots": settings.keep_screenshots,
+        "backoff": _backoff(settings),
+    }
+    match settings.planner:
+        case "gemini":
+            from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+
+            return GeminiComputerUse(
+                **shared,
+                environment=settings.environment,
+                detect_prompt_injection=settings.detect_prompt_injection,
+                disabled_safety_policies=settings.disabled_safety_policies,
+                search_page=settings.search_page,
+                opens_windows=bool(settings.cdp),
+                max_output_tokens=settings.answer_tokens or 8192,
+            )
+        case "anthropic":
+            from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+
+            max_tokens = settings.answer_tokens or 16_000
+            return AnthropicComputer(**shared, tool=settings.computer_tool, max_tokens=max_tokens)
+        case _:
+            from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+
+            return OpenAIComputer(**shared, max_output_tokens=settings.answer_tokens or 16_000)
 
 
-def _without_others(settings: Settings) -> Settings:
-    """Return the settings without those that only other planners of the list support."""
-    planner = planner_of(settings)
-    others: dict[str, Any] = {name: FIELDS[name].default for name, who in FOLLOWERS.items() if planner not in who}
-    return replace(settings, **others)
+def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+    from pytest_vnc_use.planners.common.functions import VERIFY
+
+    names = {getattr(function, "__name__", "") for function in functions}
+    verifies = settings.vocabulary != "computer_use" and bool(judge_of(settings)) and VERIFY.name not in names
+    return OpenAICompatible(
+        settings.base_url,
+        settings.model,
+        _service_key(settings, settings.planner) or VARIABLES.get(settings.api_key_env, ""),
+        vocabulary=settings.vocabulary,
+        coordinates=settings.coordinates,
+        functions=(*functions, VERIFY) if verifies else functions,
+        excluded_actions=settings.exclude,
+        keep_screenshots=settings.keep_screenshots,
+        include_initial_screenshot=settings.include_initial_screenshot,
+        keep_thoughts=settings.keep_thoughts,
+        error_format=settings.error_format,
+        extra_calls=settings.extra_calls,
+        temperature=settings.temperature,
+        max_tokens=settings.answer_tokens or 4096,
+        backoff=_backoff(settings),
+    )
 
 
-GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
-MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai": "gpt-5.5"}
-"""The default model of each service."""
+def model_of(settings: Settings) -> str:
+    """Return the planner's model, or the default of its service."""
+    return settings.model or MODELS.get(settings.planner, "")
+
+
+def no_planner(why: Exception | None = None) -> Planner:
+    """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
+
+    return NoPlanner(why)
+
+
+def is_no_planner(planner: Planner) -> bool:
+    """Return whether `no_planner` made this planner."""
+    from pytest_vnc_use.planners.local.scripted import NoPlanner
+
+    return isinstance(planner, NoPlanner)
+
+
+def given_planner(thing: object) -> Planner:
+    """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
+    from pytest_vnc_use.planners.local.callables import as_planner
+
+    return as_planner(thing)
 
 
 def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, int], tuple[int, int]]:
@@ -224,14 +326,12 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
 
     `look` returns the screen as PNG. It is called only if the size depends on the picture that is sent.
     """
-    settings = in_turn(settings)[0]
     in_pixels = settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
     if _sends_smaller(settings) and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.common.downscale import reduced
-        from pytest_vnc_use.planners.common.pixels import png_size
+        from pytest_vnc_use.planners.common.screens import png_size, reduced
 
         return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
     return limit.fitted if limit else lambda width, height: (width, height)
@@ -255,180 +355,16 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
             return None
 
 
-def build_planner(settings: Settings, functions: Sequence[Callable[..., object]] = ()) -> Planner:
-    """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
-    planners = tuple(_build_one(each, functions) for each in in_turn(settings))
-    if len(planners) == 1:
-        return planners[0]
-    from pytest_vnc_use.planners.common.cascade import Cascade
-
-    return Cascade(planners)
-
-
-def _build_one(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    _check_base_url(settings)
-    if settings.planner:
-        check_followed(settings)
-    planner = _planner_by_name(settings, functions)
-    if not _sends_smaller(settings) or settings.planner not in PLANNERS:
-        return planner
-    from pytest_vnc_use.planners.common.downscale import SmallerPictures
-
-    limit = _picture_limit(settings.planner, settings)
-    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
-
-
-def _planner_by_name(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    match settings.planner:
-        case "":
-            raise SettingsError(
-                "no planner is configured: do the task once yourself with --vnc-record=demonstrate, pass "
-                "--vnc-planner=gemini with a key in GOOGLE_API_KEY (each run then costs money), or override the "
-                "fixture vnc_planner"
-            )
-        case "gemini":
-            return _gemini(settings, functions)
-        case "anthropic":
-            return _anthropic(settings, functions)
-        case "openai" if settings.base_url:
-            return _openai_compatible(settings, functions)
-        case "openai":
-            return _openai(settings, functions)
-        case path:
-            from pytest_vnc_use.planners.local.callables import named_planner
-
-            return named_planner(path)
-
-
-def no_planner(why: Exception | None = None) -> Planner:
-    """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
-
-    return NoPlanner(why)
-
-
-def is_no_planner(planner: Planner) -> bool:
-    """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.nobody import NoPlanner
-
-    return isinstance(planner, NoPlanner)
-
-
-def given_planner(thing: object) -> Planner:
-    """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
-    from pytest_vnc_use.planners.local.callables import as_planner
-
-    return as_planner(thing)
-
-
-def _check_base_url(settings: Settings) -> None:
-    if settings.base_url and settings.planner != "openai":
-        raise SettingsError(f"--vnc-base-url needs --vnc-planner=openai, got --vnc-planner={settings.planner!r}")
-    if settings.base_url and not settings.model:
-        raise SettingsError(f"--vnc-model must name the model at --vnc-base-url={settings.base_url!r}, got ''")
-
-
-def _in_common(settings: Settings, functions: Sequence[Callable[..., object]]) -> dict[str, Any]:
-    """Return the arguments that the planners of all services with a computer tool share."""
-    return {
-        "model": model_of(settings),
-        "api_key": _key_from_command(settings, settings.planner),
-        "excluded_actions": settings.exclude,
-        "functions": functions,
-        "include_thoughts": settings.include_thoughts,
-        "include_initial_screenshot": settings.include_initial_screenshot,
-        "keep_screenshots": settings.keep_screenshots,
-        "backoff": _backoff(settings),
-    }
-
-
-def _key_from_command(settings: Settings, service: str) -> str | None:
-    """Return the key that the user's command prints, if there is one and the service is the planner's."""
-    if not settings.api_key_command or service != settings.planner:
-        return None
-    return fetched_key(settings.api_key_command)
-
-
-def _gemini(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-
-    return GeminiComputerUse(
-        **_in_common(settings, functions),
-        environment=settings.environment,
-        detect_prompt_injection=settings.detect_prompt_injection,
-        disabled_safety_policies=settings.disabled_safety_policies,
-        search_page=settings.search_page,
-        opens_windows=bool(settings.cdp),
-        max_output_tokens=settings.answer_tokens or 8192,
-    )
-
-
-def _anthropic(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
-
-    return AnthropicComputer(
-        **_in_common(settings, functions),
-        tool=settings.computer_tool,
-        max_tokens=settings.answer_tokens or 16_000,
-    )
-
-
-def _openai(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.openai.planner import OpenAIComputer
-
-    return OpenAIComputer(
-        **_in_common(settings, functions),
-        max_output_tokens=settings.answer_tokens or 16_000,
-    )
-
-
-def _openai_compatible(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-    from pytest_vnc_use.planners.common.functions import VERIFY
-
-    own = {getattr(function, "__name__", "") for function in functions}
-    verifies = settings.vocabulary != "computer_use" and bool(judge_of(settings)) and VERIFY.name not in own
-    return OpenAICompatible(
-        settings.base_url,
-        settings.model,
-        _key_from_command(settings, settings.planner) or VARIABLES.get(settings.api_key_env, ""),
-        vocabulary=settings.vocabulary,
-        coordinates=settings.coordinates,
-        functions=(*functions, VERIFY) if verifies else functions,
-        excluded_actions=settings.exclude,
-        keep_screenshots=settings.keep_screenshots,
-        include_initial_screenshot=settings.include_initial_screenshot,
-        keep_thoughts=settings.keep_thoughts,
-        error_format=settings.error_format,
-        extra_calls=settings.extra_calls,
-        temperature=settings.temperature,
-        max_tokens=settings.answer_tokens or 4096,
-        backoff=_backoff(settings),
-    )
-
-
-def _backoff(settings: Settings) -> Backoff:
-    from pytest_vnc_use.planners.common.retry import Backoff
-
-    return Backoff(each_s=settings.request_seconds)
-
-
-def model_of(settings: Settings) -> str:
-    """Return the planner's model, or the default of its service."""
-    return settings.model or MODELS.get(settings.planner, "")
+# --- the judge -------------------------------------------------------------------------------------------------------
 
 
 def build_judge(settings: Settings) -> Judge:
-    """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure.
-
-    Of several planners, the last one's service judges.
-    """
-    settings = in_turn(settings)[-1]
-    judge = _named_judge(settings)
+    """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
+    judge = _judge_by_name(settings)
     if not _sends_smaller(settings):
         return judge
-    from pytest_vnc_use.planners.common.downscale import SmallerFrames
     from pytest_vnc_use.planners.common.judge import ScreenJudge
+    from pytest_vnc_use.planners.common.screens import SmallerFrames
 
     if not isinstance(judge, ScreenJudge):
         return judge
@@ -443,9 +379,9 @@ def person_as_judge(ask: Callable[[str], str]) -> Judge:
     return AtTheKeyboard(ask, records=True)
 
 
-def _named_judge(settings: Settings) -> Judge:
+def _judge_by_name(settings: Settings) -> Judge:
     model, backoff = model_that_judges(settings), _backoff(settings)
-    fetched = _key_from_command(settings, judge_of(settings))
+    fetched = _service_key(settings, judge_of(settings))
     match judge_of(settings):
         case "gemini":
             from pytest_vnc_use.planners.gemini.judge import GeminiJudge
@@ -472,7 +408,6 @@ def _named_judge(settings: Settings) -> Judge:
 
 def judge_of(settings: Settings) -> str:
     """Return the service that judges; "" if none does."""
-    settings = in_turn(settings)[-1]
     if settings.judge or settings.planner in PLANNERS:
         return settings.judge or settings.planner
     return "gemini" if settings.judge_model else ""
@@ -480,120 +415,28 @@ def judge_of(settings: Settings) -> str:
 
 def model_that_judges(settings: Settings) -> str:
     """Return the judge's model: by default the planner's, unless that is of another service or cannot judge."""
-    settings = in_turn(settings)[-1]
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
     own = "" if acts_only or judge != settings.planner else settings.model
     return settings.judge_model or own or MODELS.get(judge, "")
 
 
-def build_policy(settings: Settings, *, ask: bool = False) -> Policy:
-    """Return the policy file's rules. An action that no rule decides is asked about, or denied if nobody is there."""
-    unmatched: Unmatched = "ask" if ask else "deny"
-    if not settings.policy:
-        return Policy(unmatched=unmatched)
-    from pytest_vnc_use.safety.policy_file import load_policy
-
-    return load_policy(settings.policy, unmatched=unmatched)
+# --- the desktop -----------------------------------------------------------------------------------------------------
 
 
-def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
-    """Return the budget of a test; with a ledger, of its session too. Raises SettingsError for a missing price."""
-    from pytest_vnc_use.agent.budget import Budget, Most, load_prices
-
-    prices = load_prices(settings.prices)
-    if settings.dollars or settings.max_dollars:
-        asked = {model_of(each) for each in in_turn(settings) if each.planner in PLANNERS}
-        for model in (asked | {model_that_judges(settings)}) - {""}:
-            prices.check(model)
-    test = Most(tokens=settings.tokens, dollars=settings.dollars)
-    session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)
-    return Budget(prices, test, session, ledger, model_that_judges(settings))
+def is_given(settings: Settings) -> bool:
+    """Return whether somebody else started the desktop."""
+    return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
-def api_keys() -> dict[str, str]:
-    """Return the keys of models in the environment, by the names of their variables."""
-    found = {name: VARIABLES.get(name, "").strip() for name in API_KEY_VARIABLES}
-    return {name: value for name, value in found.items() if value}
+def settings_at(settings: Settings, server: str) -> Settings:
+    """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
 
-
-def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
-    """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' addresses."""
-    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
-    found["VNC_PASSWORD"] = password or ""
-    queries = re.findall(r"://[^?#,]*[?#](?!…)([^,]*[^\s,])", settings.server)
-    found |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
-    if settings.api_key_command:
-        found["vnc_api_key_command"] = printed_key(settings.api_key_command)
-    return api_keys() | {name: value for name, value in found.items() if value}
-
-
-PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
-_warned: set[str] = set()
-"""The servers of which the user was warned in this process."""
-
-
-def wire_of(settings: Settings) -> Wire:
-    """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
-    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint)
-
-
-def connect_bare(server: str, password: str | None) -> VNCController:
-    """Return a connection to a desktop that was started here."""
-    from pytest_vnc_use.backends import vnc
-
-    return vnc.connect(server, password, encoding="raw")
-
-
-def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
-    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    from pytest_vnc_use.backends.browser import await_devtools
-
-    def is_over() -> bool:
-        return bool(desktop.fault() or desktop.program_fault())
-
-    return await_devtools(lambda: desktop.browser, settings.start_seconds, is_over)
-
-
-def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:
-    """Return a connection as the settings want it; warn once of a server without encryption.
-
-    `given` are further arguments of `vnc.connect`. Raises DesktopError, SettingsError.
+    A desktop that is started here has a private socket, or a loopback address with a random password.
     """
-    from pytest_vnc_use.backends import vnc
-
-    eyes = vnc.connect(server, password, type_by=settings.typing, wire=wire_of(settings), **given)
-    if eyes.exposure and server not in _warned:
-        _warned.add(server)
-        try:
-            warnings.warn(
-                f"the VNC connection to {eyes.server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
-            )
-        except Warning:  # the user wants errors of warnings
-            eyes.close()
-            raise
-    return eyes
-
-
-START_SETTINGS = (
-    *("server", "screen_size", "rendering", "start_seconds"),
-    *("engine", "container_port", "container_env", "container_network", "volumes"),
-)
-"""The settings that decide which desktop is started, its program aside."""
-
-CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "keep_messages"),
-    *("username", "tls", "tls_ca", "tls_fingerprint"),
-    *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
-)
-"""The settings that decide how a controller connects."""
-
-
-def _withhold_keys(settings: Settings) -> None:
-    """Remove the variables of keys, as the settings name them, from the environment of the desktop and its program."""
-    from pytest_vnc_use.desktops.environment import withhold
-
-    withhold(settings.password_env, settings.api_key_env)
+    if is_given(settings):
+        return replace(settings, server=server)
+    return replace(settings, server=server, username="", tls="off", tls_ca="", tls_fingerprint="")
 
 
 def same_connection(one: Settings, other: Settings) -> bool:
@@ -645,21 +488,6 @@ def program_of(settings: Settings) -> list[str]:
     return command
 
 
-def is_given(settings: Settings) -> bool:
-    """Return whether somebody else started the desktop."""
-    return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
-
-
-def settings_at(settings: Settings, server: str) -> Settings:
-    """Return the settings for a desktop at this address. The rules of the wire are for a given desktop only.
-
-    A desktop that is started here has a private socket, or a loopback address with a random password.
-    """
-    if is_given(settings):
-        return replace(settings, server=server)
-    return replace(settings, server=server, username="", tls="off", tls_ca="", tls_fingerprint="")
-
-
 def given_servers(settings: Settings) -> list[str]:
     """Return the addresses of desktops that somebody else started. Raises SettingsError if one is not an address."""
     from pytest_vnc_use.desktops.remote import remote_exec_of
@@ -682,7 +510,7 @@ def given_servers(settings: Settings) -> list[str]:
 
 def start_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Start a desktop without a program. Raises DesktopError, SettingsError."""
-    _withhold_keys(settings)
+    withhold(settings.password_env, settings.api_key_env)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
     own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": holder.rpartition("/")[2]}
     match settings.server:
@@ -702,6 +530,7 @@ def start_desktop(settings: Settings, holder: str = "") -> Desktop:
 
             return XvncDesktop(**started, **own_home)
         case _:
+            from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop
 
             return ContainerDesktop(
@@ -713,7 +542,7 @@ def start_desktop(settings: Settings, holder: str = "") -> Desktop:
                 network=settings.container_network,
                 engine=settings.engine,
                 password=given_password(settings),
-                connect=connect_bare,
+                connect=partial(vnc.connect, encoding="raw"),
             )
 
 
@@ -721,7 +550,7 @@ def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
     from pytest_vnc_use.desktops.external import lease
 
-    _withhold_keys(settings)
+    withhold(settings.password_env, settings.api_key_env)
     servers = given_servers(settings)
     while True:
         leased = lease(servers, holder, timeout_s=settings.lease_seconds)
@@ -759,7 +588,7 @@ def given_desktop(settings: Settings) -> Desktop:
     from pytest_vnc_use.desktops.external import ExternalDesktop
     from pytest_vnc_use.desktops.remote import remote_exec_of
 
-    _withhold_keys(settings)
+    withhold(settings.password_env, settings.api_key_env)
     return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
 
@@ -770,9 +599,29 @@ def given_password(settings: Settings) -> str | None:
 
 def browsable(settings: Settings, desktop: Desktop) -> Desktop:
     """Return the desktop with its `browser`, which raises SettingsError if `cdp` does not say where it is."""
-    from pytest_vnc_use.backends.browser import with_browser
+    from pytest_vnc_use.backends.browser import browser_at, with_browser
 
-    return with_browser(desktop, _browser_of(settings, desktop.read_file))
+    return with_browser(desktop, partial(browser_at, settings.cdp, desktop.read_file))
+
+
+def named_functions(module: str) -> Sequence[Callable[..., object]]:
+    """Return the public functions that a module defines, in their order; () for "". Raises SettingsError."""
+    if not module:
+        return ()
+    try:
+        imported = import_module(module)
+    except (Exception, SystemExit) as exc:  # a user's own module may raise anyvalue, and a script exits
+        raise SettingsError(
+            f"vnc_functions must be a module that can be imported (see PYTHONPATH), got {module!r}: {named(exc)}"
+        ) from exc
+    functions = [
+        value
+        for name, value in vars(imported).items()
+        if inspect.isfunction(value) and value.__module__ == imported.__name__ and not name.startswith("_")
+    ]
+    if not functions:
+        raise SettingsError(f"vnc_functions must be a module with functions of its own, got {module!r}")
+    return functions
 
 
 def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable[..., object]]:
@@ -780,17 +629,17 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 
     The latter read the browser's page if `cdp` is set, programs if `elements` is on. Raises SettingsError.
     """
-    own = named_functions(settings.functions)
+    functions = named_functions(settings.functions)
     size = counted_in(settings, lambda: _screen_now(settings, desktop).png)
     if settings.cdp:
-        from pytest_vnc_use.backends.browser import browser_functions
+        from pytest_vnc_use.backends.browser import browser_at, browser_functions
 
-        return (*own, *browser_functions(_browser_of(settings, desktop.read_file), size))
+        return (*functions, *browser_functions(partial(browser_at, settings.cdp, desktop.read_file), size))
     if settings.elements:
         from pytest_vnc_use.backends.accessibility import elements_function
 
-        return (*own, elements_function(partial(_elements_in_view, settings, desktop), size))
-    return own
+        return (*functions, elements_function(partial(_elements_in_view, settings, desktop), size))
+    return functions
 
 
 def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
@@ -803,9 +652,9 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
     """Return the function that finds the elements of an action: in the browser (`cdp`), in programs (`elements`)."""
     if settings.cdp:
-        from pytest_vnc_use.backends.browser import acted_on as on_page, browser_at
+        from pytest_vnc_use.backends.browser import browser_at
 
-        return lambda action: on_page(browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S), action)
+        return lambda action: browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S).acted_on(action)
     if settings.elements:
         from pytest_vnc_use.backends.accessibility import acted_on as in_program
 
@@ -820,10 +669,42 @@ def _screen_now(settings: Settings, desktop: Desktop) -> Frame:
         return eyes.frame()
 
 
-def _browser_of(settings: Settings, read_file: Callable[[str], str]) -> Callable[[], Browser]:
-    from pytest_vnc_use.backends.browser import browser_at
+# --- the connection --------------------------------------------------------------------------------------------------
 
-    return partial(browser_at, settings.cdp, read_file)
+
+def wire_of(settings: Settings) -> Wire:
+    """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
+    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint)
+
+
+def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
+    """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
+    from pytest_vnc_use.backends.browser import await_devtools
+
+    def is_over() -> bool:
+        return bool(desktop.fault() or desktop.program_fault())
+
+    return await_devtools(lambda: desktop.browser, settings.start_seconds, is_over)
+
+
+def connect_to(settings: Settings, server: str, password: str | None, **given: Any) -> VNCController:
+    """Return a connection as the settings want it; warn once of a server without encryption.
+
+    `given` are further arguments of `vnc.connect`. Raises DesktopError, SettingsError.
+    """
+    from pytest_vnc_use.backends import vnc
+
+    eyes = vnc.connect(server, password, type_by=settings.typing, wire=wire_of(settings), **given)
+    if eyes.exposure and server not in _warned:
+        _warned.add(server)
+        try:
+            warnings.warn(
+                f"the VNC connection to {eyes.server!r} is not encrypted: {eyes.exposure}; {PROTECT}", stacklevel=2
+            )
+        except Warning:  # the user wants errors of warnings
+            eyes.close()
+            raise
+    return eyes
 
 
 def connect(
@@ -839,9 +720,10 @@ def connect(
     If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
+    from pytest_vnc_use.backends.browser import browser_at
     from pytest_vnc_use.backends.vnc import Watch
 
-    browser = _browser_of(settings, read_file or given_desktop(settings).read_file) if settings.cdp else None
+    read_file = read_file or given_desktop(settings).read_file
     return connect_to(
         settings,
         settings.server,
@@ -852,7 +734,7 @@ def connect(
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
         watch=Watch(settings.blank_seconds, settings.frozen_seconds, program_fault=program_fault),
-        browser=browser,
+        browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 
 

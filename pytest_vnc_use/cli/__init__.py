@@ -2,6 +2,7 @@
 
 `cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
 `cua-vnc report` writes the pages of runs for a reviewer, `cua-vnc results` puts those of several jobs together.
+`cua-vnc mask` leaves a part of the screen out of a test's comparisons.
 `cua-vnc screenshots` makes the screenshots of a harness agent's run from its recording.
 `cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
@@ -39,7 +40,7 @@ from typing import Any
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
-from pytest_vnc_use.cli import init, policy, record, report, results, screenshots
+from pytest_vnc_use.cli import init, mask, policy, record, report, results, screenshots
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
@@ -172,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
     record.add(commands, partial(_add_options, needs_server=not _server_from_outside()))
     report.add(commands)
     results.add(commands)
+    mask.add(commands)
     screenshots.add(commands)
     init.add(commands)
     policy.add_to(commands)
@@ -337,7 +339,7 @@ def _not_over(runs_dir: Path) -> str:
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.planners.local.reenact import Reenactment
+    from pytest_vnc_use.planners.local.scripted import Reenactment
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}

@@ -32,7 +32,7 @@ from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_en
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
 
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
@@ -207,7 +207,7 @@ def _container_engine(name: str) -> str:
 
 
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
     from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
@@ -290,12 +290,11 @@ def _model(settings: Settings) -> Iterator[Finding]:
         problem = f"no API key: export {build.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
         yield _missing("model", problem, asked=bool(settings.planner))
         return
-    from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
-    from pytest_vnc_use.planners.gemini.service import describe_model
+    from pytest_vnc_use.planners.gemini.planner import describe_model
 
     model = settings.model or build.MODELS["gemini"]
-    described = describe_model(Endpoint(found_key(None), found_url(None)), model, timeout_s=LIMIT_S)
-    if (actions := described.get("supported_actions")) and "generateContent" not in actions:
+    described = describe_model(model, timeout_s=LIMIT_S)
+    if (actions := described.get("supportedGenerationMethods")) and "generateContent" not in actions:
         yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
     else:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")

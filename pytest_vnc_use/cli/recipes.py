@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_vnc_use.cli.finding import Finding
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
 
 RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/servers.md"
 _X11VNC_NAME = re.compile(r"[\w.-]+:\d+")

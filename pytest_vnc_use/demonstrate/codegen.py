@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, RecordedStep, Recording, Screen
-from pytest_vnc_use.recordings.gates import box_of
-from pytest_vnc_use.recordings.record import DemonstratedTask
+from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording, Screen
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.folder import Trace
-from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import SECRET_MARK, Region
 
@@ -80,7 +78,7 @@ class CodegenRequest:
                 raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
-def write(request: CodegenRequest, demonstration: DemonstratedTask) -> None:
+def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
     """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(demonstration.steps[0].screen, demonstration.end)
     claims = request.expect or (f"the screen shows that this is done: {request.task}",)
@@ -103,31 +101,19 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
 
 
 def _recording(
-    request: CodegenRequest, demonstration: DemonstratedTask, claims: Sequence[str], changed: Region | None
+    request: CodegenRequest, demonstration: RecordedRun, claims: Sequence[str], changed: Region | None
 ) -> Recording:
     reason = (
         "this was said of it when it was shown" if request.expect else "proposed when it was shown, judged by nobody"
     )
     end = demonstration.end
     height, width = end.pixels().shape
-    run = RecordedRun(
-        task=request.task,
-        planner=PERSON,
-        steps=tuple(
-            RecordedStep.model_validate(
-                {"action": to_json(step.action), "screen": step.screen, "elements": step.elements}
-            )
-            for step in demonstration.steps
-        ),
-        end=end,
-        claims=tuple(
-            Evidence(
-                claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=demonstration.end
-            )
-            for claim in claims
-        ),
-        vouched_by="user" if request.expect else "body",
+    judged = tuple(
+        Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=end)
+        for claim in claims
     )
+    vouched_by = "user" if request.expect else "body"
+    run = demonstration.model_copy(update={"task": request.task, "claims": judged, "vouched_by": vouched_by})
     key = request.key
     redacts = request.redacts and bool(key.secrets)
     return Recording(

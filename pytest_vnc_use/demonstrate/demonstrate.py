@@ -17,8 +17,8 @@ from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.recordings.machine import machine_of
-from pytest_vnc_use.recordings.record import DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
@@ -37,7 +37,7 @@ So nothing is done or printed after the limit.
 
 @dataclass(frozen=True)
 class ViewerTasks:
-    """A `Show` (see recordings/demonstrated.py): a person does a test's tasks, each on its run's connection.
+    """A `Show` (see recordings/manual.py): a person does a test's tasks, each on its run's connection.
 
     `secrets` are those that the test declares; `password` is the desktop's. `elements_of` finds the elements of an
     action.
@@ -49,7 +49,7 @@ class ViewerTasks:
     say: Say
     elements_of: ElementsOf = no_elements
 
-    def __call__(self, task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
+    def __call__(self, task: str, controller: Controller, limit_s: float) -> RecordedRun:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
         desktop, deadline = build.vnc_behind(controller), Deadline(limit_s)
 
@@ -100,7 +100,7 @@ def demonstrate(
 
 def _demonstration(
     request: CodegenRequest, settings: Settings, redactor: Redactor, listen: str, say: Say
-) -> tuple[DemonstratedTask, Mapping[str, str]]:
+) -> tuple[RecordedRun, Mapping[str, str]]:
     """Return a person's demonstration on the desktop that the settings name, and what draws there."""
     asked_for = build.given_password(settings)
     desktop = build.lease_desktop(settings, request.key.test)  # its home is where the test's will be

@@ -126,13 +126,7 @@ class Session:
         pinned: bool = False,
         name: str = "",
     ) -> None:
-        remove_leftovers()
         self.directory, self._lock, mark = _make_locked_directory(name)
-        self.home = make_home(self.directory)
-        self._logs = self.directory / "logs"
-        self._logs.mkdir(mode=0o700)
-        base = inheritable() if as_tester else make_environment(self.directory, self.home, pinned=pinned)
-        self.environment = {**base, **environment, supervisor.MARK: mark}
         self._processes: dict[str, Process] = {}
         self._stopped = False
         self._sending = threading.Lock()
@@ -150,6 +144,16 @@ class Session:
                 pass_fds=descriptors,
             )
         _sessions.add(self)
+        try:  # while the supervisor starts
+            self.home = make_home(self.directory)
+            self._logs = self.directory / "logs"
+            self._logs.mkdir(mode=0o700)
+            base = inheritable() if as_tester else make_environment(self.directory, self.home, pinned=pinned)
+            self.environment = {**base, **environment, supervisor.MARK: mark}
+            remove_leftovers()
+        except BaseException:
+            self.stop()
+            raise
 
     def start(
         self,
@@ -351,11 +355,14 @@ def _make_locked_directory(name: str) -> tuple[Path, int, str]:
     """
     token = secrets.token_hex(8)
     stem = f"{_PREFIX}{zlib.crc32(name.encode(errors='replace')):08x}" if name else f"{_PREFIX}{token}"
-    for number in count(1):
-        directory = Path(tempfile.gettempdir()).resolve() / (stem if number == 1 else f"{stem}-{number}")
-        with suppress(FileExistsError):
+    for number in count():
+        directory = Path(tempfile.gettempdir()).resolve() / (stem if number < 2 else f"{stem}-{number}")
+        try:
             directory.mkdir(mode=0o700)
             break
+        except FileExistsError:
+            if number == 0:  # it may have been left behind
+                remove_leftovers()
     lock = os.open(directory / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     os.write(lock, token.encode())
     _lock_now(lock)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
 from pytest_vnc_use.recordings.images import (
@@ -28,8 +29,6 @@ from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-APART_PX = 16
-"""The number of equal rows or columns between two differences that makes them two."""
 _BORDER_PX = 6
 """The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
 _SAME_COLOUR_LEVELS = 8
@@ -53,9 +52,10 @@ class Mismatch:
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
 
-def masks_entry(masks: Iterable[Region]) -> str:
-    """Return the entry for the top level of a recording's file that hides these regions from all comparisons."""
-    return f'"masks": {json.dumps([asdict(each) for each in masks])}'
+def mask_command(test: str, masks: Iterable[Region]) -> str:
+    """Return the command that hides these regions from all comparisons of a test."""
+    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
+    return shlex.join(["cua-vnc", "mask", test, *regions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,29 +237,6 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
     )
 
 
-def box_of(differs: Mask) -> Region:
-    """Return the smallest region that holds all marked pixels. At least one must be marked."""
-    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
-
-
-def boxes_of(differs: Mask) -> list[Region]:
-    """Return a box around each group of marked pixels. At least `APART_PX` rows or columns separate two groups."""
-    if not differs.any():
-        return []
-    box = box_of(differs)
-    inside = box.part_of(differs)
-    for axis in (0, 1):
-        marked = np.flatnonzero(inside.any(axis=1 - axis))
-        if (gaps := np.flatnonzero(np.diff(marked) > APART_PX)).size:
-            cut = int(marked[gaps[0]]) + 1 + (box.top, box.left)[axis]
-            one, other = differs.copy(), differs.copy()
-            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
-            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
-            return [*boxes_of(one), *boxes_of(other)]
-    return [box]
-
-
 def is_small(region: Region) -> bool:
     """Return whether a region is no larger than a caret."""
     return region.is_within(CARET_PX)
@@ -301,7 +278,8 @@ def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
 
 QUIET_S = 1.2
 """How long nothing may change, except parts that move by themselves, before a screen is recorded."""
-LONGEST_WATCH_S = 5.0
+_GIVE_UP_S = 3.8
+"""How much longer than that a screen is waited for that never comes to rest."""
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
 """The time between two samples of the parts that move by themselves.
@@ -317,19 +295,18 @@ _CLEAR_PX = 16
 _LEAST_BAR_PX = 8
 
 
-def screen_at_rest(eyes: Controller) -> Screen:
-    """Wait until the screen has been quiet for `QUIET_S`; return it with its dynamic regions. Raises DesktopError.
+def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
+    """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
-    After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
+    One that does not come to rest is returned as it is, with `quiet_s` 0.
     """
-    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
     while not is_quiet and deadline.remaining_s:
         eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-        is_quiet = not eyes.changed_since(clock.monotonic() - QUIET_S)
+        is_quiet = not eyes.changed_since(clock.monotonic() - quiet_s)
     frame = eyes.frame()
     parts = _watch(frame, eyes) if frame.moving else ()
-    quiet_s = QUIET_S if is_quiet else 0.0
-    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s})
+    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s if is_quiet else 0.0})
 
 
 def screen_of(frame: Frame) -> Screen:
@@ -339,16 +316,12 @@ def screen_of(frame: Frame) -> Screen:
 
 def _watch(frame: Frame, eyes: Controller) -> list[DynamicRegion]:
     """Return the dynamic regions. What is more than a caret is watched longer, until its variants come back."""
-    seen = Moving(frame)
-    parts: list[DynamicRegion] = []
+    moving = Moving(frame)
     for samples in (_SAMPLES, _MORE_SAMPLES):
-        for _ in range(samples):
+        for _ in range(samples if not moving.is_known else 0):
             eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            seen.add(eyes.glance())
-        parts = list(seen.parts())
-        if seen.is_known:
-            break
-    return parts
+            moving.add(eyes.glance())
+    return [*moving.parts()]
 
 
 class Moving:
@@ -366,14 +339,10 @@ class Moving:
             samples.append(grown.part_of(pixels_in(screen)).copy())
 
     @property
-    def all_changed(self) -> bool:
-        """Return whether each of the regions was seen to change."""
-        return all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
-
-    @property
     def is_known(self) -> bool:
         """Return whether each of the regions was seen to change, and holds only carets."""
-        return self.all_changed and all(part.kind == "caret" for part in self.parts())
+        all_changed = all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
+        return all_changed and all(part.kind == "caret" for part in self.parts())
 
     def parts(self) -> Iterator[DynamicRegion]:
         """Yield the dynamic regions: a caret's own box, else its tiles and a little around them.
@@ -390,14 +359,30 @@ def _has_changed(samples: Sequence[Pixels]) -> bool:
     return any(differing(sample, samples[0]).any() for sample in samples)
 
 
+def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+    """Return what a box shows in each sample of the grown region that holds it."""
+    x, y = grown.left, grown.top
+    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+    return [inside.part_of(sample) for sample in samples]
+
+
 def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[DynamicRegion]:
     """Yield a caret; else the region with its variants, without a caret that stands apart from other moving parts."""
-    marked = _mark(_cut(region, grown, samples))
+    shown = _cut(region, grown, samples)
+    marked: Mask = np.logical_or.reduce([sample != shown[0] for sample in shown])
     if caret := _caret_of(marked, region):
         yield _caret(caret, grown, samples)
         return
-    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
-    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    rows = np.flatnonzero(marked.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [0, *(int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps), len(marked)]
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in pairwise(cuts)]
+    bars: list[Region | None] = []
+    for band in bands:
+        inside = marked[band.top - region.top : band.bottom - region.top]
+        caret = _caret_of(inside, band) if inside.any() else None
+        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+        bars.append(caret if is_bar else None)
     if not any(bars):
         yield _with_variants(grown, samples)
         return
@@ -410,22 +395,8 @@ def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Itera
 
 def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> DynamicRegion:
     """Return a caret. If it is larger than a bar it keeps its variants, because it may be a lamp."""
-    if box.is_within(BAR_PX):
-        return dynamic_region(box, "caret")
-    return dynamic_region(box, "caret", *_distinct(_cut(box, grown, samples))[0])
-
-
-def _mark(samples: Sequence[Pixels]) -> Mask:
-    """Mark the pixels that differ from the first sample."""
-    differs: Mask = np.logical_or.reduce([sample != samples[0] for sample in samples])
-    return differs
-
-
-def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
-    """Return what a box shows in each sample of the grown region that holds it."""
-    x, y = grown.left, grown.top
-    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
-    return [inside.part_of(sample) for sample in samples]
+    variants = () if box.is_within(BAR_PX) else distinct(_cut(box, grown, samples))[0]
+    return dynamic_region(box, "caret", *variants)
 
 
 def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
@@ -433,14 +404,13 @@ def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
 
     A part that never repeats a variant, such as the seconds of a clock, may show anything next.
     """
-    variants, order = _distinct(samples)
-    come_back = 2 * len(variants) <= len(order) + 1
-    if len(variants) <= MAX_VARIANTS and come_back:
+    variants, order = distinct(samples)
+    if len(variants) <= MAX_VARIANTS and 2 * len(variants) <= len(order) + 1:
         return dynamic_region(region, "blinks", *variants)
     return dynamic_region(region, "always_changing")
 
 
-def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+def distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
     """Return each variant once, and the numbers of the variants in the order in which they came."""
     variants: list[Pixels] = []
     order: list[int] = []
@@ -449,21 +419,6 @@ def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
         variants += [pixels] if number == len(variants) else []
         order += [number] if order[-1:] != [number] else []
     return variants, order
-
-
-def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
-    rows = np.flatnonzero(part.any(axis=1))
-    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
-    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
-    yield from pairwise([0, *cuts, part.shape[0]])
-
-
-def _bar_of(part: Mask, band: Region) -> Region | None:
-    """Return the box of a caret that is a bar; None where there is none."""
-    caret = _caret_of(part, band) if part.any() else None
-    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
-    return caret if is_bar else None
 
 
 def _caret_of(part: Mask, region: Region) -> Region | None:

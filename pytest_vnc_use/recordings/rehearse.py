@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
+from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     RecordedStep,
@@ -21,8 +22,8 @@ from pytest_vnc_use.recordings.format import (
     screens,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing
+from pytest_vnc_use.recordings.gates import Gate, Mismatch, distinct
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region
 
@@ -164,15 +165,7 @@ def _part(box: Region, known: Sequence[DynamicRegion], gate: Gate, seen: Pixels)
                 part.region.part_of(painted)[:] = variant.pixels()
                 variants.append(region.part_of(painted).copy())
     variants.append(region.part_of(seen).copy())
-    return dynamic_region(region, "unstable", *_distinct(variants))
-
-
-def _distinct(variants: Iterable[Pixels]) -> Iterator[Pixels]:
-    kept: list[Pixels] = []
-    for variant in variants:
-        if all(differing(variant, other).any() for other in kept):
-            kept.append(variant)
-            yield variant
+    return dynamic_region(region, "unstable", *distinct(variants)[0])
 
 
 def _may_be(part: DynamicRegion) -> bool:
@@ -186,18 +179,13 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
 
     The outermost pixels of both must be equal, or nearly: the move leaves them out of the comparison.
     """
-    return any(_is_moved(one, other, down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
-
-
-def _is_moved(one: Pixels, other: Pixels, down: int, across: int) -> bool:
     height, width = one.shape
-    here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
-    there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
-    return bool((np.abs(_levels(here) - _levels(there)) <= NEAR_LEVELS).all())
-
-
-def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
-    return np.stack([pixels >> shift & 0xFF for shift in (0, 8, 16)], axis=-1).astype(np.int16)
+    for down, across in product((-1, 0, 1), repeat=2):
+        here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
+        there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
+        if (np.abs(levels_of(here) - levels_of(there)) <= NEAR_LEVELS).all():
+            return True
+    return False
 
 
 def _thin_boxes(differs: Mask) -> Iterator[Region]:

@@ -33,17 +33,10 @@ PLANNERS = ("gemini", "anthropic", "openai")
 
 
 def _planner(text: str) -> str:
-    if not all(_is_planner(each.strip()) for each in text.split(",")) and text:
-        raise ValueError(
-            f"one of {', '.join(PLANNERS)}, one of them with a model (gemini:flash), package.module:name, or several "
-            "with commas, cheap ones first"
-        )
+    module, _, name = text.partition(":")
+    if text not in ("", *PLANNERS) and not (module and module not in PLANNERS and name.isidentifier()):
+        raise ValueError(f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or package.module:name")
     return text
-
-
-def _is_planner(text: str) -> bool:
-    before, colon, name = text.partition(":")
-    return text in PLANNERS or bool(colon and before and name and (before in PLANNERS or name.isidentifier()))
 
 
 def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
@@ -155,8 +148,7 @@ class Settings:
     planner: str = _setting(
         "",
         _planner,
-        "the planner: gemini, anthropic, openai (these cost money), module:name, or several in order, as "
-        "gemini:flash,gemini:pro",
+        "the planner: gemini, anthropic, openai (these cost money), or module:name",
         "WHO",
     )
     model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")
@@ -270,9 +262,9 @@ class Settings:
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
-        "replay, auto (replay, heal and record), rewrite, demonstrate (a person does the tasks) or off (default: auto "
-        "if the test has a recording, replay with CI=true)",
+        _one_of("", "auto", "replay", "accept", "rewrite", "demonstrate", "off"),
+        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, demonstrate (a "
+        "person does the tasks) or off (default: auto if the test has a recording, replay with CI=true)",
         "MODE",
     )
     healed: str = _setting(
@@ -291,6 +283,7 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     repeat: int = _setting(
         1, _count, "run each test this many times, and print how often all runs passed (pass^k)", "N"
     )

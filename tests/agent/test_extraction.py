@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from pytest_vnc_use.agent.claims import Form, NoJudge
 from pytest_vnc_use.errors import Inconclusive, SettingsError
-from pytest_vnc_use.planners.common.judge_answers import value_schema
+from pytest_vnc_use.planners.common.judge import value_schema
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Region
 from support.judges import ListJudge, agent_before

@@ -48,7 +48,7 @@ def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_is_one_error_without_the_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.agent.build.LIMIT_S", 2.0)
+    monkeypatch.setattr("pytest_vnc_use.agent.build.KEY_COMMAND_S", 2.0)
     with pytest.raises(SettingsError, match=problem) as failed:
         build_planner(Settings(planner="gemini", api_key_command=command))
     assert "secret-1" not in str(failed.value).replace(repr(command), "")

@@ -48,6 +48,8 @@ def test_home_of_same_name_has_same_path(sessions: ExitStack) -> None:
     beside, other = start(sessions, name), start(sessions, f"{name}[2]")
     assert len({first.home, beside.home, other.home}) == 3
     first.stop()
+    first.directory.mkdir()
+    (first.directory / "lock").touch()  # as a session that was killed leaves it
     assert start(sessions, name).home == first.home
 
 

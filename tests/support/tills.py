@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.planners.local.nobody import NoPlanner
+from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal

@@ -1,4 +1,4 @@
-"""Spellings of keys, as people and models write them, and the X keysyms that they mean.
+"""Names of keys: as users and models write them, as X keysyms, and in the form that rules compare.
 
 Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000 + its code point.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_vnc_use.errors import ActionError
@@ -275,11 +275,53 @@ def _is_shifted(character: str) -> bool:
     return character in _SHIFTED_TO or "A" <= character <= "Z"
 
 
-def base_of(character: str) -> str:
-    """Return the symbol that the same key of a US keyboard makes without shift; other characters stay."""
-    return character.translate(_FROM_SHIFTED)
-
-
 def shifted(keysym: int) -> int:
     """Return the keysym that a key of a US keyboard makes with shift; a key that is no ASCII character stays."""
     return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym
+
+
+_RULE_NAMES = {
+    "control": "ctrl",
+    "controlr": "ctrl",
+    "shiftr": "shift",
+    "altr": "alt",
+    "superr": "super",
+    "return": "enter",
+    "kpenter": "enter",
+    " ": "space",
+}
+"""The names that differ from those of the keysyms: left and right are the same, and so is the number pad."""
+_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
+
+
+def key_set(combination: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of a combination's keys, in any spelling: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+
+    Left and right modifiers are the same here, and so are the keys of the number pad and of the main block.
+    """
+    parts = [combination] if isinstance(combination, str) else combination
+    keys = (key for part in parts for key in _SEPARATOR.split(part) if key)
+    words = (word for key in keys for word in split_words(key))
+    return frozenset(_name_of(word) or re.sub(r"[\s_-]", "", word).lower() for word in words)
+
+
+def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
+    """Return the keys that a person presses for these names: "!" is shift and "1"."""
+    pressed: set[str] = set()
+    for name in keys:
+        base = name.translate(_FROM_SHIFTED) if len(name) == 1 else name
+        pressed |= {base} if base == name else {"shift", base}
+    return frozenset(pressed)
+
+
+def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
+    """Return the members of a `key_set` that name no key of a keyboard, such as misspelled ones."""
+    return frozenset(key for key in keys if len(key) != 1 and not _name_of(key))
+
+
+def _name_of(key: str) -> str:
+    try:
+        name = key_of(parse_key(key))
+    except ActionError:
+        return ""
+    return _RULE_NAMES.get(name, name.lower()[: len(name)])  # "İ" would become two characters

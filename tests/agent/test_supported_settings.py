@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.agent.build import FOLLOWERS, SERVER, build_planner, check_followed
+from pytest_vnc_use.agent.build import _SERVER, SUPPORTED_BY, build_planner, check_supported
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
@@ -40,28 +40,28 @@ PLANNERS = {
     "gemini": {"planner": "gemini"},
     "anthropic": {"planner": "anthropic"},
     "openai": {"planner": "openai"},
-    SERVER: {"planner": "openai", "base_url": "http://localhost:1/v1"},
+    _SERVER: {"planner": "openai", "base_url": "http://localhost:1/v1"},
     "shop:plan": {"planner": "shop:plan"},
 }
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_every_setting_is_followed_or_refused_by_name(planner: str) -> None:
-    assert set(OTHER) == set(FOLLOWERS)
-    for name, followers in FOLLOWERS.items():
+    assert set(OTHER) == set(SUPPORTED_BY)
+    for name, followers in SUPPORTED_BY.items():
         settings = Settings(**PLANNERS[planner], **{name: OTHER[name]})
         if planner in followers:
-            check_followed(settings)
+            check_supported(settings)
             continue
         with pytest.raises(
             SettingsError, match=rf" does not support (--vnc-|vnc_){name}, got .* Remove (--vnc-|vnc_){name}, or use "
         ):
-            check_followed(settings)
+            check_supported(settings)
 
 
 def test_the_defaults_suit_every_planner() -> None:
     for given in PLANNERS.values():
-        check_followed(Settings(**given))
+        check_supported(Settings(**given))
 
 
 def test_nothing_is_built_with_a_setting_that_is_not_followed() -> None:
@@ -80,7 +80,7 @@ CLASSES = {
     "gemini": GeminiComputerUse,
     "anthropic": AnthropicComputer,
     "openai": OpenAIComputer,
-    SERVER: OpenAICompatible,
+    _SERVER: OpenAICompatible,
 }
 
 
@@ -88,6 +88,6 @@ CLASSES = {
 def test_each_class_takes_what_it_is_said_to_follow(planner: str) -> None:
     takes = set(inspect.signature(CLASSES[planner].__init__).parameters)
     takes |= {"max_output_tokens"} if "max_tokens" in takes else set()
-    followed = {NAMES.get(name, name) for name, followers in FOLLOWERS.items() if planner in followers}
+    followed = {NAMES.get(name, name) for name, followers in SUPPORTED_BY.items() if planner in followers}
     assert followed <= takes
-    assert set(FOLLOWERS) <= set(FIELDS)
+    assert set(SUPPORTED_BY) <= set(FIELDS)
