@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 from pytest_vnc_use import cli, errors
-from pytest_vnc_use.cli.init.target import _SHOWS_PAGE
+from pytest_vnc_use.cli.init import SHOWS_PAGE
 from pytest_vnc_use.plugin.toml_format import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
@@ -180,7 +180,7 @@ def test_the_packages_of_debian_that_are_named_exist() -> None:
 
 
 def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
-    assert f"vnc_app = chromium {_SHOWS_PAGE} http" in read(DOCS / "your-program.md")
+    assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "your-program.md")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

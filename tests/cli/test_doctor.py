@@ -18,8 +18,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.cli.doctor import diagnose
-from pytest_vnc_use.cli.finding import Finding
+from pytest_vnc_use.cli.doctor import Finding, diagnose
 from pytest_vnc_use.cli.typing_check import LINE
 from pytest_vnc_use.desktops import qt
 from pytest_vnc_use.desktops.external import lease
