@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from pytest_vnc_use.backends.input import ADDRESS_BAR
 from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, encode_png
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     SECRET_MARK,

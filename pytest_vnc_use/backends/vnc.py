@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.client import EncodingChoice, ServerFacts
+from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.input import EFFECT, Keyboard, Pointer, scroll_of
-from pytest_vnc_use.backends.quirks import ServerQuirks
+from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, Keyboard, Pointer, scroll_chords, scroll_of
+from pytest_vnc_use.backends.quirks import ServerQuirks, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -30,8 +31,6 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     SettingsError,
 )
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, plan_text, scroll_chords
-from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
@@ -46,6 +45,7 @@ from pytest_vnc_use.types import (
     actions as act,
     button_of,
 )
+from pytest_vnc_use.types.keys import parse_combo, parse_key
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire
 
@@ -239,6 +239,11 @@ class VNCController:
     def refresh(self) -> None:
         """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
         self._connection.refresh(_ANSWER_S)
+
+    @property
+    def rests(self) -> bool:
+        """Return whether no changes are sent. Raises DesktopError if the connection has ended."""
+        return self._connection.protocol.rests
 
     def rest(self) -> None:
         """Keep the connection, but have no changes sent until `refresh`. Raises DesktopError if it has ended."""

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.cli.options import ABOUT, add_options, given
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
@@ -35,7 +35,7 @@ from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_en
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
 
 LANGSMITH = "langsmith_plugin"
 LEAVE_OUT = f"-p no:{LANGSMITH}"
@@ -83,7 +83,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     failed = []
     use_env_file_of_ini()
     try:
-        for finding in diagnose(assembly.settings_of(values), typing=not arguments.no_typing):
+        for finding in diagnose(build.settings_of(values), typing=not arguments.no_typing):
             print(without_query(plain(str(finding))), flush=True)
             failed += [finding.about] if finding.word == "FAIL" else []
     except KeyboardInterrupt:
@@ -271,13 +271,13 @@ def _container_engine(name: str) -> str:
 
 
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
     from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
-        password = assembly.given_password(settings)
-        wire = assembly.wire_of(settings)
+        password = build.given_password(settings)
+        wire = build.wire_of(settings)
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
@@ -306,7 +306,7 @@ def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) ->
     if facts.security_used in ("", "VeNCrypt"):
         yield Finding("FAIL", "security", f"offers {offered}; this client can use none of them")
     elif exposure:
-        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
+        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {build.PROTECT}")
     elif opened:
         yield Finding("ok", "security", f"{offer}; {facts.protection}" if facts.protection else offer)
     else:
@@ -341,21 +341,20 @@ def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
-    yield from (Finding("--", "model", line) for line in assembly.fallbacks_in_words(settings.base_url))
+    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.base_url))
     if settings.planner not in ("", "gemini"):
         yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return
-    names = [name for name in assembly.api_keys() if name in assembly.GEMINI_KEY_VARIABLES]
+    names = [name for name in build.api_keys() if name in build.GEMINI_KEY_VARIABLES]
     if not names:
-        problem = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
+        problem = f"no API key: export {build.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
         yield _missing("model", problem, asked=bool(settings.planner))
         return
-    from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
-    from pytest_vnc_use.planners.gemini.service import describe_model
+    from pytest_vnc_use.planners.gemini.planner import describe_model
 
-    model = settings.model or assembly.MODELS["gemini"]
-    described = describe_model(Endpoint(found_key(None), found_url(None)), model, timeout_s=LIMIT_S)
-    if (actions := described.get("supported_actions")) and "generateContent" not in actions:
+    model = settings.model or build.MODELS["gemini"]
+    described = describe_model(model, timeout_s=LIMIT_S)
+    if (actions := described.get("supportedGenerationMethods")) and "generateContent" not in actions:
         yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
     else:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")

@@ -23,7 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pytest_vnc_use import assembly, clock
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.doctor import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT, Finding, diagnose_asked
 from pytest_vnc_use.cli.ini_file import IniFile, read_text, tomllib
 from pytest_vnc_use.errors import DesktopRefused, SettingsError, VncUseError
@@ -375,7 +376,7 @@ class Project:
         """Return the settings with which the test starts. Raises SettingsError for an invalid variable."""
         kept = {name: self._ini.options.get(f"vnc_{name}") for name in ("server", "exec", "qt_open")}
         given = {"server": self._target.server, "app": self._target.app}
-        return assembly.settings_of({**given, **{name: value for name, value in kept.items() if value is not None}})
+        return build.settings_of({**given, **{name: value for name, value in kept.items() if value is not None}})
 
     def _new(self, path: Path, text: str) -> str | None:
         return text if read_text(self._directory / path) is None else None
@@ -522,7 +523,7 @@ class Project:
         if kept == "qt" and target.kind != "qt":
             text = f"shows Qt programs only; set vnc_server = {target.server}, or pass --vnc qt if the program uses Qt"
             yield Finding("FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, which {text}")
-        elif target.app and assembly.is_given(settings) and not settings.exec:
+        elif target.app and build.is_given(settings) and not settings.exec:
             text = f"starts no program; set vnc_exec to how a command runs there, or vnc_server = {target.server}"
             yield Finding(
                 "FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, a running desktop, which {text}"
@@ -580,7 +581,7 @@ def _start(settings: Settings) -> Finding:
     """Start the program as the test will, and check that it shows something."""
     started_at = clock.monotonic()
     try:
-        assembly.lease_desktop(settings).stop()
+        build.lease_desktop(settings).stop()
     except DesktopRefused as exc:  # a slow program may still come
         return Finding("--", "start", line(str(exc)))
     except VncUseError as exc:

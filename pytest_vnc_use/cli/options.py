@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.settings.layers import environment_layer
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings
@@ -81,7 +81,7 @@ def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
     values = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    return assembly.settings_of({**values, "planner": values["planner"] or "gemini"})
+    return build.settings_of({**values, "planner": values["planner"] or "gemini"})
 
 
 def secrets_of(names: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
@@ -136,11 +136,11 @@ def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent,
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.planners.local.reenact import Reenactment
+    from pytest_vnc_use.planners.local.scripted import Reenactment
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
 
     values = given(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
-    settings, approver = _at_running_desktop(assembly.settings_of({**values, "planner": ""})), approver_here()
+    settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_in(execution, secrets_of(arguments.secret))
     printer = StepPrinter(settings, secrets)
@@ -153,7 +153,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
 
 def _at_running_desktop(settings: Settings) -> Settings:
     """Return the settings. Raises SettingsError if their server is no address, because these commands start none."""
-    if settings.server and not assembly.is_given(settings):
+    if settings.server and not build.is_given(settings):
         raise SettingsError(
             "--vnc must be the address of a running desktop, host::port, host:display, ws://…, wss://… or "
             f"the path of a unix socket, got {settings.server!r}"
@@ -186,7 +186,7 @@ class StepPrinter:
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
         self._progress: ShownProgress | None = None
         if (terminal := _terminal()) is not None:
-            all_secrets = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
+            all_secrets = Secrets.of(secrets, build.api_keys(), build.ambient_secrets(settings))
             self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
 
     def observe(self, event: RunEvent) -> None:

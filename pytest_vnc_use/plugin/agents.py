@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.plugin import (
     costs,
@@ -39,7 +39,7 @@ def agent_of_test(
     recorded = recordings.recorded_test(item, settings, planner, judge, secrets, desktop)
     agent = _agent(item, settings, desktop, planner, judge, functions, recorded)
     item.stash[stash.RUNS] = agent.runs
-    redaction.secrets_of(request.config).add(assembly.ambient_secrets(settings, desktop.password))
+    redaction.secrets_of(request.config).add(build.ambient_secrets(settings, desktop.password))
     item.stash[stash.AGENT] = agent
     yield agent
     try:
@@ -63,10 +63,10 @@ def _agent(
     recorded: RecordedTest | None,
 ) -> VncUseAgent:
     if recorded:
-        settings = dataclasses.replace(settings, show_secrets=not recorded.covers)
+        settings = dataclasses.replace(settings, show_secrets=not recorded.redacts)
     return VncUseAgent(
         vnc_password=desktop.password,
-        settings=assembly.settings_at(settings, desktop.server),
+        settings=build.settings_at(settings, desktop.server),
         hitl_mode=False,
         planner=planner,
         judge=judge,

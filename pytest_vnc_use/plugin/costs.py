@@ -19,7 +19,7 @@ from pytest_vnc_use.plugin.stash import BUDGET, SETTINGS
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.costs.budget import Budget, Spent
+    from pytest_vnc_use.agent.budget import Budget, Spent
 
 ACCOUNT = pytest.StashKey[Path]()
 """The folder of the session's ledger, if the session has a limit."""
@@ -41,10 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check_prices(settings: Settings) -> None:
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
     try:
-        assembly.build_budget(settings)
+        build.build_budget(settings)
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
 
@@ -54,7 +54,7 @@ def _account(config: pytest.Config) -> Path:
     session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
     if session:
         return Path(tempfile.gettempdir(), session)
-    from pytest_vnc_use.costs.ledger import PREFIX
+    from pytest_vnc_use.agent.budget import PREFIX
     from pytest_vnc_use.plugin.owned_folder import OwnedFolder
 
     account = OwnedFolder(PREFIX)
@@ -71,11 +71,11 @@ def pytest_configure_node(node: Any) -> None:
 
 def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     """Return the budget of one test. Raises SettingsError."""
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.costs.ledger import Ledger
+    from pytest_vnc_use.agent import build
+    from pytest_vnc_use.agent.budget import Ledger
 
     folder = item.config.stash.get(ACCOUNT, None)
-    item.stash[BUDGET] = assembly.build_budget(settings, Ledger(folder) if folder else None)
+    item.stash[BUDGET] = build.build_budget(settings, Ledger(folder) if folder else None)
     return item.stash[BUDGET]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plugin import engine
@@ -32,7 +32,7 @@ class Desktops:
         Raises DesktopError, SettingsError.
         """
         try:
-            return assembly.lease_desktop(settings, holder)
+            return build.lease_desktop(settings, holder)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
                 raise DesktopRefused(f"no desktop: {problem}") from exc
@@ -46,7 +46,7 @@ class Desktops:
         """
         if owner in self._shared:
             kept, desktop = self._shared[owner]
-            if assembly.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
+            if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
                 return desktop
             self.end_shared(owner)
         desktop = self.lease(settings, owner or "the session")
@@ -76,14 +76,14 @@ def lease_for_test(
     if desktop_settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(desktop_settings, request.node.nodeid)
-        yield assembly.browsable(desktop_settings, desktop)
+        yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(partial(desktops.end_shared, owner.nodeid))
         with meanwhile:
             shared = desktops.share(desktop_settings, owner.nodeid)
-        yield assembly.browsable(desktop_settings, shared)
+        yield build.browsable(desktop_settings, shared)
 
 
 def _of_process(config: pytest.Config) -> Desktops:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-ENGINE = "pytest_vnc_use.loop.graph"
+ENGINE = "pytest_vnc_use.agent.graph"
 """The module that imports LangGraph."""
 
 

@@ -205,5 +205,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for planner in sorted(set(planners)):
         count = planners.count(planner)
         terminalreporter.write_line(line(f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"))
-    if changes := sum(run.get("planner_changes", 0) for run in run_in.values()):
-        terminalreporter.write_line(f"vnc-use:   {changes} {'change' if changes == 1 else 'changes'} of planner")

@@ -11,7 +11,7 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.costs.budget import Budget
+    from pytest_vnc_use.agent.budget import Budget
     from pytest_vnc_use.plugin.desktops import Desktops
     from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.plugin.task_spec import TaskSpec

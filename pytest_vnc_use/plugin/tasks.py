@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
@@ -17,7 +17,7 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec]) -> None:
     """Run each task, up to the first that fails. Raises as `VncUseAgent.run` does."""
     for spec in specs:
         own = merge((vars(agent.settings), str), (spec.settings, str))
-        policy = assembly.build_policy(own) if "policy" in spec.settings else None
+        policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
         limits = Limits(own.steps, own.seconds, own.stall)
         agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)

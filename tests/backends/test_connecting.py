@@ -13,7 +13,7 @@ import pytest
 import pytest_socket
 from freezegun import freeze_time
 
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from support import vnc_servers

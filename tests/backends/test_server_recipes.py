@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.cli.doctor import diagnose_asked, recipe_of
 from pytest_vnc_use.errors import DesktopError

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.keyboard.names import key_set
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
@@ -29,6 +28,7 @@ from pytest_vnc_use.types import (
     StepFinished,
     TypeText,
 )
+from pytest_vnc_use.types.keys import key_set
 from support.paths import ROOT
 
 PAY = Confirmation("This submits the checkout.", "FINANCIAL_TRANSACTIONS")

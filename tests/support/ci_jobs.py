@@ -203,7 +203,7 @@ def is_run(
     stage: str, env: Mapping[str, str], *, params: Mapping[str, bool] = MappingProxyType({}), by_timer: bool = False
 ) -> bool:
     """Return whether the `when` of a stage holds. It knows the conditions of the template, and fails for others."""
-    beginning = stage.partition("steps {")[0].partition("when {")
+    beginning = re.sub(r"//.*", "", stage).partition("steps {")[0].partition("when {")
     if not beginning[1]:
         return True
     tokens = re.findall(
