@@ -42,7 +42,6 @@ from pytest_vnc_use.types.wire import Wire, host_and_port
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.budget import Budget, Ledger
     from pytest_vnc_use.backends.browser import BrowsableDesktop
-    from pytest_vnc_use.backends.settling import SettleRules
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
     from pytest_vnc_use.planners.common.http import Backoff
@@ -90,7 +89,7 @@ START_SETTINGS = (
 CONNECTION_SETTINGS = (
     *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "keep_messages"),
     *("username", "tls", "tls_ca", "tls_fingerprint"),
-    *("settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"),
+    *("blank_seconds", "frozen_seconds"),
 )
 """The settings that decide how a controller connects."""
 
@@ -742,7 +741,6 @@ def connect(
         settings,
         settings.server,
         password or given_password(settings),
-        settle_rules=settle_rules(settings),
         scroll_by=settings.scroll,
         show_pointer=settings.show_pointer,
         tap=tap,
@@ -765,10 +763,3 @@ def vnc_behind(controller: Controller) -> VNCController:
         f"--vnc-record=demonstrate needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
         "pass `controller`, or let a planner do the task"
     )
-
-
-def settle_rules(settings: Settings) -> SettleRules:
-    """Return how long to wait for the screen after an action."""
-    from pytest_vnc_use.backends.settling import SettleRules
-
-    return SettleRules(settings.settle_first_seconds, settings.settle_quiet_seconds)

@@ -110,8 +110,8 @@ def _demonstration(
         invitation = "do the task in a VNC viewer, then close it, or press Ctrl-C here"
         ask = build.elements_asker(settings, desktop)
         showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
-        there, rules = build.settings_at(settings, desktop.server), build.settle_rules(settings)
-        with closing(build.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
+        there = build.settings_at(settings, desktop.server)
+        with closing(build.connect_to(there, there.server, password)) as eyes:
             hide, machine = request.secrets and not settings.show_secrets, machine_of(desktop, settings)
             hidden = RedactingController(eyes, redactor.hide) if hide else None
             return showing.of(eyes, until=_ends, eyes=hidden), machine

@@ -1,7 +1,7 @@
 """The runs of a test in pytest-html's report: beside it as files, or, in a self-contained report, within it.
 
-A plugin, registered by reporting.py. A self-contained report that would become too large (`vnc_report_megabytes`) keeps
-only thumbnails of the tests that passed.
+A plugin, registered by reporting.py. A self-contained report of more than `MAX_MEGABYTES`, which browsers open slowly,
+keeps only thumbnails of the tests that passed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from urllib.parse import quote
 import pytest
 
 from pytest_vnc_use.plugin import attachments
-from pytest_vnc_use.plugin.stash import SETTINGS
 from pytest_vnc_use.plugin.triage import machine_of
 
 ASSETS = "assets/"
+MAX_MEGABYTES = 40
 _SMALL = "vnc_small"
 """In an extra of pytest-html: the same block with thumbnails. It is taken out before pytest-html sees it."""
 _MEGABYTE = 1_000_000
@@ -38,7 +38,7 @@ def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path
         fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
         extras.append({**fields, "content": block(link=data_uri if is_whole else assets)})
         pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
-        if is_whole and report.passed and config.stash[SETTINGS].report_megabytes:
+        if is_whole and report.passed:
             extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
     attachments.attach_html(report, extras, pictures)
 
@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     html_path = config.getoption("htmlpath", None)
     if html_path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_PicturesBesideReport(Path(html_path)))
-        config.pluginmanager.register(_SizeOfReport(config.stash[SETTINGS].report_megabytes))
+        config.pluginmanager.register(_SizeOfReport(MAX_MEGABYTES))
 
 
 class _PicturesBesideReport:
@@ -99,7 +99,7 @@ class _SizeOfReport:
         if report.when == "teardown":
             ended = self._open.pop(test, [])
             self._whole += ended if report.passed else []
-        if self._megabytes and (self._reduced or self._bytes > self._megabytes * _MEGABYTE):
+        if self._reduced or self._bytes > self._megabytes * _MEGABYTE:
             self._reduce()
 
     def _reduce(self) -> None:

@@ -21,7 +21,7 @@ OLD_OPTIONS = frozenset(
     cdp elements show_pointer lease_seconds password_env environment api_key_env coordinates
     temperature answer_tokens request_seconds computer_tool include_thoughts detect_prompt_injection
     disabled_safety_policies include_initial_screenshot keep_screenshots picture_bytes judge_model exclude
-    settle_first_seconds settle_quiet_seconds watch step_delay stall scroll typing prices rehearse
+    watch step_delay stall scroll typing prices rehearse
     gate_seconds functions healed vocabulary
     """.split()
 )

@@ -232,16 +232,10 @@ class Settings:
     )
     steps: int = _setting(40, _count, "most actions of one run", "N")
     seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
-    settle_first_seconds: float = _setting(
-        0.5, _seconds, "how long to wait for the screen's first change after an action"
-    )
-    settle_quiet_seconds: float = _setting(
-        0.2, _seconds, "how long the screen must then stay unchanged; parts that blink or spin are ignored"
-    )
     watch: bool = _setting(
         True,
         _switch,
-        "show the model the screen after half of that wait; if the screen has changed when the model answers, ask "
+        "show the model the screen after half the wait for it; if the screen has changed when the model answers, ask "
         "again, at most twice a turn",
     )
     step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, after the screen has settled")
@@ -308,12 +302,6 @@ class Settings:
         0,
         _count_or_none,
         "most megabytes of the run folders; at the session's end the oldest passed runs are deleted (0: no limit)",
-    )
-    report_megabytes: int = _setting(
-        40,
-        _count_or_none,
-        "most megabytes of a self-contained report of pytest-html; above this, passed tests keep only thumbnails (0: "
-        "no limit)",
     )
     results: str = _setting(
         "", str, "JSON file for the results of the tests (default: vnc-results.json in the folder of the runs)", "FILE"

@@ -89,7 +89,7 @@ def test_within_one_test(
 
 @pytest.mark.slow
 @pytest.mark.desktop
-@pytest.mark.parametrize("name", ["settle_first_seconds", "settle_quiet_seconds", "blank_seconds", "frozen_seconds"])
+@pytest.mark.parametrize("name", ["blank_seconds", "frozen_seconds"])
 def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesktop, tmp_path: Path, name: str) -> None:
     with VncUseAgent(settings=Settings(server=pad.server, runs_dir=str(tmp_path))) as agent:
         first = agent.controller
@@ -102,5 +102,6 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
 
 
 def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
-    of_a_run, over = {"seconds", "step_delay", "request_seconds", "gate_seconds"}, {"start_seconds", "lease_seconds"}
+    of_a_run = {"seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"}
+    over = {"start_seconds", "lease_seconds"}
     assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

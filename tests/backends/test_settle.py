@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.agent.build import settle_rules
 from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import openbox, xterm
@@ -129,12 +127,6 @@ def test_who_watches_on_waits_shorter() -> None:
     briefly = RULES.shortened()
     assert decide(seen(), ActionWindow(10.0, 10.0), briefly, 10.0).at_s == pytest.approx(10.3)
     assert decide(seen((0, 0, 10.1)), ActionWindow(10.0, 10.0), briefly, 10.1).at_s == pytest.approx(10.2)
-
-
-def test_both_waits_are_settings() -> None:
-    rules = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1.0))
-    assert decide(seen(), ActionWindow(10.0, 10.0), rules, 10.0).at_s == pytest.approx(12.0)
-    assert decide(seen((0, 0, 10.5)), ActionWindow(10.0, 10.0), rules, 10.5).at_s == pytest.approx(11.5)
 
 
 def test_text_beside_a_caret_is_no_blink() -> None:

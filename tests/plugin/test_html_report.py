@@ -41,12 +41,6 @@ def test_past_the_limit_earlier_and_later_tests_that_passed_are_reduced_and_no_o
     assert re.search("larger than 1 MB .* The 3 runs of tests that passed have thumbnails only", head[0])
 
 
-def test_a_limit_of_0_is_none() -> None:
-    size, passed = _SizeOfReport(0), report(HALF * 10)
-    size.pytest_runtest_logreport(passed)
-    assert passed.extras == [{"content": HALF * 10}]
-
-
 def test_a_test_that_failed_in_its_teardown_keeps_its_pictures() -> None:
     size = _SizeOfReport(megabytes=1)
     kept: dict[str, dict[str, str]] = {}

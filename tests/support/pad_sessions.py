@@ -8,9 +8,7 @@ from pytest_vnc_use.report.results import ItemResult, read_results
 from support.paths import PAD_LINE
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
-SOON = "-ovnc_settle_first_seconds=0.1"
-"""For sessions in which nobody looks at the pad: an action that changes nothing is not waited for any longer."""
-ON_PAD = (*QUIET, SOON, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
+ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=session")
 
 
 def results() -> dict[str, ItemResult]:
