@@ -420,7 +420,7 @@ class RecordedTest:
                 started = self._newest and self._newest.folder.path.name == event.run_id
                 self._current = self._newest if started else None
                 self._acts_unseen |= not started
-                if self._records and self._current and self._current.is_live:
+                if self._records and self._current and self._current.is_live and len(self._runs) == 1:
                     self._current.observe(event)
             case RunEnded():
                 self._end(event)
