@@ -234,17 +234,19 @@ class Replay(ForwardingController):
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        last, seen = _last_step(observation), pixels_of(observation.load_png(observation.frame))
         if self._live is None:
-            raise self.error(message, problem, pixels_of(observation.load_png(observation.frame)))
-        last = _last_step(observation)
+            raise self.error(message, problem, seen, performed=not (last and last.error))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
 
-    def error(self, message: str, problem: Mismatch, seen: Pixels) -> TaskFailed:
+    def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
         """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
         if self._review and self._review.bug is not None:
             return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        return RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift = RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift.at_end = self._at_end and performed
+        return drift
 
     def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
