@@ -360,6 +360,7 @@ class Replay(ForwardingController):
         """Return where a transient frame differs from all that this run's recording shows there.
 
         A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
+        What comes by itself, such as a notification, may come at another step than when it was recorded.
         It shows a step's target for longer in other colours and with another border: pressed, or losing the focus.
         """
         if self.is_live:
@@ -381,7 +382,7 @@ class Replay(ForwardingController):
             for part in unknown_parts(transient, known, left_out)
             if not any(is_recoloured(part, targets, each, transient) for each in beside)
         ]
-        for each in shown[: max(0, self._next - 1)] if found else ():
+        for each in shown if found else ():
             unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
             found = [part for part in found if any(map(part.meets, unlike))]
         return found
