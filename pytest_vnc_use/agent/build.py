@@ -457,10 +457,11 @@ def same_desktop(one: Settings, other: Settings) -> bool:
 def lease_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
-    `holder` is the name that other waiting tests see. Raises DesktopError, SettingsError.
+    `holder` is the name that other waiting tests see; a desktop that is started has its home at a path that follows
+    from the last part of it. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings)
+    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings, holder)
     try:
         if command:
             desktop.launch(command)
@@ -507,11 +508,11 @@ def given_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_desktop(settings: Settings) -> Desktop:
+def start_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Start a desktop without a program. Raises DesktopError, SettingsError."""
     withhold(settings.password_env, settings.api_key_env)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
-    pinned = settings.rendering == "pinned"
+    own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": holder.rpartition("/")[2]}
     match settings.server:
         case "":
             raise SettingsError(
@@ -523,11 +524,11 @@ def start_desktop(settings: Settings) -> Desktop:
             from pytest_vnc_use.desktops.qt import QtDesktop
 
             qt_open = settings.qt_open
-            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", pinned=pinned)
+            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", **own_home)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, pinned=pinned)
+            return XvncDesktop(**started, **own_home)
         case _:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop

@@ -239,7 +239,10 @@ class Keyboard:
                 self._paste(piece.text)
 
     def clear(self, *, to_be_replaced: bool) -> None:
-        """Select all text of the field, so that the next text replaces it; if there is no next text, delete it."""
+        """Select all text of the field; delete it, unless the next key replaces it.
+
+        A paste does not: TigerVNC takes the primary selection with the clipboard, and GTK 3 then selects nothing.
+        """
         self._screen.mark_began()
         self.strike(SELECT_ALL)
         if not to_be_replaced:

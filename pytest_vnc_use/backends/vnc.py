@@ -15,7 +15,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, Keyboard, Pointer, scroll_chords, scroll_of
-from pytest_vnc_use.backends.quirks import ServerQuirks, plan_text
+from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.settling import SettleRules
@@ -410,7 +410,7 @@ class VNCController:
         pieces = plan_text(text, self._quirks.text)
         with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
-                self._keyboard.clear(to_be_replaced=bool(text))
+                self._keyboard.clear(to_be_replaced=isinstance(next(iter(pieces), None), Typed))
             with self._connection.outgoing.typing(text):
                 self._keyboard.write(pieces)
             if press_enter:

@@ -22,12 +22,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     from unittest import SkipTest
 
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.plugin import markers, tasks
+    from pytest_vnc_use.plugin import markers, recordings, tasks
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
     with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        tasks.carry_out(agent, markers.tasks_of(pyfuncitem))
+        tasks.carry_out(agent, markers.tasks_of(pyfuncitem), pyfuncitem.stash.get(recordings.RECORDED, None))
         result = yield
         check_markers(pyfuncitem)
         return result

@@ -9,13 +9,16 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
+from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.types import Limits
 
 
-def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec]) -> None:
+def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], recorded: RecordedTest | None = None) -> None:
     """Run each task, up to the first that fails. Raises as `VncUseAgent.run` does."""
-    for spec in specs:
+    for number, spec in enumerate(specs, 1):
+        if recorded:
+            recorded.task_follows = number < len(specs)
         own = merge((vars(agent.settings), str), (spec.settings, str))
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect

@@ -278,7 +278,8 @@ def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
 
 QUIET_S = 1.2
 """How long nothing may change, except parts that move by themselves, before a screen is recorded."""
-LONGEST_WATCH_S = 5.0
+_GIVE_UP_S = 3.8
+"""How much longer than that a screen is waited for that never comes to rest."""
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
 """The time between two samples of the parts that move by themselves.
@@ -294,19 +295,18 @@ _CLEAR_PX = 16
 _LEAST_BAR_PX = 8
 
 
-def screen_at_rest(eyes: Controller) -> Screen:
-    """Wait until the screen has been quiet for `QUIET_S`; return it with its dynamic regions. Raises DesktopError.
+def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
+    """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
-    After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
+    One that does not come to rest is returned as it is, with `quiet_s` 0.
     """
-    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
     while not is_quiet and deadline.remaining_s:
         eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-        is_quiet = not eyes.changed_since(clock.monotonic() - QUIET_S)
+        is_quiet = not eyes.changed_since(clock.monotonic() - quiet_s)
     frame = eyes.frame()
     parts = _watch(frame, eyes) if frame.moving else ()
-    quiet_s = QUIET_S if is_quiet else 0.0
-    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s})
+    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s if is_quiet else 0.0})
 
 
 def screen_of(frame: Frame) -> Screen:

@@ -20,7 +20,15 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     merged,
 )
-from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, screen_at_rest, screen_of, unknown_parts
+from pytest_vnc_use.recordings.gates import (
+    QUIET_S,
+    Mismatch,
+    evidence_gate,
+    mask_of,
+    screen_at_rest,
+    screen_of,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.manual import ManualRun, Show
@@ -137,6 +145,9 @@ class _Run:
         self._screen = screen
         self._steps: list[RecordedStep] = []
         self._started: tuple[Proposal, Screen] | None = None
+        self._first: tuple[FrameRef, float] | None = None
+        """The first frame that the planner saw, and when that was, in seconds after the run began."""
+        self._first_s: float | None = None
         self._acted_at = 0.0
 
     @property
@@ -159,8 +170,13 @@ class _Run:
         Waits and looks are left out, as gates take their place, and so are failed steps.
         """
         match event:
+            case RunStarted(screen=frame):
+                self._first = frame, clock.monotonic() - self.meter.started_at
             case StepStarted(proposal=proposal) if not _is_look(proposal.action):
-                self._started = proposal, self._next_screen()
+                screen = self._next_screen()
+                if self._first and not evidence_gate(screen).mismatch(self.load(self._first[0])):
+                    self._first_s = round(self._first[1], 1)
+                self._started, self._first = (proposal, screen), None
                 self._acted_at = clock.monotonic()
             case StepFinished(step=step):
                 if self._started and not step.error:
@@ -219,7 +235,8 @@ class _Run:
         for number, step in enumerate(steps):
             if not any(each.transients for each in steps[number : number + 2]):  # nothing passed whose time matters
                 steps[number] = step.model_copy(update={"took_s": 0.0})
-        self.ended = RecordedRun(task=self.task, planner=self.planner, steps=tuple(steps), end=end)
+        first_s = self.known.first_s if self.known else self._first_s
+        self.ended = RecordedRun(task=self.task, planner=self.planner, steps=tuple(steps), end=end, first_s=first_s)
 
     def recorded(self) -> RecordedRun | None:
         """Return the run with what was judged of its end; None if the run is not recorded.
@@ -291,6 +308,10 @@ class RecordedTest:
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
         self._questions: dict[str, Question] = {}
+        self._watch_s = QUIET_S
+        self.task_follows = False
+        """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
+        """
         self._controller: Callable[[], Controller] | None = None
 
     @property
@@ -315,6 +336,7 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
+        self._watch_s = started.settings["watch_seconds"]
         if before:
             self._finish(before, desktop)
             before.is_left = True
@@ -327,7 +349,8 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, folder, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        run = _Run(started, planner.name, folder, emit, partial(screen_at_rest, desktop), known)
+        at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
+        run = _Run(started, planner.name, folder, emit, at_rest, known)
         self._runs.append(run)
         if known is None:
             return planner, desktop
@@ -342,6 +365,7 @@ class RecordedTest:
             known,
             None if self.mode == "replay" else planner,
             limit_s=started.settings["gate_seconds"],
+            watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
             test=self.key.node_id,
@@ -394,6 +418,8 @@ class RecordedTest:
                 started = self._newest and self._newest.folder.path.name == event.run_id
                 self._current = self._newest if started else None
                 self._acts_unseen |= not started
+                if self._records and self._current and self._current.is_live:
+                    self._current.observe(event)
             case RunEnded():
                 self._end(event)
             case ModelExchange() if self._newest:
@@ -428,12 +454,12 @@ class RecordedTest:
             run.finish()
 
     def conclude(self) -> None:
-        """Watch the newest run's end for its full time, if that was postponed.
+        """Watch the newest run's end for its full time, if that was postponed and no task follows.
 
         Raises RecordingDrifted, DesktopError.
         """
         run = self._newest
-        if run and run.replay and run.is_replayed and not run.is_watched:
+        if run and run.replay and run.is_replayed and not (run.is_watched or self.task_follows):
             run.is_watched = True
             self._check_end(run, run.replay.watch_end())
 
@@ -541,7 +567,16 @@ class RecordedTest:
             eyes=controller,
             hide=hide,
             questions=self._questions,
+            watch_s=self._watch_s,
+            is_watched=self._is_watched,
         )
+
+    def _is_watched(self, seen: Pixels) -> bool:
+        """Return whether a screen is the newest run's end, which was watched or is watched by the next task's gates."""
+        run = self._newest
+        if run is None or run.replay is None or run.is_left or not (run.is_watched or self.task_follows):
+            return False
+        return run.is_replayed and run.replay.shows_end(seen)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""

@@ -25,6 +25,7 @@ from pytest_vnc_use.recordings.format import (
     dynamic_region,
 )
 from pytest_vnc_use.recordings.gates import (
+    QUIET_S,
     BlinkWatch,
     Gate,
     Mismatch,
@@ -38,7 +39,7 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -50,6 +51,7 @@ from pytest_vnc_use.types import (
     Drag,
     Frame,
     FrameRef,
+    Glance,
     JsonObject,
     KeyCombo,
     MouseDown,
@@ -98,6 +100,13 @@ _CHOOSES = tuple(KeyCombo((key,)) for key in ("enter", "return", "down", "up"))
 """After a text, these choose from a list that may come late, or off the screen: suggestions, GTK's file dialog."""
 _BACK_S = 2.0
 """How long a difference at the end may last. In a recorded end no difference lasts longer."""
+_OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
+"""When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
+one came so many times sooner, and if the tiles that differ are this share of the screen or more.
+
+A machine with a load of 8 on two cores is four to five times slower than a quiet one. A program that takes long to
+start may rest on a splash screen for long; its recording says so.
+"""
 _LONG_S = 2.0
 """The time after which observers learn that the run waits for a gate."""
 _NEAR_PX = 20
@@ -121,12 +130,13 @@ class Replay(ForwardingController):
     """The ports Planner and Controller for one run of a recording.
 
     As a planner it reads its decisions from the recording, as a controller it waits for the recorded screens. A gate is
-    waited for up to `limit_s`. `earlier` is the screen before the last step of the test's run before. `masks` are left
-    out of all comparisons; the command that adds one names `test`. A `rehearsal` learns harmless differences; a
-    `review` asks about each difference that stays. `let_go` describes the last click before the replay, so that the
-    replay's first click does not join it as a double click. `awaited` receives the time that a long wait may still
-    take; `blame` adds to a drift's message what the machine has to do with it; `closed` receives, of a gate that stayed
-    closed, the expected pixels, the difference, the message and the frame that was seen.
+    waited for up to `limit_s`, and the end watched for `watch_s`, if it came to rest when it was recorded. `earlier` is
+    the screen before the last step of the test's run before. `masks` are left out of all comparisons; the command that
+    adds one names `test`. A `rehearsal` learns harmless differences; a `review` asks about each difference that stays.
+    `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
+    click. `awaited` receives the time that a long wait may still take; `blame` adds to a drift's message what the
+    machine has to do with it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the
+    message and the frame that was seen.
     """
 
     def __init__(
@@ -136,6 +146,7 @@ class Replay(ForwardingController):
         live: Planner | None = None,
         *,
         limit_s: float = 0.0,
+        watch_s: float = QUIET_S,
         earlier: Screen | None = None,
         masks: tuple[Region, ...] = (),
         test: str = "",
@@ -148,6 +159,7 @@ class Replay(ForwardingController):
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
+        self._watch_s = watch_s if run.end.quiet_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
         self._review = review
         self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
@@ -399,6 +411,10 @@ class Replay(ForwardingController):
         seen, self._frame = self._frame, None
         return seen or self.desktop.frame()
 
+    def shows_end(self, seen: Pixels) -> bool:
+        """Return whether a screen is the recorded end, once all steps were carried out."""
+        return self._at_end and self._look(seen) is None
+
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
 
@@ -427,10 +443,12 @@ class Replay(ForwardingController):
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
-            if not self._look(pixels_in(seen)) or not deadline.remaining_s:
+            found = self._look(pixels_in(seen))
+            is_late = not deadline.remaining_s or (found is not None and self._is_other(gate, seen, deadline.spent_s))
+            if not found or is_late:
                 frame = self._frame = self.desktop.frame()
                 is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
-                if is_open or not deadline.remaining_s:
+                if is_open or is_late:
                     is_open = is_open or self._learn(frame)
                     self._opened_at = frame.taken_at if is_open else self._opened_at
                     return is_open
@@ -438,6 +456,16 @@ class Replay(ForwardingController):
                 is_reported = True
                 self._tell_awaited(deadline.remaining_s)
             self.desktop.wait_changed(seen.taken_at, min(again_s, deadline.remaining_s))
+
+    def _is_other(self, gate: Gate, seen: Glance, spent_s: float) -> bool:
+        """Return whether the first screen is plainly another one, and would have changed by now if it were to."""
+        first_s, now = self._run.first_s, clock.monotonic()
+        if not gate.is_first or first_s is None or spent_s < max(_OTHER_S, _SLOWER * first_s):
+            return False
+        if self.desktop.changed_since(now - _OTHER_REST_S):
+            return False
+        pixels = pixels_in(seen)
+        return pixels.shape != gate.expected.shape or changed_tiles(gate.expected, pixels).mean() >= _OTHER_SHARE
 
     def _learn(self, frame: Frame) -> bool:
         """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
@@ -453,12 +481,12 @@ class Replay(ForwardingController):
         return found
 
     def _watch_end(self) -> Mismatch | None:
-        """Watch until the end has stayed unchanged for the recorded time; return what differs then.
+        """Watch until the end has stayed unchanged for its time; return what differs then.
 
         After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
         DesktopError.
         """
-        gate, quiet_s = self._gate, self._run.end.quiet_s
+        gate, quiet_s = self._gate, self._watch_s
         deadline = Deadline(quiet_s + self._limit_s)
         open_since = seen_at = self._opened_at
         if quiet_s > _LONG_S:
@@ -528,6 +556,7 @@ class RecordedJudge:
     verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
     for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
+    A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
     """
 
     def __init__(
@@ -541,10 +570,13 @@ class RecordedJudge:
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
         questions: dict[str, Question],
+        watch_s: float = QUIET_S,
+        is_watched: Callable[[Pixels], bool] = lambda _: False,
     ) -> None:
         self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
         self._review = review
         self._eyes, self._hide, self._questions = eyes, hide, questions
+        self._watch_s, self._is_watched = watch_s, is_watched
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
@@ -599,12 +631,13 @@ class RecordedJudge:
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
-        The screen must stay so for the recorded time.
+        The screen must stay so for the time of an end, unless it is the end that was watched.
         """
         hidden = None if evidence.is_end else self._hidden(evidence)
         if hidden:
             return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
-        found, seen, eyes, quiet_s = self._other(evidence, end, frame), frame, self._eyes(), evidence.screen.quiet_s
+        found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
+        quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):
             while (left_s := frame.taken_at + quiet_s + (_BACK_S if found else 0.0) - clock.monotonic()) > 0:
                 if not eyes.wait_changed(seen.taken_at, left_s):

@@ -283,6 +283,7 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     repeat: int = _setting(
         1, _count, "run each test this many times, and print how often all runs passed (pass^k)", "N"
     )

@@ -1,11 +1,12 @@
 """The jobs of CI files in a clean Debian: with its own Python, this plugin's wheel, and nothing else of this machine.
 
-A person records the test there first, by the command that `cua-vnc init` prints, with a viewer on this machine.
+A person records the test there first, by the command of docs/ci.md, with a viewer on this machine.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,13 +17,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.cli.init.ci import IMAGE, command_in_image
-from pytest_vnc_use.cli.init.project import Project, plan
-from pytest_vnc_use.cli.init.questions import Answers
-from pytest_vnc_use.cli.init.target import Target, read_target
+from pytest_vnc_use.cli.init import Project, read_target
 from support.ci_jobs import Machine, run_action, run_github, run_gitlab, run_jenkins
 from support.containers import BASE, ENGINE, desktop_image
-from support.paths import ROOT
+from support.paths import EXAMPLES, ROOT
 from support.person import attend
 from support.vnc_servers import require
 
@@ -76,13 +74,13 @@ def as_here() -> list[str]:
 def recorded(image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with the files of `cua-vnc init` for three CIs, and a recording that a person made in the image."""
     project = tmp_path_factory.mktemp("project")
-    target = read_target(LINE, "", project)
-    for ci in ("github", "gitlab", "jenkins"):
-        for file in plan(Answers(target, "Type apples", "hand", ci), Project.read(project)).files:
-            if file.text is not None:
-                (project / file.path).parent.mkdir(parents=True, exist_ok=True)
-                (project / file.path).write_text(file.text)
-    code, said = attend(recording(image, target, project), project, type_apples)
+    files = Project(project, read_target(LINE, "", project), "Type apples").plan(ci="github", policy=False)
+    files[".gitlab/desktop-tests.yml"] = (EXAMPLES / "ci" / "gitlab.yml").read_text("utf-8")
+    files["Jenkinsfile"] = (EXAMPLES / "ci" / "Jenkinsfile").read_text("utf-8")
+    for path, text in files.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text or "")
+    code, said = attend(recording(image, project), project, type_apples)
     assert code == 0, said
     assert "1 recording written" in said
     git = ["git", "-c", "user.name=us", "-c", "user.email=us@example.com"]
@@ -91,13 +89,14 @@ def recorded(image: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project
 
 
-def recording(image: str, target: Target, project: Path) -> list[str]:
-    """The command that is printed, for the image that is here, without a terminal, and for the clean root."""
-    command = "python -m pytest tests/test_first.py --vnc-record=demonstrate"
-    words = shlex.split(command_in_image(target, project, command).replace("$PWD", str(project)))
-    assert words[1:6] == ["run", "--rm", "-it", "--network", "host"]
-    at = words.index(IMAGE)
-    return [ENGINE, "run", "--rm", "-i", *as_here(), *words[6:at], image, *words[at + 1 :]]
+def recording(image: str, project: Path) -> list[str]:
+    """The command that docs/ci.md has, for the image that is here, and without a terminal."""
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    (command,) = re.findall(r"^podman run .*$", page, re.MULTILINE)
+    argv = shlex.split(command.replace("$PWD", str(project)))
+    assert argv[1:6] == ["run", "--rm", "-it", "--network", "host"]
+    at = argv.index("python:3.12-bookworm")
+    return [ENGINE, "run", "--rm", "-i", *as_here(), *argv[6:at], image, *argv[at + 1 :]]
 
 
 def type_apples(viewer: VNCController) -> None:
@@ -148,4 +147,4 @@ def test_each_job_replays_in_a_clean_debian_what_a_person_recorded_there(
         if name in ("github", "action"):
             assert "[The report](https://github.test/page)" in (machine.folder / "summary.md").read_text()
         if name == "github":
-            assert (machine.clone / "desktop-tests.html").exists()
+            assert (machine.clone / "replay.html").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.init.ini_files import IniFile
+from pytest_vnc_use.cli.ini_file import IniFile
 from pytest_vnc_use.errors import SettingsError
 
 WANTED = {"vnc_app": ("echo \"é\" 'a b' \\ # x", "a comment"), "addopts": ("-p no:langsmith_plugin", "why")}
@@ -86,14 +86,14 @@ def pytests_own(folder: Path) -> tuple[str, list[str]]:
 )
 def test_a_table_without_a_heading_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] must be written with a heading"):
+    with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] has no heading of its own"):
         IniFile.find(tmp_path).with_options(WANTED)
 
 
 def test_a_heading_in_a_text_is_no_heading(tmp_path: Path) -> None:
     text = "x = '''\n[tool.pytest.ini_options]\n'''\n[tool.pytest.ini_options]\nmarkers = ['a']\n"
     (tmp_path / "pyproject.toml").write_text(text)
-    with pytest.raises(SettingsError, match="must be written with a heading"):
+    with pytest.raises(SettingsError, match="has no heading of its own"):
         IniFile.find(tmp_path).with_options(WANTED)
 
 
