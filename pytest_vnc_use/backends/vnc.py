@@ -146,7 +146,7 @@ class VNCController:
     def attach(self, connection: RfbConnection) -> VNCController:
         """Use this connection from here on; return this controller."""
         self._attach(connection)
-        self._first_size = self.size
+        self._last_size = self.size
         return self
 
     def _attach(self, connection: RfbConnection) -> None:
@@ -237,12 +237,7 @@ class VNCController:
             self._screen_watch.check(self._connection, _ANSWER_S)
         self._connection.round_trip(_ANSWER_S)
         frame = self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
-        size = frame.ref.width, frame.ref.height
-        if self._watch and size != self._first_size:
-            raise DesktopError(
-                f"the screen's size changed from {_format_size(self._first_size)} to {_format_size(size)} during the "
-                f"run, but the desktop {self.server!r} must keep its size: no program and no viewer may change it"
-            )
+        self._last_size = frame.ref.width, frame.ref.height
         return frame
 
     def last_frame(self) -> Frame:
@@ -547,8 +542,8 @@ class VNCController:
         with self._closing:
             self._attach(connection)
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
-            if (self.name, self.size) != (name, self._first_size):
-                earlier = f"{name!r}, {_format_size(self._first_size)}"
+            if (self.name, self.size) != (name, self._last_size):
+                earlier = f"{name!r}, {_format_size(self._last_size)}"
                 changed = f"it is another desktop: {self.name!r}, {_format_size(self.size)}; it was {earlier}"
             elif is_holding:
                 changed = "the keys or buttons that were held down are up now"

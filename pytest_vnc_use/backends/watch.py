@@ -21,7 +21,7 @@ class Watch:
     A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
     with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
     screen is fetched again if no pixel has changed for `frozen_s`, although at least `UNANSWERED_ACTIONS` visible
-    actions were carried out. It counts as frozen if it is still the same. A screen must keep its size.
+    actions were carried out. It counts as frozen if it is still the same. A screen may change its size.
 
     If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
     blank for that reason, or the server may have been the program itself.
