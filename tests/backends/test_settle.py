@@ -42,8 +42,6 @@ PATIENT = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1
 SPINNER = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
-    [(0, 0, 10.0 + span_s * n / (count - 1)) for n in range(count)] for count, span_s in ((5, 0.8), (20, 0.3))
-)
 LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
 DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [
     ("first change is awaited", [], ACTION, RULES, 10.1, "nothing_changed", 10.5),
