@@ -26,11 +26,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
     agent: VncUseAgent = pyfuncitem.funcargs["vnc_agent"]  # type: ignore[assignment]  # the fixture's type
     tell = functools.partial(pyfuncitem.add_report_section, "call", "checks")
-    with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
-        tasks.carry_out(agent, markers.tasks_of(pyfuncitem), pyfuncitem.stash.get(recordings.RECORDED, None))
-        result = yield
-        check_markers(pyfuncitem)
-        return result
+    drift = None
+    try:
+        with tasks.checks_failed(agent, tell, skips=(pytest.skip.Exception, SkipTest)):
+            drift = tasks.carry_out(
+                agent, markers.tasks_of(pyfuncitem), pyfuncitem.stash.get(recordings.RECORDED, None)
+            )
+            result = yield
+            check_markers(pyfuncitem)
+    except BaseException as exc:
+        if drift is None or tasks.decides(exc):
+            if drift:
+                pyfuncitem.add_report_section("call", "drift", str(drift))
+            raise
+        pyfuncitem.add_report_section("call", "error of the test's body", f"{type(exc).__name__}: {exc}")
+        raise drift from exc
+    if drift:
+        raise drift
+    return result
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from unittest import SkipTest
+
+import pytest
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.errors import TaskFailed
+from pytest_vnc_use.errors import RecordingDrifted, TaskFailed
 from pytest_vnc_use.plugin.task_spec import TaskSpec
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.settings.layers import merge
+from pytest_vnc_use.triage.rules import rule_for
 from pytest_vnc_use.types import Limits
 
 
-def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], recorded: RecordedTest | None = None) -> None:
-    """Run each task, up to the first that fails. Raises as `VncUseAgent.run` does."""
+def carry_out(
+    agent: VncUseAgent, specs: Sequence[TaskSpec], recorded: RecordedTest | None = None
+) -> RecordingDrifted | None:
+    """Run each task, up to the first that fails. Raises as `VncUseAgent.run` does.
+
+    Where the last one drifts only at its end, its error is returned: the test's body can still tell what is wrong.
+    """
     for number, spec in enumerate(specs, 1):
         if recorded:
             recorded.task_follows = number < len(specs)
@@ -23,7 +32,24 @@ def carry_out(agent: VncUseAgent, specs: Sequence[TaskSpec], recorded: RecordedT
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
         limits = Limits(own.steps, own.seconds, own.stall)
-        agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
+        try:
+            agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
+        except RecordingDrifted as drift:
+            if drift.at_end and number == len(specs):
+                return drift
+            raise
+    return None
+
+
+def decides(error: BaseException) -> bool:
+    """Return whether an error of the body says more than a drift at the end: a skip and an xfail do not."""
+    is_outcome = isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception, SkipTest))
+    return not is_outcome and (not _is_of_test(error) or rule_for(error).triage != "inconclusive")
+
+
+def _is_of_test(error: BaseException) -> bool:
+    """Return whether an error ends the test, and not the session."""
+    return isinstance(error, (Exception, pytest.fail.Exception)) and not isinstance(error, pytest.exit.Exception)
 
 
 @contextmanager

@@ -63,15 +63,15 @@ from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
 
-_RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
+_INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
+_PICTURES = "If not, the product has a fault. Both pictures are in the report."
 _WITH_A_PLANNER = (
-    f"If this change is intended, {_RERECORD}, or let a model continue from here (--vnc-record=auto); both need a "
-    "planner. If not, the product has a fault. Both pictures are in the report."
+    f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
+    f"(--vnc-record=auto). {_PICTURES}"
 )
 _AGAIN_BY_HAND = (
-    f"If this change is intended, record the test again {_BY_HAND}; with a planner, --vnc-record=rewrite does it, or "
-    "--vnc-record=auto lets a model continue from here. If not, the product has a fault. Both pictures are in the "
-    "report."
+    f"{_INTENDED}, or record the test again by hand (--vnc-record=demonstrate); with a planner, --vnc-record=rewrite "
+    f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
 )
 _NO_MASK = (
     "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
@@ -237,17 +237,19 @@ class Replay(ForwardingController):
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        last, seen = _last_step(observation), pixels_of(observation.load_png(observation.frame))
         if self._live is None:
-            raise self.error(message, problem, pixels_of(observation.load_png(observation.frame)))
-        last = _last_step(observation)
+            raise self.error(message, problem, seen, performed=not (last and last.error))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
 
-    def error(self, message: str, problem: Mismatch, seen: Pixels) -> TaskFailed:
+    def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
         """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
         if self._review and self._review.bug is not None:
             return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        return RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift = RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift.at_end = self._at_end and performed
+        return drift
 
     def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
