@@ -14,6 +14,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plugin import engine
+from pytest_vnc_use.plugin.repeat import authored_name
 from pytest_vnc_use.plugin.stash import DESKTOPS
 from pytest_vnc_use.settings.paths import absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
@@ -26,13 +27,13 @@ class Desktops:
     def __init__(self) -> None:
         self._shared: dict[str, tuple[Settings, Desktop]] = {}
 
-    def lease(self, settings: Settings, holder: str) -> Desktop:
-        """Lease a desktop, with its program, for `holder` alone until its `stop()`.
+    def lease(self, settings: Settings, holder: str, name: str) -> Desktop:
+        """Lease a desktop, with its program, for `holder` alone until its `stop()`; `name` decides its home's path.
 
         Raises DesktopError, SettingsError.
         """
         try:
-            return build.lease_desktop(settings, holder)
+            return build.lease_desktop(settings, holder, name)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
                 raise DesktopRefused(f"no desktop: {problem}") from exc
@@ -49,7 +50,7 @@ class Desktops:
             if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
                 return desktop
             self.end_shared(owner)
-        desktop = self.lease(settings, owner or "the session")
+        desktop = self.lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")
         self._shared[owner] = settings, desktop
         return desktop
 
@@ -75,7 +76,8 @@ def lease_for_test(
     meanwhile = engine.imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
     if desktop_settings.scope == "test":
         with meanwhile:
-            desktop = desktops.lease(desktop_settings, request.node.nodeid)
+            item = request.node
+            desktop = desktops.lease(desktop_settings, item.nodeid, f"{item.path.name}::{authored_name(item)[0]}")
         yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
