@@ -15,7 +15,7 @@ import pytest
 from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
 
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.state import SETTINGS
 
 if TYPE_CHECKING:
     from pytest_vnc_use.runs.progress import ShownProgress

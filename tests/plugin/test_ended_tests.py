@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.plugin.session_results import FILE
+from pytest_vnc_use.plugin.results import FILE
 from pytest_vnc_use.report.results import read_results
 from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
 from support.paths import PAD_LINE

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin import live_line
-from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.state import SETTINGS
 from pytest_vnc_use.runs.progress import Progress, ShownProgress
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import FrameRef, RunStarted

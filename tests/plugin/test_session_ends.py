@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -58,52 +57,12 @@ def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, e
     assert "1 failed: 1 infra" in Path("summary.md").read_text()
 
 
-IN_SETUP = """
-import os
-
-import pytest
-
-
-@pytest.fixture
-def dies():
-    os._exit(1)
-
-
-def test_before(vnc_desktop): ...
-
-
-def test_ends(dies, vnc_desktop): ...
-
-
-def test_of_no_desktop(dies): ...
-"""
-
-
-@pytest.mark.slow
-def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pytester) -> None:
-    ended.makepyfile(test_it=IN_SETUP)
-    ended.runpytest_subprocess(*QUIET, "-n1", timeout=400)
-    found = {test.test.rpartition("::")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
-    assert {name: (test.result, test.triage) for name, test in found.items()} == {
-        "test_before": ("passed", None),
-        "test_ends": ("error", "infra"),
-    }
-    assert "crashed while running" in found["test_ends"].message
-    assert "test_ends" in Path("runs/index.html").read_text("utf-8")
-
-
 @pytest.mark.slow
 def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended: pytest.Pytester) -> None:
     require_package("pytest_rerunfailures")
     ended.makepyfile(
         test_it="""
         import os, pathlib, pytest
-
-        @pytest.fixture
-        def dies_first():
-            if not pathlib.Path("setup").exists(): pathlib.Path("setup").touch(); os._exit(1)
-
-        def test_in_setup(dies_first, vnc_desktop): ...
 
         def test_in_call(vnc_desktop):
             if not pathlib.Path("call").exists(): pathlib.Path("call").touch(); os._exit(1)
@@ -114,11 +73,10 @@ def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended
     ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=400)
     tests = read_results(Path("runs/vnc-results.json")).tests
     assert {test.test.rpartition("::")[2]: (test.result, test.triage, test.retried_for) for test in tests} == {
-        "test_in_setup": ("passed", None, ("infra",)),
         "test_in_call": ("passed", None, ("infra",)),
         "test_always": ("error", "infra", ("infra",)),
     }
-    assert len(tests) == 3
+    assert len(tests) == 2
 
 
 @pytest.mark.slow
@@ -197,33 +155,3 @@ def test_a_setup_alone_tests_nothing(ended: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.OK
     assert "vnc-use:" not in result.stdout.str()
     assert not Path("runs").exists()
-
-
-KILLED = """
-import os, signal
-
-def test_kills(vnc_desktop):
-    os.kill(int(os.environ["CONTROLLER"]), signal.{name})
-"""
-CONTROLLER = """
-import os
-
-def pytest_configure(config):
-    if not hasattr(config, "workerinput"):
-        os.environ["CONTROLLER"] = str(os.getpid())
-"""
-
-
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
-def test_what_a_killed_session_noted_is_removed_by_the_next_one(
-    ended: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    temporary = ended.mkdir("temporary")
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    ended.makeconftest(DESKTOP + CONTROLLER)
-    ended.makepyfile(test_kills=KILLED.format(name=name), test_it="def test_it(vnc_desktop): ...")
-    killed = ended.runpytest_subprocess(*QUIET, "-n1", "test_kills.py", timeout=400)
-    assert killed.ret == -signal.Signals[name]
-    assert len([*temporary.glob("vnc-begun-*")]) == 1
-    ended.runpytest_subprocess(*QUIET, "test_it.py", timeout=400).assert_outcomes(passed=1)
-    assert not [*temporary.glob("vnc-begun-*")]
