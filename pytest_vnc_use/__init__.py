@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "Outcome", "Policy", "RunResult", "Verdict", "VncUseAgent", "VncUseError"]
 
 _MODULES = {
-    "VncUseAgent": "agent",
+    "VncUseAgent": "agent.agent",
     "VncUseError": "errors",
     "Policy": "safety",
     "Limits": "types",

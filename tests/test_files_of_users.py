@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.costs.prices import load_prices
+from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
 from pytest_vnc_use.files import read_regular

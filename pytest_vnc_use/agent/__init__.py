@@ -1,3 +1,1 @@
-"""The agent for Python code: `VncUseAgent`."""
-
-from pytest_vnc_use.agent.agent import VncUseAgent as VncUseAgent
+"""The agent: run a task, judge a claim, keep a budget."""

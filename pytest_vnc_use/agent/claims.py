@@ -1,15 +1,24 @@
-"""The claims of a test about the screen, judged now or within some time, and the values that it reads off it."""
+"""Claims about the screen and their verdicts, and values read off the screen.
+
+A verdict comes from a judge, never from the planner that did the work. If no judge can see the answer, the verdict is
+unsure, and unsure does not pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, get_args
 
-from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import SettingsError, TaskFailed
-from pytest_vnc_use.loop.runner import Runner
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_vnc_use.agent.run import Runner
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.settings.settings import Settings
@@ -17,18 +26,257 @@ from pytest_vnc_use.types import (
     Extracted,
     Frame,
     FrameRef,
+    JsonObject,
     Judged,
     Reading,
+    Report,
     Usage,
     Verdict,
     VerdictKind,
     error_for_verdicts,
+    report_to_nobody,
 )
-from pytest_vnc_use.types.protocols import Controller, Judge
-from pytest_vnc_use.verification.extraction import Form, unread
-from pytest_vnc_use.verification.verifier import Verifier, check_asked, end_state_claim
+from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.protocols import Controller, Judge, Reader
+from pytest_vnc_use.types.verdicts import check_answer, end_state_claim
 
 T = TypeVar("T")
+
+JUDGE_TIMEOUT_S = 60.0
+_LATE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A verifier that puts claims to a judge. `report` gets each request to a model.
+
+    The verdict names the frame that was judged: a judge that watches the screen may name a later one than it was given.
+    """
+
+    judge: Judge
+    report: Report = report_to_nobody
+
+    def verify(self, claim: str, frame: Frame, *, votes: int = 1, timeout_s: float = JUDGE_TIMEOUT_S) -> Verdict:
+        """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
+
+        The judge votes one time after the other, and no more once a majority is certain or impossible: of 3 votes 2 are
+        often enough. Raises PlannerError if the judge cannot be asked: an outage is no verdict; SettingsError if it
+        returns something else than a verdict.
+        """
+        _vnc_asks = "judge"
+        if not claim.strip():
+            return Verdict(claim, "unsure", "the claim is empty", frame=frame.ref)
+        deadline = Deadline(timeout_s)
+        ballots: list[Verdict] = []
+        while not _is_decided([ballot.kind for ballot in ballots], votes):
+            ballots.append(within(partial(self._ask, claim, frame), deadline, "judges a claim"))
+        counted = _count(ballots, votes)
+        return replace(counted, claim=claim, frame=counted.frame or frame.ref)
+
+    def _ask(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
+        answer = self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
+        return check_answer(self.judge, answer, Verdict)
+
+
+def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
+    """Return whether one of the kinds has a majority, or none can get one any more."""
+    most = max(map(kinds.count, kinds), default=0)
+    return most > votes // 2 or most + votes - len(kinds) <= votes // 2
+
+
+def _count(ballots: Sequence[Verdict], votes: int) -> Verdict:
+    """Return the first ballot of the majority, or unsure, with the votes and the usage of all."""
+    kinds = tuple(ballot.kind for ballot in ballots)
+    most = max(kinds, key=kinds.count)
+    won = ballots[kinds.index(most)] if kinds.count(most) > votes // 2 else _split(ballots)
+    return replace(won, votes=kinds, usage=sum((ballot.usage for ballot in ballots), Usage()))
+
+
+def _split(ballots: Sequence[Verdict]) -> Verdict:
+    """Return an unsure verdict that says how the votes split, with a reason for each side."""
+    kinds = [ballot.kind for ballot in ballots]
+    sides = [kind for kind in get_args(VerdictKind) if kind in kinds]
+    counts = ", ".join(f"{kinds.count(side)} {side}" for side in sides)
+    reasons = "; ".join(f"{side}: {ballots[kinds.index(side)].reason}" for side in sides)
+    return replace(ballots[0], kind="unsure", reason=f"they split {counts}; {reasons}", region=None)
+
+
+def within(work: Callable[[float], T], deadline: Deadline, what: str) -> T:
+    """Return `work(seconds)`; wait until the deadline and a little longer, because foreign code may hang.
+
+    Work that keeps to the seconds raises its own error. Raises ModelUnavailable, with `what` in its message, if the
+    work hangs.
+    """
+    left_s = deadline.remaining_s
+    try:
+        return Deadline(left_s + _LATE_S).call(lambda: work(left_s))
+    except DeadlineExceeded as exc:
+        raise ModelUnavailable(f"the model that {what} did not answer within {left_s:g} s") from exc
+
+
+class NoJudge:
+    """The judge of a run without a configured model. It finds every claim unsure."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+        """Return unsure, with the advice to configure a model."""
+        reason = (
+            "no model is configured to judge claims; set GOOGLE_API_KEY and pass --vnc-planner=gemini, "
+            "or check the program's own state in the test's body"
+        )
+        return Verdict(claim, "unsure", reason, frame=frame.ref)
+
+
+def verify_function(
+    judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, to_placeholders: Callable[[str], str] = str
+) -> Callable[[str], str]:
+    """Return a `verify(question)` function for a planning model. A judge that sees only the screen answers it.
+
+    The answer is `holds: …`, `fails: …` or `unsure: …`, and is no verdict of the test. `to_placeholders` hides secrets
+    in the question.
+    """
+
+    def verify(question: str) -> str:
+        verdict = Verifier(judge(), report).verify(to_placeholders(question), look())
+        return f"{verdict.kind}: {verdict.reason}"
+
+    return verify
+
+
+# --- arguments and errors --------------------------------------------------------------------------------------------
+
+
+def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
+    """Raise SettingsError for a claim that cannot be judged, before any judge is asked."""
+    if not (isinstance(claim, str) and claim.strip()):
+        raise SettingsError(f"a claim must be a sentence about the screen, got {claim!r}")
+    if not (isinstance(votes, int) and votes > 0 and votes % 2):
+        raise SettingsError(f"votes must be an odd number, at least 1, got {votes!r}")
+    if not (isinstance(within_s, (int, float)) and 0 <= within_s < math.inf):
+        raise SettingsError(f"within_s must be a number of seconds, 0 for now, got {within_s!r}")
+
+
+_KEPT = frozenset({"type", "enum", "const", "description", "$ref"})
+"""Keywords that every service's schemas may have. Other constraints, such as `minimum`, are checked on reading."""
+_FORMATS = frozenset({"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_TYPING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+
+
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """The form that a value must have.
+
+    Its `schema` uses only what every service supports for bound answers, with every field required.
+    """
+
+    name: str
+    adapter: TypeAdapter[T]
+    schema: JsonObject
+
+    @classmethod
+    def of(cls, model: type[T]) -> Form[T]:
+        """Return the form of a pydantic model, or of any type that pydantic knows. Raises SettingsError for others."""
+        name = getattr(model, "__name__", repr(model))
+        try:
+            adapter = TypeAdapter(model)
+            schema = adapter.json_schema()
+        except Exception as exc:  # pydantic evaluates annotations, which may raise anything
+            reason = (str(exc).splitlines() or [type(exc).__name__])[0]
+            raise SettingsError(
+                f"extract needs a type with a JSON Schema, such as a pydantic model, got {name!r}: {reason}"
+            ) from exc
+        return cls(name, adapter, _bindable(schema, name))
+
+    def read(
+        self,
+        reader: object,
+        question: str,
+        frame: Frame,
+        *,
+        timeout_s: float,
+        report: Report,
+        hide: Callable[[str], str] = str,
+    ) -> Reading:
+        """Return the reader's answer within the time, fitting or not. Raises PlannerError, Inconclusive.
+
+        `hide` removes secrets from the descriptions in the schema.
+        """
+        _vnc_asks = "judge"
+        if not isinstance(reader, Reader):
+            name = type(reader).__name__
+            raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
+
+        def read(left_s: float) -> Reading:
+            return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
+
+        reading = check_answer(reader, within(read, Deadline(timeout_s), "reads a value"), Reading)
+        if not is_shallow(reading.value):
+            raise Inconclusive(f"extract: the value {TOO_DEEP}")
+        return reading
+
+    def problem(self, reading: Reading) -> str:
+        """Return why the value does not fit this form; "" if it fits."""
+        try:
+            self.filled(reading)
+        except ValidationError as exc:
+            errors = exc.errors(include_url=False)
+            found = [(".".join(map(str, each["loc"])), f"{each['msg']}, got {each['input']!r}") for each in errors]
+            return "; ".join(": ".join(filter(None, place_and_problem)) for place_and_problem in found)
+        return ""
+
+    def filled(self, reading: Reading) -> T:
+        """Return the value in the user's own type. Raises pydantic's ValidationError."""
+        return self.adapter.validate_json(json.dumps(reading.value))
+
+
+def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    """Return a schema without secrets in its texts; the names of fields stay."""
+    match value:
+        case str():
+            return hide(value)
+        case Mapping():
+            return {key: _hidden(each, hide) for key, each in value.items()}
+        case list() | tuple():
+            return [_hidden(each, hide) for each in value]
+        case _:
+            return value
+
+
+def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
+    """Return the error for a value that does not fit the form; it shows the value."""
+    if reading.value is None:
+        return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
+    value = cut(json.dumps(reading.value, ensure_ascii=False))
+    headline = f"extract: the value is not a valid {form}: {problem}"
+    return Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------------
+
+
+def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
+    if "additionalProperties" in schema and schema["additionalProperties"] is not False:
+        raise SettingsError(f"extract needs named fields, {place} is a dict with any keys; make it a list of models")
+    bound: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT}
+    if schema.get("format") in _FORMATS:
+        bound["format"] = schema["format"]
+    if "$defs" in schema:
+        bound["$defs"] = {name: _bindable(inner, name) for name, inner in schema["$defs"].items()}
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        bound["anyOf"] = [_bindable(choice, place) for choice in choices]
+    if schema.get("type") == "array":
+        # of a tuple, an item may be any of its members; their number and order are checked on reading
+        members = [_bindable(member, place) for member in schema.get("prefixItems", ())]
+        bound["items"] = {"anyOf": members} if members else _bindable(schema.get("items", {}), place)
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        bound["properties"] = {name: _bindable(inner, f"{place}.{name}") for name, inner in fields.items()}
+        bound |= {"required": list(fields), "additionalProperties": False}
+    if not _TYPING.intersection(bound):
+        raise SettingsError(f"extract needs a concrete type everywhere, but {place} may be anything")
+    return bound
+
 
 MOST_FRAMES = 8
 """The most kept frames that `saw` judges, newest first."""

@@ -37,7 +37,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import Again, VncUseAgent
 from pytest_vnc_use.cli import init, policy, record, report, results, screenshots
 from pytest_vnc_use.cli.run import StepPrinter, approver_here, drive
@@ -274,12 +274,12 @@ def _add_mcp(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def _settings(arguments: argparse.Namespace) -> Settings:
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *RUN_OPTIONS.values())}
-    return assembly.settings_of({**given, "planner": given["planner"] or "gemini"})
+    return build.settings_of({**given, "planner": given["planner"] or "gemini"})
 
 
 def _at_running_desktop(settings: Settings) -> Settings:
     """Return the settings. Raises SettingsError if their server is no address, because this command starts none."""
-    if settings.server and not assembly.is_given(settings):
+    if settings.server and not build.is_given(settings):
         raise SettingsError(
             "--vnc must be the address of a desktop that runs already, host::port, host:display, ws://…, wss://… or "
             f"the path of a unix socket, got {settings.server!r}"
@@ -337,11 +337,11 @@ def _not_over(runs_dir: Path) -> str:
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.planners.local.reenact import Reenactment
+    from pytest_vnc_use.planners.local.scripted import Reenactment
     from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 
     given = {field: getattr(arguments, field) for field in (*PLACE_OPTIONS.values(), *REENACT_OPTIONS.values())}
-    settings, approver = _at_running_desktop(assembly.settings_of({**given, "planner": ""})), approver_here()
+    settings, approver = _at_running_desktop(build.settings_of({**given, "planner": ""})), approver_here()
     execution = read_execution(Path(arguments.execution))
     planner, secrets = Reenactment(execution), secrets_of(execution, _secrets(arguments.secret))
     printer = StepPrinter(settings, secrets)
@@ -364,7 +364,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
     failed = []
     use_env_file_of_ini()
     try:
-        for finding in diagnose(assembly.settings_of(given), typing=not arguments.no_typing):
+        for finding in diagnose(build.settings_of(given), typing=not arguments.no_typing):
             print(without_query(plain(str(finding))), flush=True)
             failed += [finding.about] if finding.word == "FAIL" else []
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.other_plugins import langsmith_in
 from pytest_vnc_use.cli.recipes import recipe_of
@@ -212,8 +212,8 @@ def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Fi
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
     try:
-        password = assembly.given_password(settings)
-        wire = assembly.wire_of(settings)
+        password = build.given_password(settings)
+        wire = build.wire_of(settings)
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
         remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
@@ -244,7 +244,7 @@ def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) ->
     if facts.security_used in ("", "VeNCrypt"):
         yield Finding("FAIL", "security", f"offers {offered}; this client can use none of them")
     elif exposure:
-        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {assembly.PROTECT}")
+        yield Finding("--", "security", f"{offer}, nothing is encrypted: {exposure}; {build.PROTECT}")
     elif opened:
         yield Finding("ok", "security", f"{offer}; {facts.protection}" if facts.protection else offer)
     else:
@@ -281,21 +281,20 @@ def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
-    yield from (Finding("--", "model", line) for line in assembly.fallbacks_in_words(settings.base_url))
+    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.base_url))
     if settings.planner not in ("", "gemini"):
         yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return
-    names = [name for name in assembly.api_keys() if name in assembly.GEMINI_KEY_VARIABLES]
+    names = [name for name in build.api_keys() if name in build.GEMINI_KEY_VARIABLES]
     if not names:
-        problem = f"no API key: export {assembly.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
+        problem = f"no API key: export {build.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
         yield _missing("model", problem, asked=bool(settings.planner))
         return
-    from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
-    from pytest_vnc_use.planners.gemini.service import describe_model
+    from pytest_vnc_use.planners.gemini.planner import describe_model
 
-    model = settings.model or assembly.MODELS["gemini"]
-    described = describe_model(Endpoint(found_key(None), found_url(None)), model, timeout_s=LIMIT_S)
-    if (actions := described.get("supported_actions")) and "generateContent" not in actions:
+    model = settings.model or build.MODELS["gemini"]
+    described = describe_model(model, timeout_s=LIMIT_S)
+    if (actions := described.get("supportedGenerationMethods")) and "generateContent" not in actions:
         yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
     else:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")

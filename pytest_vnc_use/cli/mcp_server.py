@@ -23,7 +23,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from pytest_vnc_use import assembly, clock
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.cli.pytest_process import Suite, SuiteResult
 from pytest_vnc_use.demonstrate.codegen import proposed_test
@@ -204,7 +205,7 @@ class Tools:
         self._given = dict(given)
         self._answer_within_s = answer_within_s
         self._runs_dir = Path(settings.runs_dir).resolve()
-        self._redactor = Redactor({**secrets, **assembly.ambient_secrets(settings)})
+        self._redactor = Redactor({**secrets, **build.ambient_secrets(settings)})
         self.desk = Desk()
 
     async def run_task(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.triage.failure_text import sanitize
@@ -82,7 +82,7 @@ def _record(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.demonstrate.codegen import CodegenRequest
     from pytest_vnc_use.demonstrate.demonstrate import demonstrate
 
-    settings = assembly.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
+    settings = build.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
     names = tuple(dict.fromkeys(arguments.secret))
     request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
     try:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import AgentFailed, InfraError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
@@ -56,7 +56,7 @@ class StepPrinter:
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
         self._progress: ShownProgress | None = None
         if (terminal := _terminal()) is not None:
-            all_secrets = Secrets.of(secrets, assembly.api_keys(), assembly.ambient_secrets(settings))
+            all_secrets = Secrets.of(secrets, build.api_keys(), build.ambient_secrets(settings))
             self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
 
     def observe(self, event: RunEvent) -> None:

@@ -11,12 +11,10 @@ from pathlib import Path
 
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, RecordedStep, Recording, Screen
+from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording, Screen
 from pytest_vnc_use.recordings.gates import box_of
-from pytest_vnc_use.recordings.record import DemonstratedTask
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.folder import Trace
-from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import SECRET_MARK, Region
 
@@ -39,7 +37,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `covered` is true, typed secrets are redacted in the pictures.
+    Where `redacts` is true, typed secrets are redacted in the pictures.
     """
 
     task: str
@@ -47,7 +45,7 @@ class CodegenRequest:
     expect: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     app: str = ""
-    covered: bool = True
+    redacts: bool = True
 
     @property
     def test(self) -> str:
@@ -79,7 +77,7 @@ class CodegenRequest:
                 raise SettingsError(f"{str(path)!r} exists and is not overwritten: give another --out, or remove it")
 
 
-def write(request: CodegenRequest, demonstration: DemonstratedTask) -> None:
+def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
     """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
     changed = what_changed(demonstration.steps[0].screen, demonstration.end)
     claims = request.expect or (f"the screen shows that this is done: {request.task}",)
@@ -102,34 +100,22 @@ def what_changed(start: Screen, end: Screen) -> Region | None:
 
 
 def _recording(
-    request: CodegenRequest, demonstration: DemonstratedTask, claims: Sequence[str], changed: Region | None
+    request: CodegenRequest, demonstration: RecordedRun, claims: Sequence[str], changed: Region | None
 ) -> Recording:
     reason = (
         "this was said of it when it was shown" if request.expect else "proposed when it was shown, judged by nobody"
     )
     end = demonstration.end
     height, width = end.pixels().shape
-    run = RecordedRun(
-        task=request.task,
-        planner=PERSON,
-        steps=tuple(
-            RecordedStep.model_validate(
-                {"action": to_json(step.action), "screen": step.screen, "elements": step.elements}
-            )
-            for step in demonstration.steps
-        ),
-        end=end,
-        claims=tuple(
-            Evidence(
-                claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=demonstration.end
-            )
-            for claim in claims
-        ),
-        vouched_by="user" if request.expect else "body",
+    judged = tuple(
+        Evidence(claim=claim, verdict="holds", reason=reason, region=changed, model=PERSON, screen=end)
+        for claim in claims
     )
+    vouched_by = "user" if request.expect else "body"
+    run = demonstration.model_copy(update={"task": request.task, "claims": judged, "vouched_by": vouched_by})
     key = request.key
-    covered = request.covered and bool(key.secrets)
-    return Recording(test=key.test, secrets=key.secrets, covered=covered, screen_size=(width, height), runs=(run,))
+    redacts = request.redacts and bool(key.secrets)
+    return Recording(test=key.test, secrets=key.secrets, redacts=redacts, screen_size=(width, height), runs=(run,))
 
 
 def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:

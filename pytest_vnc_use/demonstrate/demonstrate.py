@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 
-from pytest_vnc_use import assembly, clock
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.act import ElementsOf, no_elements
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest, write
 from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSession
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.loop.targets import ElementsOf, no_elements
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.recordings.record import DemonstratedTask
+from pytest_vnc_use.recordings.format import RecordedRun
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
@@ -35,7 +36,7 @@ So nothing is done or printed after the limit.
 
 @dataclass(frozen=True)
 class ViewerTasks:
-    """A `Show` (see recordings/demonstrated.py): a person does a test's tasks, each on its run's connection.
+    """A `Show` (see recordings/manual.py): a person does a test's tasks, each on its run's connection.
 
     `secrets` are those that the test declares; `password` is the desktop's. `elements_of` finds the elements of an
     action.
@@ -47,9 +48,9 @@ class ViewerTasks:
     say: Say
     elements_of: ElementsOf = no_elements
 
-    def __call__(self, task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
+    def __call__(self, task: str, controller: Controller, limit_s: float) -> RecordedRun:
         """Let a person do the task in a viewer within `limit_s` seconds; return what they did."""
-        desktop, deadline = assembly.vnc_behind(controller), Deadline(limit_s)
+        desktop, deadline = build.vnc_behind(controller), Deadline(limit_s)
 
         def say(line: str) -> None:
             if deadline.remaining_s:  # later the run continues, and others write to the terminal
@@ -59,8 +60,8 @@ class ViewerTasks:
             say,
             f"\n{plain(task)}\ndo the task in a VNC viewer within {limit_s:.0f} s, then close it",
             Redactor(self.secrets),
-            Redactor(assembly.ambient_secrets(self.settings, self.password)),
-            password=assembly.given_password(self.settings),
+            Redactor(build.ambient_secrets(self.settings, self.password)),
+            password=build.given_password(self.settings),
             elements_of=self.elements_of,
         )
         eyes = controller.over(desktop) if isinstance(controller, RedactingController) else None
@@ -90,24 +91,24 @@ def demonstrate(
         return False
     claims = tuple(request.expect or ask())
     request = replace(request, task=redactor.hide(request.task), expect=tuple(map(redactor.hide, claims)))
-    request = replace(request, covered=not settings.show_secrets)
+    request = replace(request, redacts=not settings.show_secrets)
     write(request, demonstration)
     _tell(request, settings, say)
     return True
 
 
-def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> DemonstratedTask:
+def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> RecordedRun:
     """Return a person's demonstration on the desktop that the settings name."""
-    asked_for = assembly.given_password(settings)
-    desktop = assembly.lease_desktop(settings, "cua-vnc record")
+    asked_for = build.given_password(settings)
+    desktop = build.lease_desktop(settings, "cua-vnc record")
     try:
         password = desktop.password or asked_for
-        ambient = Redactor(assembly.ambient_secrets(settings, password))
+        ambient = Redactor(build.ambient_secrets(settings, password))
         invitation = "do the task in a VNC viewer, then close it, or press Ctrl-C here"
-        ask = assembly.elements_asker(settings, desktop)
+        ask = build.elements_asker(settings, desktop)
         showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
-        there, rules = assembly.settings_at(settings, desktop.server), assembly.settle_rules(settings)
-        with closing(assembly.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
+        there, rules = build.settings_at(settings, desktop.server), build.settle_rules(settings)
+        with closing(build.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
             hide = redactor.hide if secrets and not settings.show_secrets else None
             return showing.of(eyes, until=_ends, eyes=RedactingController(eyes, hide) if hide else None)
     finally:

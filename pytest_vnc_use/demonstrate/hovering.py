@@ -51,8 +51,8 @@ def restored(before: Screen, resting: Screen, now: Screen) -> Screen:
         here: Pixels = now.pixels()
         return np.where(resting.pixels() != here, before.pixels(), here)
 
-    apart = [part for part in before.volatile if not any(part.region.meets(other.region) for other in now.volatile)]
-    return Screen(volatile=merged((*apart, *now.volatile)), quiet_s=now.quiet_s, pixels=pixels)
+    apart = [part for part in before.dynamic if not any(part.region.meets(other.region) for other in now.dynamic)]
+    return Screen(dynamic=merged((*apart, *now.dynamic)), quiet_s=now.quiet_s, pixels=pixels)
 
 
 def _shows(before: Screen, action: Action, after: Screen) -> bool:
@@ -65,6 +65,6 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 def differing(one: Screen, other: Screen) -> Mask:
     """Mark where two screens differ, without parts that move by themselves."""
     before, after = one.pixels(), other.pixels()
-    regions = [part.region for part in (*one.volatile, *other.volatile)]
+    regions = [part.region for part in (*one.dynamic, *other.dynamic)]
     differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)
     return differs

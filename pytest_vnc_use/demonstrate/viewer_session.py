@@ -12,17 +12,16 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.backends.viewer_server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.loop.targets import Asker, ElementsOf, cut_names, no_elements
-from pytest_vnc_use.recordings.format import Screen
+from pytest_vnc_use.recordings.format import PERSON, RecordedRun, RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import Moving, boxes_of, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_of
-from pytest_vnc_use.recordings.record import DemonstratedStep, DemonstratedTask
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.types import (
@@ -214,12 +213,12 @@ class ViewerSession:
         moving = Moving(frame)
         for look in self._looks:
             if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
-                moving.look(look)
+                moving.add(look)
         deadline = Deadline(_MOVES_S)
         while not moving.is_known and deadline.remaining_s:
             self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.look(self._eyes.glance())
-        return Screen(volatile=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+            moving.add(self._eyes.glance())
+        return Screen(dynamic=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
 
     def _check_size(self) -> None:
         if self._desktop.size != self._size:
@@ -251,7 +250,7 @@ class Showing:
         limit_s: float = math.inf,
         until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
         eyes: Controller | None = None,
-    ) -> DemonstratedTask:
+    ) -> RecordedRun:
         """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
 
         Each recorded action is printed. `eyes` as in ViewerSession. Raises as ViewerSession.run does.
@@ -262,15 +261,15 @@ class Showing:
         with closing(server), until(session):
             self.say(f"{self.invitation}: vncviewer {server.address}")
             end = session.run()
-        return DemonstratedTask(self._steps_of(session.demonstration), end)
+        return RecordedRun(task="", planner=PERSON, steps=self._steps_of(session.demonstration), end=end)
 
-    def _steps_of(self, demonstration: Demonstration) -> tuple[DemonstratedStep, ...]:
+    def _steps_of(self, demonstration: Demonstration) -> tuple[RecordedStep, ...]:
         shown = [*self._with_whole_secrets(demonstration.steps)]
         steps = tuple(
-            DemonstratedStep(
-                self._without_secrets(number, step.action),
-                step.screen,
-                cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
+            RecordedStep(
+                action=self._without_secrets(number, step.action),  # type: ignore[arg-type]  # a user makes no waits
+                screen=step.screen,
+                elements=cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
             )
             for number, step in enumerate(shown, 1)
             if step.screen is not None
@@ -305,7 +304,7 @@ class Showing:
             )
         return replace(action, text=text)
 
-    def _check_pieces(self, steps: Sequence[DemonstratedStep]) -> None:
+    def _check_pieces(self, steps: Sequence[RecordedStep]) -> None:
         """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
         without_deleted = ""
         for step in steps:
@@ -317,5 +316,5 @@ class Showing:
             raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
 
 
-def _typed(steps: Iterable[DemonstratedAction | DemonstratedStep]) -> str:
+def _typed(steps: Iterable[DemonstratedAction | RecordedStep]) -> str:
     return "".join(step.action.text for step in steps if isinstance(step.action, TypeText))

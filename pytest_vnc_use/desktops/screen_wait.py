@@ -50,5 +50,6 @@ def shows_anything(screen: Controller, deadline: Deadline) -> bool:
 def _differ(pixels: Any, others: Any) -> bool:
     if np.ndim(others) and pixels.shape != others.shape:
         return True
-    rows, columns = np.nonzero((pixels ^ others) & _COLOUR_BITS)
-    return bool(rows.size) and bool(np.ptp(rows) >= POINTER_PX or np.ptp(columns) >= POINTER_PX)
+    differs = (pixels ^ others) & _COLOUR_BITS != 0
+    edges = [np.flatnonzero(differs.any(axis=axis)) for axis in (0, 1)]
+    return any(places.size and np.ptp(places) >= POINTER_PX for places in edges)

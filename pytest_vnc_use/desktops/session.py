@@ -115,13 +115,7 @@ class Session:
     def __init__(
         self, environment: Mapping[str, str] = _NOTHING, *, as_tester: bool = False, pinned: bool = False
     ) -> None:
-        remove_leftovers()
         self.directory, self._lock = _make_locked_directory()
-        self.home = make_home(self.directory)
-        self._logs = self.directory / "logs"
-        self._logs.mkdir(mode=0o700)
-        base = inheritable() if as_tester else make_environment(self.directory, pinned=pinned)
-        self.environment = {**base, **environment, supervisor.MARK: str(self.directory)}
         self._processes: dict[str, Process] = {}
         self._stopped = False
         self._sending = threading.Lock()
@@ -139,6 +133,16 @@ class Session:
                 pass_fds=descriptors,
             )
         _sessions.add(self)
+        try:  # while the supervisor starts
+            self.home = make_home(self.directory)
+            self._logs = self.directory / "logs"
+            self._logs.mkdir(mode=0o700)
+            base = inheritable() if as_tester else make_environment(self.directory, pinned=pinned)
+            self.environment = {**base, **environment, supervisor.MARK: str(self.directory)}
+            remove_leftovers()
+        except BaseException:
+            self.stop()
+            raise
 
     def start(
         self,

@@ -165,10 +165,10 @@ class XvncDesktop(StartedDesktop):
         It stays until `stop()`, at rest: a client that connects after the last one has gone may get a picture in which
         TigerVNC has drawn the pointer over what was below it earlier (1.12, seen with LibreOffice).
         """
-        if self._screen:
-            self._screen.refresh()
-        else:
+        if not self._screen:
             self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+        elif self._screen.rests:
+            self._screen.refresh()
         return self._screen
 
     def stop(self) -> None:

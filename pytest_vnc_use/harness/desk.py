@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.act import check_declared, perform_text
 from pytest_vnc_use.backends.client import DesktopFactory
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
-from pytest_vnc_use.loop.actor import check_declared, perform_text
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.types import SECRET_MARK, DesktopAction, TypeText
 
@@ -25,14 +25,14 @@ class Desk:
 
     def __init__(self, server: str, secrets: Mapping[str, str], recording: Path | None = None) -> None:
         """Connect, with what the environment says of the connection. Raises DesktopError, SettingsError."""
-        settings = assembly.settings_of({"server": server})
-        password = assembly.given_password(settings)
+        settings = build.settings_of({"server": server})
+        password = build.given_password(settings)
         self._declared = Secrets.of(secrets, {}, {}).declared
         self.recorder = Recorder(recording) if recording else None
         factory = partial(RecordedFactory, self.recorder) if self.recorder else DesktopFactory
         way: dict[str, Any] = {
             "encoding": "tight" if self.recorder else None,  # a full screen is 4 MB raw, 20 kB tight
-            "wire": assembly.wire_of(settings),
+            "wire": build.wire_of(settings),
             "new_factory": factory,
         }
         try:
@@ -41,7 +41,7 @@ class Desk:
             if self.recorder:
                 self.recorder.close()
             raise
-        rules, show_pointer = assembly.settle_rules(settings), settings.show_pointer
+        rules, show_pointer = build.settle_rules(settings), settings.show_pointer
         self._eyes = VNCController(rules, settings.scroll, settings.typing, show_pointer=show_pointer)
         self._eyes.attach(self._connection)
         redacts = secrets and not settings.show_secrets

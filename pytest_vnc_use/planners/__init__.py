@@ -1,9 +1,8 @@
 """Planners and judges. A user's own planner needs the names below; they are loaded on first use.
 
-A provider is a folder with `planner.py`, `actions.py` (calls to actions), `answers.py` (JSON to values), `messages.py`
-(observation to request) and `judge.py`. Two have more. `gemini/` has its SDK in `service.py`, and the functions of each
-model in `dialects.py`. `chat/` has three vocabularies, `commands`, `qwen_tool` and `vnc_command`, instead of
-`actions.py`; its judge and its planner share `service.py`.
+A provider is a directory of up to four modules: `planner.py` (observation to request, answer to decision), `actions.py`
+(calls to actions), `judge.py`; and `answers.py`, where its answers take more than a few lines to read. What all of them
+share is in `common/`: one HTTP client, the reader of toolsets and of arguments, the base of judges, the prompts.
 """
 
 from __future__ import annotations

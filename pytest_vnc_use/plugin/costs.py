@@ -17,7 +17,7 @@ from pytest_vnc_use.plugin.state import SETTINGS, ItemState, attached_to, state_
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.costs.budget import Budget, Spent
+    from pytest_vnc_use.agent.budget import Budget, Spent
 
 ACCOUNT = pytest.StashKey[Path]()
 """The folder of the session's ledger, if the session has a limit."""
@@ -36,10 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check_prices(settings: Settings) -> None:
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
     try:
-        assembly.build_budget(settings)
+        build.build_budget(settings)
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
 
@@ -49,7 +49,7 @@ def _account(config: pytest.Config) -> Path:
     session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
     if session:
         return Path(tempfile.gettempdir(), session)
-    from pytest_vnc_use.costs.ledger import PREFIX
+    from pytest_vnc_use.agent.budget import PREFIX
 
     account = Path(tempfile.mkdtemp(prefix=PREFIX))
     config.add_cleanup(functools.partial(shutil.rmtree, account, ignore_errors=True))
@@ -65,11 +65,11 @@ def pytest_configure_node(node: Any) -> None:
 
 def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     """Return the budget of one test. Raises SettingsError."""
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.costs.ledger import Ledger
+    from pytest_vnc_use.agent import build
+    from pytest_vnc_use.agent.budget import Ledger
 
     folder = item.config.stash.get(ACCOUNT, None)
-    state_of(item).budget = budget = assembly.build_budget(settings, Ledger(folder) if folder else None)
+    state_of(item).budget = budget = build.build_budget(settings, Ledger(folder) if folder else None)
     return budget
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
@@ -22,7 +22,7 @@ from pytest_vnc_use.settings.paths import absolute_desktop, absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
-ENGINE = "pytest_vnc_use.loop.graph"
+ENGINE = "pytest_vnc_use.agent.graph"
 """The module that imports LangGraph, which takes most of a second of processor time."""
 _DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
 """The desktops of this process, in the stash of its config."""
@@ -40,7 +40,7 @@ class Desktops:
         Raises DesktopError, SettingsError.
         """
         try:
-            return assembly.lease_desktop(settings, holder)
+            return build.lease_desktop(settings, holder)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
                 raise DesktopRefused(f"no desktop: {problem}") from exc
@@ -54,7 +54,7 @@ class Desktops:
         """
         if owner in self._shared:
             kept, desktop = self._shared[owner]
-            if assembly.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
+            if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
                 return desktop
             self.end_shared(owner)
         desktop = self.lease(settings, owner or "the session")
@@ -84,14 +84,14 @@ def lease_for_test(
     if desktop_settings.scope == "test":
         with meanwhile:
             desktop = desktops.lease(desktop_settings, request.node.nodeid)
-        yield assembly.browsable(desktop_settings, desktop)
+        yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
         owner.addfinalizer(partial(desktops.end_shared, owner.nodeid))
         with meanwhile:
             shared = desktops.share(desktop_settings, owner.nodeid)
-        yield assembly.browsable(desktop_settings, shared)
+        yield build.browsable(desktop_settings, shared)
 
 
 def _of_process(config: pytest.Config) -> Desktops:
@@ -136,10 +136,10 @@ def agent_of_test(
     settings = absolute_files(settings, request.config.invocation_params.dir)
     recorded = recordings.recorded_test(item, settings, planner, judge, declared, desktop)
     if recorded:
-        settings = replace(settings, show_secrets=not recorded.covers)
+        settings = replace(settings, show_secrets=not recorded.redacts)
     agent = VncUseAgent(
         vnc_password=desktop.password,
-        settings=assembly.settings_at(settings, desktop.server),
+        settings=build.settings_at(settings, desktop.server),
         hitl_mode=False,
         planner=planner,
         judge=judge,
@@ -154,7 +154,7 @@ def agent_of_test(
         recorded=recorded,
     )
     state.runs = agent.runs
-    secrets.add(assembly.ambient_secrets(settings, desktop.password))
+    secrets.add(build.ambient_secrets(settings, desktop.password))
     state.agent = agent
     yield agent
     try:

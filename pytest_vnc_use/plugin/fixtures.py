@@ -68,9 +68,9 @@ def vnc_functions(request: pytest.FixtureRequest, vnc_settings: Settings) -> Seq
     """
     if not (vnc_settings.cdp or vnc_settings.elements or vnc_settings.functions):
         return ()
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
-    return assembly.desktop_functions(vnc_settings, request.getfixturevalue("vnc_desktop"))
+    return build.desktop_functions(vnc_settings, request.getfixturevalue("vnc_desktop"))
 
 
 @pytest.fixture
@@ -81,11 +81,11 @@ def vnc_planner(
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
     """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
     from pytest_vnc_use.plugin import recordings
 
-    build = functools.partial(assembly.build_planner, vnc_settings, vnc_functions)
-    return recordings.planner_of(request.node, vnc_settings, build)
+    make = functools.partial(build.build_planner, vnc_settings, vnc_functions)
+    return recordings.planner_of(request.node, vnc_settings, make)
 
 
 @pytest.fixture

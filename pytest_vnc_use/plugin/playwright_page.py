@@ -75,9 +75,9 @@ def _playwright(request: pytest.FixtureRequest) -> Playwright:
 
 def _devtools_url(request: pytest.FixtureRequest) -> str:
     """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
-    return assembly.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
+    return build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
 
 
 # --- what Playwright did ---------------------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings import Mode
-    from pytest_vnc_use.recordings.record import DemonstratedTask, RecordedTest, Show
+    from pytest_vnc_use.recordings.format import RecordedRun
+    from pytest_vnc_use.recordings.manual import Show
+    from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
@@ -62,27 +64,27 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(ONE_PERSON)
 
 
-def planner_of(item: pytest.Item, settings: Settings, build: Callable[[], Planner]) -> Planner:
-    """Return the planner that `build` makes, or no planner if the test is only replayed or a person does the tasks.
+def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner]) -> Planner:
+    """Return the planner that `make` returns, or no planner if the test is only replayed or a person does the tasks.
 
     A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it asks
     for one.
     """
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
     state, key = state_of(item), _key(item)
     if state.rehearsal:
-        return assembly.no_planner()
+        return build.no_planner()
     if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
-        return assembly.no_planner()
+        return build.no_planner()
     try:
-        return build()
+        return make()
     except SettingsError as exc:
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
-            return assembly.no_planner()
+            return build.no_planner()
         if is_missing and not state.specs:
-            return assembly.no_planner(exc)
+            return build.no_planner(exc)
         if left_over := _left_over(item, key):
             raise type(exc)(f"{exc}. {left_over}") from exc
         raise
@@ -100,18 +102,19 @@ def recorded_test(
 
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
     from pytest_vnc_use.recordings import AGAIN
+    from pytest_vnc_use.recordings.machine import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
-    state, key, covers = state_of(item), _key(item, secrets), not settings.show_secrets
+    state, key, redacts = state_of(item), _key(item, secrets), not settings.show_secrets
     state.key, state.settings = key, settings
     if state.rehearsal:
-        state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, covers=covers)
+        state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, redacts=redacts)
         return state.recorded
-    specs, has_planner = state.specs, not assembly.is_no_planner(planner)
+    specs, has_planner = state.specs, not build.is_no_planner(planner)
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
-        has_planner &= judge is not None or bool(assembly.judge_of(settings))
+        has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
     left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
@@ -120,8 +123,16 @@ def recorded_test(
     if mode == "off":
         return None
     is_off = state.overruled == "off"
-    state.recorded = RecordedTest(key, mode, show, covers=covers, marked_off=is_off, left_over=left_over)
-    if not state.recorded.covers and covers:
+    state.recorded = RecordedTest(
+        key,
+        mode,
+        show,
+        redacts=redacts,
+        marked_off=is_off,
+        left_over=left_over,
+        look_at_machine=lambda: machine_of(desktop, settings),
+    )
+    if not state.recorded.redacts and redacts:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
     return state.recorded
 
@@ -204,10 +215,10 @@ def _moves(old: Path, new: Path) -> str:
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
     state = state_of(item)
-    state.user_judges = settings.record == "demonstrate" and not state.rehearsal and not assembly.judge_of(settings)
+    state.user_judges = settings.record == "demonstrate" and not state.rehearsal and not build.judge_of(settings)
     if not state.user_judges:
         return None
 
@@ -222,13 +233,13 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
                     raise InputEnded from None
                 raise
 
-    return assembly.person_as_judge(ask)
+    return build.person_as_judge(ask)
 
 
 def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
     """Raise SettingsError if nobody can judge a task of the markers. So no task is done in vain."""
-    from pytest_vnc_use import assembly
-    from pytest_vnc_use.agent.tasks import NO_JUDGE
+    from pytest_vnc_use.agent import build
+    from pytest_vnc_use.agent.agent import NO_JUDGE
     from pytest_vnc_use.recordings.store import load_of
 
     state = state_of(item)
@@ -237,7 +248,7 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
         return
     if state.user_judges:
         _check_keyboard(item)
-    key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(assembly.judge_of(settings))
+    key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording is None:
@@ -245,7 +256,7 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
             problem = NO_JUDGE.format(judged[0].task, "no judge is set, and there is no recording of this test")
             raise SettingsError(" ".join(filter(None, [problem, _left_over(item, key)])))
         if judge is None and has_judge and settings.record != "replay":
-            assembly.build_judge(settings)  # raises KeyMissing
+            build.build_judge(settings)  # raises KeyMissing
         return
     hide = secrets_of(item.config).hide
     specs = state.specs if mode == "replay" else ()
@@ -273,7 +284,7 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
     from pytest_vnc_use.demonstrate.demonstrate import ViewerTasks
     from pytest_vnc_use.triage.failure_text import sanitize
 
@@ -282,9 +293,9 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
             sys.stdout.write(f"{sanitize(line, str)}\n")
             sys.stdout.flush()
 
-    tasks = ViewerTasks(settings, secrets, desktop.password, say, assembly.elements_asker(settings, desktop))
+    tasks = ViewerTasks(settings, secrets, desktop.password, say, build.elements_asker(settings, desktop))
 
-    def show(task: str, controller: Controller, limit_s: float) -> DemonstratedTask:
+    def show(task: str, controller: Controller, limit_s: float) -> RecordedRun:
         logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
         if settings.server == "xvnc" and logs and "program" not in logs():
             say(f"\n{NO_PROGRAM}")
@@ -339,9 +350,10 @@ def write(item: pytest.Item) -> bool:
     if recorded is None:
         return False
     if saved := recorded.saved():
-        state.notes["saved_s"] = round(saved.seconds, 1)
-        if saved.dollars is not None:
-            state.notes["saved_dollars"] = round(saved.dollars, 6)
+        seconds, dollars = saved
+        state.notes["saved_s"] = round(seconds, 1)
+        if dollars is not None:
+            state.notes["saved_dollars"] = round(dollars, 6)
     lines = [*_write(recorded)]
     if lines:
         state.notes["recording"] = lines

@@ -85,9 +85,9 @@ def secrets_of(config: pytest.Config) -> SessionSecrets:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Learn the keys of models and the desktop's password."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
-    secrets_of(config).add(assembly.ambient_secrets(config.stash[SETTINGS]))
+    secrets_of(config).add(build.ambient_secrets(config.stash[SETTINGS]))
     _redact_logs(config)
 
 

@@ -183,9 +183,6 @@ class _Session:
             count = planners.count(planner)
             text = f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"
             terminalreporter.write_line(line(text))
-        if changes := sum(run.get("planner_changes", 0) for run in runs.values()):
-            text = f"vnc-use:   {changes} {'change' if changes == 1 else 'changes'} of planner"
-            terminalreporter.write_line(text)
         tests_of: dict[str, dict[str, None]] = {}
         for nodeid, each in attached:
             for fault in each.get("hook_fault", ()):

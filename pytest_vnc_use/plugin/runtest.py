@@ -65,11 +65,11 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
 
 def run_tasks(agent: VncUseAgent, specs: Sequence[markers.TaskSpec]) -> None:
     """Run each task, and judge it before the next, up to the first that fails. Raises as `VncUseAgent.run` does."""
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
 
     for spec in specs:
         own = merge((vars(agent.settings), str), (spec.settings, str))
-        policy = assembly.build_policy(own) if "policy" in spec.settings else None
+        policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
         limits = Limits(own.steps, own.seconds, own.stall)
         agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)

@@ -13,7 +13,7 @@ from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
-    from pytest_vnc_use.costs.budget import Budget
+    from pytest_vnc_use.agent.budget import Budget
     from pytest_vnc_use.plugin.markers import TaskSpec
     from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.recordings.record import RecordedTest

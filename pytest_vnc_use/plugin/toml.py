@@ -71,7 +71,7 @@ Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_leng
 
 
 class TaskFile(pytest.Module):
-    """A file of tasks, to pytest an empty module; toml_format.py describes its format."""
+    """A file of tasks, to pytest an empty module."""
 
     def _getobj(self) -> ModuleType:
         return ModuleType(self.path.name)

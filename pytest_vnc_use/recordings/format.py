@@ -47,7 +47,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.action_points import points
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.verification.verifier import end_state_claim
+from pytest_vnc_use.types.verdicts import end_state_claim
 
 PERSON = "a person"
 """The planner of a run that was recorded by hand."""
@@ -87,7 +87,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_PICTURE = r"^([\w-]+\.webp)?$"
+_IMAGE = r"^([\w-]+\.webp)?$"
 LONGEST_QUIET_S = 60.0
 
 
@@ -95,18 +95,18 @@ def _not_there() -> Pixels:
     return np.zeros((0, 0), np.uint32)
 
 
-class Look(_Part):
-    """The content of a volatile region at one moment, as a small picture."""
+class Variant(_Part):
+    """The content of a dynamic region at one moment, as a small picture."""
 
-    picture: str = Field(default="", pattern=_PICTURE)
+    image: str = Field(default="", pattern=_IMAGE)
     pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
-class Volatile(_Part):
+class DynamicRegion(_Part):
     """A region of a screen that changes by itself, in pixels.
 
-    A `caret` may be there or not. A region that `blinks` shows its `looks` in turn, and must show each of them again.
-    An `unstable` region shows one of its `looks`. An `endless` region, such as a clock, has no known looks and is not
+    A `caret` may be there or not. A region that `blinks` shows its `variants` in turn, and must show all of them.
+    An `unstable` region shows one of its `variants`. An `always_changing` region, such as a clock, has none, and is not
     compared.
     """
 
@@ -114,8 +114,8 @@ class Volatile(_Part):
     top: int
     right: int
     bottom: int
-    kind: Literal["caret", "blinks", "unstable", "endless"] = "endless"
-    looks: tuple[Look, ...] = ()
+    kind: Literal["caret", "blinks", "unstable", "always_changing"] = "always_changing"
+    variants: tuple[Variant, ...] = ()
 
     @property
     def region(self) -> Region:
@@ -123,22 +123,26 @@ class Volatile(_Part):
         return Region(self.left, self.top, self.right, self.bottom)
 
 
-def volatile(region: Region, kind: Literal["caret", "blinks", "unstable", "endless"], *looks: Pixels) -> Volatile:
-    """Return a volatile region that has shown these looks."""
-    return Volatile(**vars(region), kind=kind, looks=tuple(Look(pixels=partial(_same, look)) for look in looks))
+def dynamic_region(
+    region: Region, kind: Literal["caret", "blinks", "unstable", "always_changing"], *variants: Pixels
+) -> DynamicRegion:
+    """Return a dynamic region that has shown these variants."""
+    return DynamicRegion(
+        **vars(region), kind=kind, variants=tuple(Variant(pixels=partial(_same, variant)) for variant in variants)
+    )
 
 
 def _same(pixels: Pixels) -> Pixels:
     return pixels
 
 
-def merged(parts: Iterable[Volatile]) -> tuple[Volatile, ...]:
-    """Return the volatile parts, each region once, without those that lie within another."""
+def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
+    """Return the dynamic regions, each region once, without those that lie within another."""
     distinct = tuple({part.region: part for part in parts}.values())
     return tuple(each for each in distinct if not any(is_part_of(each, other) for other in distinct if other != each))
 
 
-def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
+def is_part_of(inner: Region | DynamicRegion, outer: Region | DynamicRegion) -> bool:
     """Return whether a region lies within another."""
     across = outer.left <= inner.left and inner.right <= outer.right
     return across and outer.top <= inner.top and inner.bottom <= outer.bottom
@@ -147,13 +151,13 @@ def is_part_of(inner: Region | Volatile, outer: Region | Volatile) -> bool:
 class Screen(_Part):
     """A screen at rest, as a picture of the part that differs from the screen before it.
 
-    `at` is the top left corner of that picture. `volatile` are the parts that kept changing by themselves, `redacted`
+    `at` is the top left corner of that picture. `dynamic` are the parts that kept changing by themselves, `redacted`
     those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
     """
 
-    picture: str = Field(default="", pattern=_PICTURE)
+    image: str = Field(default="", pattern=_IMAGE)
     at: tuple[int, int] = (0, 0)
-    volatile: tuple[Volatile, ...] = ()
+    dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
     quiet_s: float = Field(default=0.0, ge=0, le=LONGEST_QUIET_S)
     pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
@@ -172,7 +176,7 @@ class RecordedStep(_Part):
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
-    near: str = Field(default="", pattern=_PICTURE)
+    near: str = Field(default="", pattern=_IMAGE)
     screen: Screen
     answer: str | None = None
     transients: tuple[Screen, ...] = ()
@@ -202,7 +206,7 @@ class Evidence(_Part):
     model: str = ""
     screen: Screen
     is_end: bool = Field(default=False, exclude=True, repr=False)
-    """True for a task's recorded end, which is compared as its gate is: without what is masked or endless."""
+    """True for a task's recorded end, which is compared as its gate is: without what is masked or always changing."""
 
     @field_validator("region")
     @classmethod
@@ -227,7 +231,7 @@ class Live(_Part):
 class RecordedRun(_Part):
     """One task: its steps, the screen at its end, and the answers of judges from there until the next task.
 
-    `picture` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
+    `image` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
     the end once the test's body was over. `live` is None for a person's run, and for one that a model only healed.
     `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test's body.
     """
@@ -236,7 +240,7 @@ class RecordedRun(_Part):
     planner: str = ""
     steps: tuple[RecordedStep, ...] = ()
     end: Screen
-    picture: str = Field(default="", pattern=_PICTURE)
+    image: str = Field(default="", pattern=_IMAGE)
     stays: bool = False
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
@@ -273,15 +277,15 @@ class Accepted(_Part):
 
     by: str
     at: datetime
-    picture: str = Field(default="", pattern=_PICTURE)
+    image: str = Field(default="", pattern=_IMAGE)
 
 
 class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `covered` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
-    oldest first; their pictures are kept.
+    run. Where `redacts` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
+    oldest first; their pictures are kept. `machine` is what drew the screens, such as the font of a generic family.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT
@@ -289,8 +293,9 @@ class Recording(_Part):
     test: str
     parameters: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    covered: bool = False
+    redacts: bool = False
     screen_size: tuple[_Length, _Length]
+    machine: dict[str, str] = {}
     masks: tuple[Region, ...] = ()
     claims: tuple[Evidence, ...] = ()
     runs: tuple[RecordedRun, ...] = ()
@@ -302,9 +307,9 @@ class Recording(_Part):
         texts = (getattr(step.action, "text", "") for run in self.runs for step in run.steps)
         return bool(self.secrets) or any(map(SECRET_MARK.search, texts))
 
-    def has_covers(self, by_settings: bool) -> bool:
+    def redacts_secrets(self, by_settings: bool) -> bool:
         """Return whether a replay redacts secrets: as its recording if one is typed, else as the settings say."""
-        return self.covered if self.types_secrets else by_settings
+        return self.redacts if self.types_secrets else by_settings
 
     @model_validator(mode="after")
     def _is_on_the_screen(self) -> Recording:
@@ -316,7 +321,7 @@ class Recording(_Part):
         for screen in screens(self):
             if min(screen.at) < 0:
                 raise ValueError(f"a picture's corner must be on the screen, got {screen.at}")
-            for region in (*(part.region for part in screen.volatile), *screen.redacted):
+            for region in (*(part.region for part in screen.dynamic), *screen.redacted):
                 _check_region(region, self.screen_size)
         return self
 

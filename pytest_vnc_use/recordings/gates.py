@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.recordings.format import Screen, Volatile, is_part_of, merged, volatile
+from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
 from pytest_vnc_use.recordings.images import (
     Mask,
     Pixels,
@@ -63,16 +63,16 @@ class Gate:
     """The screen that a replay must see before a step, or at the end.
 
     All pixels must be as in `expected`, except those in `ignored`. `changed` are the pixels that the step before
-    changed, `targets` the surroundings of the next step's. Each of the `parts` must show one of its looks. `tells`: the
+    changed, `targets` the surroundings of the next step's. Each of the `parts` shows one of its variants. `tells`: the
     gate can distinguish this screen from the one before the step, by changed pixels or by the moved `caret`. `hidden`
-    are carets, clocks and masks: they are not compared with looks either.
+    are carets, clocks and masks: they are not compared with variants either.
     """
 
     expected: Pixels
     changed: Mask
     ignored: Mask
     hidden: Mask
-    parts: tuple[Volatile, ...] = ()
+    parts: tuple[DynamicRegion, ...] = ()
     targets: tuple[Region, ...] = ()
     is_first: bool = False
     whole: str = "the first screen differs"
@@ -80,7 +80,7 @@ class Gate:
     caret: Region | None = None
 
     def mismatch(
-        self, seen: Pixels, acted_on: Pixels | None = None, passing: Iterable[Volatile] = ()
+        self, seen: Pixels, acted_on: Pixels | None = None, passing: Iterable[DynamicRegion] = ()
     ) -> Mismatch | None:
         """Return the difference from the recording; None where the gate is open.
 
@@ -92,12 +92,12 @@ class Gate:
         differs = really_differing(self.expected, seen) & ~self.ignored
         for part in passing if differs.any() else ():
             there = part.region.part_of(differs)
-            there &= differing(part.looks[0].pixels(), part.region.part_of(seen))
+            there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
         if differs.any():
             return self._other(differs)
         for part in self.parts:
-            if self.look_of(part, seen) is None:
-                words = f"a region that changes by itself shows none of its {len(part.looks)} recorded looks"
+            if self.variant_of(part, seen) is None:
+                words = f"a region that changes by itself shows none of its {len(part.variants)} recorded variants"
                 return Mismatch(words, part.region)
         # a caret blinks: it has arrived once the pixels there differ from those before the step
         came = acted_on is None or not self.caret or (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any()
@@ -125,57 +125,57 @@ class Gate:
             return "a part that the step before changed differs"
         return "the difference is outside the parts that the step before changed"
 
-    def look_of(self, part: Volatile, seen: Pixels) -> int | None:
-        """Return the number of the look that the compared pixels of a part show; None if they show another one."""
-        return look_of(part, seen, ~self.hidden)
+    def variant_of(self, part: DynamicRegion, seen: Pixels) -> int | None:
+        """Return the number of the variant that the compared pixels of a part show; None if they show another one."""
+        return variant_of(part, seen, ~self.hidden)
 
-    def with_parts(self, parts: Sequence[Volatile]) -> Gate:
-        """Return a gate that also accepts any look of these parts. Each replaces the known parts within it."""
+    def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
+        """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
         kept = [part for part in self.parts if not any(is_part_of(part.region, each.region) for each in parts)]
         ignored = self.ignored | mask_of((part.region for part in parts), self.expected.shape)
         return replace(self, ignored=ignored, parts=(*kept, *parts))
 
     @property
-    def blinking(self) -> tuple[Volatile, ...]:
-        """Return the parts that must show each of their looks in turn."""
+    def blinking(self) -> tuple[DynamicRegion, ...]:
+        """Return the parts that must show each of their variants in turn."""
         return tuple(part for part in self.parts if part.kind == "blinks")
 
 
 class BlinkWatch:
-    """A record of the looks that blinking parts have shown since it was made."""
+    """A record of the variants that blinking parts have shown since it was made."""
 
-    def __init__(self, blinking: Iterable[Volatile]) -> None:
-        self._unseen = {part: set(range(len(part.looks))) for part in blinking}
+    def __init__(self, blinking: Iterable[DynamicRegion]) -> None:
+        self._unseen = {part: set(range(len(part.variants))) for part in blinking}
 
-    def look(self, seen: Pixels) -> Mismatch | None:
-        """Note the looks on the screen; return where a look is still missing, None once all were seen."""
+    def note(self, seen: Pixels) -> Mismatch | None:
+        """Note the variants on the screen; return where a variant is still missing, None once all were seen."""
         for part, unseen in self._unseen.items():
-            if (look := look_of(part, seen)) is not None:
-                unseen.discard(look)
+            if (variant := variant_of(part, seen)) is not None:
+                unseen.discard(variant)
             if (part.region.part_of(seen) == REDACTED_COLOUR).any():
                 unseen.clear()
         missing = next((part for part, unseen in self._unseen.items() if unseen), None)
         if missing is None:
             return None
-        looks = len(missing.looks)
-        words = f"the blinking part has not shown all of its {looks} recorded looks"
+        variants = len(missing.variants)
+        words = f"the blinking part has not shown all of its {variants} recorded variants"
         return Mismatch(words, missing.region)
 
 
-def look_of(part: Volatile, seen: Pixels, compared: Mask | None = None) -> int | None:
-    """Return the number of the recorded look that a part of the screen shows; None where it shows another."""
+def variant_of(part: DynamicRegion, seen: Pixels, compared: Mask | None = None) -> int | None:
+    """Return the number of the recorded variant that a part of the screen shows; None where it shows another."""
     now = part.region.part_of(seen)
     counts = True if compared is None else part.region.part_of(compared)
-    same = (n for n, look in enumerate(part.looks) if not (differing(look.pixels(), now) & counts).any())
+    same = (n for n, variant in enumerate(part.variants) if not (differing(variant.pixels(), now) & counts).any())
     return next(same, None)
 
 
 def gate(
     expected: Pixels,
-    parts: Sequence[Volatile],
+    parts: Sequence[DynamicRegion],
     *,
     before: Pixels | None = None,
-    parts_before: Sequence[Volatile] = (),
+    parts_before: Sequence[DynamicRegion] = (),
     masks: Sequence[Region] = (),
     targets: tuple[Region, ...] = (),
 ) -> Gate:
@@ -183,11 +183,13 @@ def gate(
 
     A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
-    with_looks = tuple(each for each in parts if each.looks and not any(is_part_of(each.region, m) for m in masks))
-    hidden = mask_of((*masks, *(part.region for part in parts if not part.looks)), expected.shape)
+    with_variants = tuple(
+        each for each in parts if each.variants and not any(is_part_of(each.region, m) for m in masks)
+    )
+    hidden = mask_of((*masks, *(part.region for part in parts if not part.variants)), expected.shape)
     ignored = hidden | mask_of((part.region for part in parts), expected.shape)
     nothing = np.zeros(expected.shape, np.bool_)
-    made = Gate(expected, nothing, ignored, hidden, with_looks, targets, is_first=before is None)
+    made = Gate(expected, nothing, ignored, hidden, with_variants, targets, is_first=before is None)
     if before is None:
         return made
     left_out = ignored | mask_of((part.region for part in parts_before), expected.shape)
@@ -197,7 +199,7 @@ def gate(
     return replace(made, changed=changed_tiles(before, expected), tells=stays or caret is not None, caret=caret)
 
 
-def _carets_apart(parts: Sequence[Volatile], others: Sequence[Volatile]) -> list[Region]:
+def _carets_apart(parts: Sequence[DynamicRegion], others: Sequence[DynamicRegion]) -> list[Region]:
     """Return the carets that have no pixel in common with the other parts."""
     carets = [part.region for part in parts if part.kind == "caret"]
     return [caret for caret in carets if not any(caret.meets(other.region) for other in others)]
@@ -218,7 +220,7 @@ def is_maskable(masks: Iterable[Region], shape: tuple[int, ...]) -> bool:
 
 def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
     """Return the gate to the screen of some evidence."""
-    made = gate(screen.pixels(), screen.volatile, masks=(*masks, *screen.redacted))
+    made = gate(screen.pixels(), screen.dynamic, masks=(*masks, *screen.redacted))
     return replace(made, whole="the screen differs from the judged one")
 
 
@@ -306,8 +308,8 @@ _SAMPLE_S = 0.15
 
 The first samples cover both phases of a caret. More cover a part that blinks within 2 s.
 """
-_MOST_LOOKS = 4
-"""The most looks of a blinking part. With more it is a spinner or a video."""
+MAX_VARIANTS = 4
+"""The most variants of a blinking part. With more it is a spinner or a video."""
 _REACH_PX = 4
 """How far a moving part may extend beyond the tiles where it was seen to move."""
 _CLEAR_PX = 16
@@ -316,7 +318,7 @@ _LEAST_BAR_PX = 8
 
 
 def screen_at_rest(eyes: Controller) -> Screen:
-    """Wait until the screen has been quiet for `QUIET_S`; return it with its volatile parts. Raises DesktopError.
+    """Wait until the screen has been quiet for `QUIET_S`; return it with its dynamic regions. Raises DesktopError.
 
     After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
     """
@@ -327,7 +329,7 @@ def screen_at_rest(eyes: Controller) -> Screen:
     frame = eyes.frame()
     parts = _watch(frame, eyes) if frame.moving else ()
     quiet_s = QUIET_S if is_quiet else 0.0
-    return screen_of(frame).model_copy(update={"volatile": merged(parts), "quiet_s": quiet_s})
+    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s})
 
 
 def screen_of(frame: Frame) -> Screen:
@@ -335,18 +337,14 @@ def screen_of(frame: Frame) -> Screen:
     return Screen(redacted=frame.redacted, pixels=partial(pixels_of, frame.png))
 
 
-def _watch(frame: Frame, eyes: Controller) -> list[Volatile]:
-    """Return the volatile parts. Parts that are more than a caret are watched longer, until their looks come back."""
-    seen = Moving(frame)
-    parts: list[Volatile] = []
+def _watch(frame: Frame, eyes: Controller) -> list[DynamicRegion]:
+    """Return the dynamic regions. What is more than a caret is watched longer, until its variants come back."""
+    moving = Moving(frame)
     for samples in (_SAMPLES, _MORE_SAMPLES):
-        for _ in range(samples):
+        for _ in range(samples if not moving.is_known else 0):
             eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            seen.look(eyes.glance())
-        parts = list(seen.parts())
-        if seen.is_known:
-            break
-    return parts
+            moving.add(eyes.glance())
+    return [*moving.parts()]
 
 
 class Moving:
@@ -356,28 +354,24 @@ class Moving:
         size = frame.ref.width, frame.ref.height
         self._samples: list[tuple[Region, Region, list[Pixels]]]
         self._samples = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
-        self.look(frame)
+        self.add(frame)
 
-    def look(self, screen: Frame | Glance) -> None:
+    def add(self, screen: Frame | Glance) -> None:
         """Note the whole screen at another moment."""
         for _, grown, samples in self._samples:
             samples.append(grown.part_of(pixels_in(screen)).copy())
 
     @property
-    def all_changed(self) -> bool:
-        """Return whether each of the regions was seen to change."""
-        return all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
-
-    @property
     def is_known(self) -> bool:
         """Return whether each of the regions was seen to change, and holds only carets."""
-        return self.all_changed and all(part.kind == "caret" for part in self.parts())
+        all_changed = all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
+        return all_changed and all(part.kind == "caret" for part in self.parts())
 
-    def parts(self) -> Iterator[Volatile]:
-        """Yield the volatile parts: a caret's own box, else its tiles and a little around them.
+    def parts(self) -> Iterator[DynamicRegion]:
+        """Yield the dynamic regions: a caret's own box, else its tiles and a little around them.
 
         A change only around a region is its neighbour's. It may be a piece of a caret, of which the rest is compared:
-        then a replay would never see all looks of a part that held that piece.
+        then a replay would never see all variants of a part that held that piece.
         """
         for region, grown, samples in self._samples:
             if _has_changed(_cut(region, grown, samples)):
@@ -385,83 +379,69 @@ class Moving:
 
 
 def _has_changed(samples: Sequence[Pixels]) -> bool:
-    return any(differing(look, samples[0]).any() for look in samples)
+    return any(differing(sample, samples[0]).any() for sample in samples)
 
 
-def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[Volatile]:
-    """Yield a caret; else the region with its looks, without a caret that stands apart from other moving parts."""
-    marked = _mark(_cut(region, grown, samples))
+def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
+    """Return what a box shows in each sample of the grown region that holds it."""
+    x, y = grown.left, grown.top
+    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
+    return [inside.part_of(sample) for sample in samples]
+
+
+def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[DynamicRegion]:
+    """Yield a caret; else the region with its variants, without a caret that stands apart from other moving parts."""
+    shown = _cut(region, grown, samples)
+    marked: Mask = np.logical_or.reduce([sample != shown[0] for sample in shown])
     if caret := _caret_of(marked, region):
         yield _caret(caret, grown, samples)
         return
-    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in _bands(marked)]
-    bars = [_bar_of(marked[band.top - region.top : band.bottom - region.top], band) for band in bands]
+    rows = np.flatnonzero(marked.any(axis=1))
+    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
+    cuts = [0, *(int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps), len(marked)]
+    bands = [replace(region, top=region.top + top, bottom=region.top + bottom) for top, bottom in pairwise(cuts)]
+    bars: list[Region | None] = []
+    for band in bands:
+        inside = marked[band.top - region.top : band.bottom - region.top]
+        caret = _caret_of(inside, band) if inside.any() else None
+        is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
+        bars.append(caret if is_bar else None)
     if not any(bars):
-        yield _with_looks(grown, samples)
+        yield _with_variants(grown, samples)
         return
     for bar, band in zip(bars, bands, strict=True):
         # as wide as the grown region, and a little higher where there is room
         top, bottom = max(grown.top, band.top - _REACH_PX), min(grown.bottom, band.bottom + _REACH_PX)
         wider = Region(grown.left, top, grown.right, bottom)
-        yield _caret(bar, grown, samples) if bar else _with_looks(wider, _cut(wider, grown, samples))
+        yield _caret(bar, grown, samples) if bar else _with_variants(wider, _cut(wider, grown, samples))
 
 
-def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> Volatile:
-    """Return a caret. If it is larger than a bar it keeps its looks, because it may be a lamp."""
-    if box.is_within(BAR_PX):
-        return volatile(box, "caret")
-    return volatile(box, "caret", *_distinct(_cut(box, grown, samples))[0])
+def _caret(box: Region, grown: Region, samples: Sequence[Pixels]) -> DynamicRegion:
+    """Return a caret. If it is larger than a bar it keeps its variants, because it may be a lamp."""
+    variants = () if box.is_within(BAR_PX) else distinct(_cut(box, grown, samples))[0]
+    return dynamic_region(box, "caret", *variants)
 
 
-def _mark(samples: Sequence[Pixels]) -> Mask:
-    """Mark the pixels that differ from the first look."""
-    differs: Mask = np.logical_or.reduce([look != samples[0] for look in samples])
-    return differs
+def _with_variants(region: Region, samples: Sequence[Pixels]) -> DynamicRegion:
+    """Return a region that blinks if it repeats a few variants; else one that always changes.
 
-
-def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
-    """Return what a box shows in each look of the grown region that holds it."""
-    x, y = grown.left, grown.top
-    inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
-    return [inside.part_of(look) for look in samples]
-
-
-def _with_looks(region: Region, samples: Sequence[Pixels]) -> Volatile:
-    """Return a region that blinks if it repeats a few looks; else an endless one.
-
-    A part that never repeats a look, such as the seconds of a clock, may show anything next.
+    A part that never repeats a variant, such as the seconds of a clock, may show anything next.
     """
-    looks, order = _distinct(samples)
-    come_back = 2 * len(looks) <= len(order) + 1
-    if len(looks) <= _MOST_LOOKS and come_back:
-        return volatile(region, "blinks", *looks)
-    return volatile(region, "endless")
+    variants, order = distinct(samples)
+    if len(variants) <= MAX_VARIANTS and 2 * len(variants) <= len(order) + 1:
+        return dynamic_region(region, "blinks", *variants)
+    return dynamic_region(region, "always_changing")
 
 
-def _distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
-    """Return each look once, and the numbers of the looks in the order in which they came."""
-    looks: list[Pixels] = []
+def distinct(samples: Sequence[Pixels]) -> tuple[list[Pixels], list[int]]:
+    """Return each variant once, and the numbers of the variants in the order in which they came."""
+    variants: list[Pixels] = []
     order: list[int] = []
     for pixels in samples:
-        number = next((n for n, look in enumerate(looks) if not differing(look, pixels).any()), len(looks))
-        looks += [pixels] if number == len(looks) else []
+        number = next((n for n, variant in enumerate(variants) if not differing(variant, pixels).any()), len(variants))
+        variants += [pixels] if number == len(variants) else []
         order += [number] if order[-1:] != [number] else []
-    return looks, order
-
-
-def _bands(part: Mask) -> Iterator[tuple[int, int]]:
-    """Yield top and bottom of bands with free rows between them, from the top of a region to its bottom."""
-    rows = np.flatnonzero(part.any(axis=1))
-    gaps = np.flatnonzero(np.diff(rows) > _CLEAR_PX)
-    cuts = [int(rows[gap] + rows[gap + 1]) // 2 for gap in gaps]
-    yield from pairwise([0, *cuts, part.shape[0]])
-
-
-def _bar_of(part: Mask, band: Region) -> Region | None:
-    """Return the box of a caret that is a bar; None where there is none."""
-    caret = _caret_of(part, band) if part.any() else None
-    is_bar = caret and caret.right - caret.left <= BAR_PX[0] and caret.bottom - caret.top >= _LEAST_BAR_PX
-    return caret if is_bar else None
+    return variants, order
 
 
 def _caret_of(part: Mask, region: Region) -> Region | None:

@@ -69,7 +69,12 @@ def differing(one: Pixels, other: Pixels) -> Mask:
     return marked
 
 
-def picture_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
+def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:
+    """Return red, green and blue of each pixel, along a third axis."""
+    return np.stack([pixels >> shift & 0xFF for shift in (16, 8, 0)], axis=-1).astype(np.int16)
+
+
+def webp_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
     """Return the pixels as WebP. Pixels that are not `visible` are transparent."""
     alpha = np.uint32(~_COLOUR)
     numbers = pixels | alpha if visible is None else np.where(visible, pixels | alpha, np.uint32(0))
@@ -120,7 +125,7 @@ def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
     rows, columns = np.flatnonzero(visible.any(axis=1)), np.flatnonzero(visible.any(axis=0))
     left, top = int(columns[0]), int(rows[0])
     box = np.s_[top : rows[-1] + 1, left : columns[-1] + 1]
-    return picture_of(now[box], visible[box]), (left, top)
+    return webp_of(now[box], visible[box]), (left, top)
 
 
 def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing
+from pytest_vnc_use.recordings.images import SAME_LEVELS, Mask, Pixels, differing, levels_of
 from pytest_vnc_use.types import Region
 
 Coverage = npt.NDArray[np.float32]
@@ -70,9 +70,6 @@ def really_differing(recorded: Pixels, now: Pixels) -> Mask:
     return marked
 
 
-# --- where lines of text are -----------------------------------------------------------------------------------------
-
-
 def _lines(marked: Mask, one: Pixels, other: Pixels) -> Iterator[Region]:
     """Yield the regions of what may be lines of text, each with a ring of background; `MAX_LINES` at most."""
     left = MAX_LINES
@@ -109,23 +106,18 @@ def _pieces(region: Region, marked: Mask, one: Pixels, other: Pixels) -> Iterato
     region = Region(left, top, left + int(np.ptp(columns)) + 1, top + int(np.ptp(rows)) + 1)
     before, now = region.part_of(one), region.part_of(other)
     plain = ((before == before[:, :1]) & (now == before[:, :1])).all(axis=1)
-    for begin, end in (runs := list(_runs(~plain, 0))):
-        if len(runs) > 1:
-            yield from _pieces_if_marked(Region(left, top + begin, region.right, top + end), marked, one, other)
-    if len(runs) > 1:
-        return
-    plain = ((before == before[:1]) & (now == before[:1])).all(axis=0)
-    runs = list(_runs(~plain, _gap(region.bottom - top)))
+    runs = [*_runs(~plain, 0)]
+    pieces = [Region(left, top + begin, region.right, top + end) for begin, end in runs]
+    if len(runs) <= 1:
+        plain = ((before == before[:1]) & (now == before[:1])).all(axis=0)
+        runs = [*_runs(~plain, _gap(region.bottom - top))]
+        pieces = [Region(left + begin, top, left + end, region.bottom) for begin, end in runs]
     if len(runs) <= 1:
         yield region
         return
-    for begin, end in runs:
-        yield from _pieces_if_marked(Region(left + begin, top, left + end, region.bottom), marked, one, other)
-
-
-def _pieces_if_marked(region: Region, marked: Mask, one: Pixels, other: Pixels) -> Iterator[Region]:
-    if region.part_of(marked).any():
-        yield from _pieces(region, marked, one, other)
+    for piece in pieces:
+        if piece.part_of(marked).any():
+            yield from _pieces(piece, marked, one, other)
 
 
 def _gap(height: int) -> int:
@@ -189,16 +181,13 @@ def _whole_line(piece: Region, marked: Mask, one: Pixels, other: Pixels) -> Regi
     return Region(area.left + left - 1, area.top + top - 1, area.left + right + 1, area.top + bottom + 1)
 
 
-# --- one line --------------------------------------------------------------------------------------------------------
-
-
 def is_same_text(one: Pixels, other: Pixels) -> bool:
     """Return whether two crops of a line show the same text, rasterised another way.
 
     The line has one pixel of background around it.
     """
-    background = _levels(one[:1, len(one[0]) // 2 : len(one[0]) // 2 + 1])
-    before, now = (_levels(pixels) - background for pixels in (one, other))
+    background = levels_of(one[:1, len(one[0]) // 2 : len(one[0]) // 2 + 1])
+    before, now = (levels_of(pixels) - background for pixels in (one, other))
     apart = np.abs(before - now).max(axis=2) > SAME_LEVELS
     contrast = max(np.abs(before).max(), np.abs(now).max())
     if all((levels == levels[..., :1]).all() for levels in (before, now)):
@@ -217,10 +206,6 @@ def is_same_text(one: Pixels, other: Pixels) -> bool:
     ways = (_fits_hinted, _fits_offset) if len(one) - 2 >= SMALLEST_HINTED_PX else (_fits_offset,)
     fitting = (fits(before, now, starts) and fits(now, before, starts) for fits in ways)
     return not _is_moved(one, other) and any(fitting) and _keeps_ink(before, now)
-
-
-def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
-    return np.stack([pixels >> shift & 0xFF for shift in (16, 8, 0)], axis=-1).astype(np.int16)
 
 
 def _glyphs(inked: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:

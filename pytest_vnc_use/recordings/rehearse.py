@@ -1,28 +1,28 @@
 """A rehearsal: a replay right after the recording. It learns which differences are harmless.
 
-If a small, local difference keeps a gate closed, the rehearsal opens the gate and remembers the looks of that part.
+If a small, local difference keeps a gate closed, the rehearsal opens the gate and remembers the variants of that part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from pytest_vnc_use.recordings.format import (
+    DynamicRegion,
     RecordedStep,
     Recording,
     Screen,
-    Volatile,
+    dynamic_region,
     is_part_of,
     screens,
-    volatile,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing
+from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of, distinct
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region
 
@@ -32,7 +32,7 @@ SMALL_SHARE = 0.005
 """The largest share of the screen that may differ: 6,480 pixels of 1440x900. A line of text has less than 1,500."""
 _MOST_AREA = 0.02
 """The largest share of the screen that the boxes around the differences may cover."""
-_MOST_LOOKS = 4
+MAX_VARIANTS = 4
 NEAR_LEVELS = 32
 """The largest difference of a level in the same drawing: browsers draw a border 23 levels off now and then."""
 _HOLLOW, _LINE = 0.25, 0.5
@@ -44,46 +44,46 @@ class Rehearsal:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self._parts: dict[int, tuple[Volatile, ...]] = {}
+        self._parts: dict[int, tuple[DynamicRegion, ...]] = {}
         """The learnt parts by the `id` of each screen of the recording, which stays alive with it."""
         self._transients: dict[int, tuple[Screen, ...]] = {}
-        self._known = [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+        self._known = [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
 
     def widened(self, gate: Gate, screen: Screen) -> Gate:
         """Return the gate to a screen that also accepts the unstable parts of other screens.
 
         Such a part must be on this screen too, as it was recorded on the other.
         """
-        own = (*screen.volatile, *self._parts.get(id(screen), ()))
+        own = (*screen.dynamic, *self._parts.get(id(screen), ()))
         fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
         return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
 
     @staticmethod
     def opened(gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
-        """Return the gate with so many looks that it is open to the screen; None if more differs than may be learnt."""
+        """Return the gate, opened to the screen by more variants; None if more differs than may be learnt."""
         for _ in range(2 * MOST_DIFFERENCES):
             found = gate.mismatch(seen, acted_on)
             if found is None:
                 return gate
-            parts = list(_other_looks(found, gate, seen))
+            parts = list(_other_variants(found, gate, seen))
             if not parts or not all(_may_be(part) for part in parts):
                 return None
             gate = gate.with_parts(parts)
         return None
 
     def accepts(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
-        """Return whether a screen shows the evidence again, or a slightly different look of it. Learn that look."""
+        """Return whether a screen shows the evidence, or a slightly different variant of it, which is learnt."""
         opened = self.opened(self.widened(gate, screen), seen)
         if opened:
             self.note(screen, opened, seen)
         return opened is not None
 
     def note(self, screen: Screen, gate: Gate, seen: Pixels) -> None:
-        """Remember where a screen with an open gate showed another look than the recorded one."""
+        """Remember where a screen with an open gate showed another variant than the recorded one."""
         known = self._parts.get(id(screen), ())
         for part in gate.parts:
-            is_new = part.kind == "unstable" and part not in (*screen.volatile, *known)
-            if is_new and gate.look_of(part, seen) != gate.look_of(part, gate.expected):
+            is_new = part.kind == "unstable" and part not in (*screen.dynamic, *known)
+            if is_new and gate.variant_of(part, seen) != gate.variant_of(part, gate.expected):
                 known = _join(known, [part])
                 self._known = [*_join(self._known, [part])]
         self._parts[id(screen)] = known
@@ -94,7 +94,7 @@ class Rehearsal:
 
     @property
     def regions(self) -> list[Region]:
-        """Return the places where other looks were learnt, each once."""
+        """Return the places where other variants were learnt, each once."""
         return [*dict.fromkeys(part.region for parts in self._parts.values() for part in parts)]
 
     def learnt(self) -> Recording:
@@ -108,28 +108,28 @@ class Rehearsal:
 
         def with_parts(screen: Screen) -> Screen:
             more = self._parts.get(id(screen), ())
-            return screen.model_copy(update={"volatile": _join(screen.volatile, more)}) if more else screen
+            return screen.model_copy(update={"dynamic": _join(screen.dynamic, more)}) if more else screen
 
         runs = (run.model_copy(update={"steps": tuple(map(with_transients, run.steps))}) for run in self.recording.runs)
         return with_screens(self.recording.model_copy(update={"runs": tuple(runs)}), with_parts)
 
 
-def _join(parts: Sequence[Volatile], more: Sequence[Volatile]) -> tuple[Volatile, ...]:
+def _join(parts: Sequence[DynamicRegion], more: Sequence[DynamicRegion]) -> tuple[DynamicRegion, ...]:
     """Return all parts. A new part replaces the unstable parts within it; a caret stays."""
     new = [part.region for part in more]
     kept = [part for part in parts if part.kind != "unstable" or not any(is_part_of(part.region, each) for each in new)]
     return (*kept, *more)
 
 
-def _fits(part: Volatile, expected: Pixels, own: Iterable[Volatile]) -> bool:
+def _fits(part: DynamicRegion, expected: Pixels, own: Iterable[DynamicRegion]) -> bool:
     """Return whether this screen shows the other screen's part as recorded, outside its own parts."""
     if any(part.region.meets(other.region) for other in own):
         return False
-    return not differing(part.looks[0].pixels(), part.region.part_of(expected)).any()
+    return not differing(part.variants[0].pixels(), part.region.part_of(expected)).any()
 
 
-def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile]:
-    """Yield parts whose looks include the current one; none where the difference is not small and local."""
+def _other_variants(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[DynamicRegion]:
+    """Yield parts whose variants include the current one; none where the difference is not small and local."""
     unstable = [part for part in gate.parts if part.kind == "unstable"]
     if not found.boxes:
         known = next((part for part in unstable if part.region == found.region), None)
@@ -149,36 +149,28 @@ def _other_looks(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[Volatile
         yield _part(box, [part for part in unstable if part.region.meets(box)], gate, seen)
 
 
-def _part(box: Region, known: Sequence[Volatile], gate: Gate, seen: Pixels) -> Volatile:
-    """Return the part in a box and in the known unstable parts there, with its looks: recorded, seen before, seen now.
+def _part(box: Region, known: Sequence[DynamicRegion], gate: Gate, seen: Pixels) -> DynamicRegion:
+    """Return the part in a box and in the known parts there, with its variants: recorded, seen before, seen now.
 
     A known part may be only a piece of the current one, if an earlier gate compared only that.
     """
     region = reduce(Region.joined, (part.region for part in known), box)
     recorded = region.part_of(gate.expected)
-    looks = [recorded.copy()]
+    variants = [recorded.copy()]
     for part in known:
-        for look in part.looks[1:]:
-            if differing(look.pixels(), part.region.part_of(seen)).any():
+        for variant in part.variants[1:]:
+            if differing(variant.pixels(), part.region.part_of(seen)).any():
                 painted = gate.expected.copy()
-                part.region.part_of(painted)[:] = look.pixels()
-                looks.append(region.part_of(painted).copy())
-    looks.append(region.part_of(seen).copy())
-    return volatile(region, "unstable", *_distinct(looks))
+                part.region.part_of(painted)[:] = variant.pixels()
+                variants.append(region.part_of(painted).copy())
+    variants.append(region.part_of(seen).copy())
+    return dynamic_region(region, "unstable", *distinct(variants)[0])
 
 
-def _distinct(looks: Iterable[Pixels]) -> Iterator[Pixels]:
-    kept: list[Pixels] = []
-    for look in looks:
-        if all(differing(look, other).any() for other in kept):
-            kept.append(look)
-            yield look
-
-
-def _may_be(part: Volatile) -> bool:
-    """Return whether a part may have these looks: each must be the recorded drawing, and no other value or word."""
-    recorded, *others = (look.pixels() for look in part.looks)
-    return len(others) < _MOST_LOOKS and all(is_same_drawing(recorded, look) for look in others)
+def _may_be(part: DynamicRegion) -> bool:
+    """Return whether a part may have these variants: each must be the recorded drawing, and no other value or word."""
+    recorded, *others = (variant.pixels() for variant in part.variants)
+    return len(others) < MAX_VARIANTS and all(is_same_drawing(recorded, variant) for variant in others)
 
 
 def is_same_drawing(one: Pixels, other: Pixels) -> bool:
@@ -186,18 +178,13 @@ def is_same_drawing(one: Pixels, other: Pixels) -> bool:
 
     The outermost pixels of both must be equal, or nearly: the move leaves them out of the comparison.
     """
-    return any(_is_moved(one, other, down, across) for down in (-1, 0, 1) for across in (-1, 0, 1))
-
-
-def _is_moved(one: Pixels, other: Pixels, down: int, across: int) -> bool:
     height, width = one.shape
-    here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
-    there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
-    return bool((np.abs(_levels(here) - _levels(there)) <= NEAR_LEVELS).all())
-
-
-def _levels(pixels: Pixels) -> npt.NDArray[np.int16]:
-    return np.stack([pixels >> shift & 0xFF for shift in (0, 8, 16)], axis=-1).astype(np.int16)
+    for down, across in product((-1, 0, 1), repeat=2):
+        here = one[max(0, down) : height + min(0, down), max(0, across) : width + min(0, across)]
+        there = other[max(0, -down) : height + min(0, -down), max(0, -across) : width + min(0, -across)]
+        if (np.abs(levels_of(here) - levels_of(there)) <= NEAR_LEVELS).all():
+            return True
+    return False
 
 
 def _thin_boxes(differs: Mask) -> Iterator[Region]:

@@ -13,7 +13,15 @@ from typing import Any
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
-from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, RecordedStep, Screen, Volatile, volatile
+from pytest_vnc_use.recordings.format import (
+    PERSON,
+    DynamicRegion,
+    Evidence,
+    RecordedRun,
+    RecordedStep,
+    Screen,
+    dynamic_region,
+)
 from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Gate,
@@ -56,7 +64,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
-from pytest_vnc_use.verification.verifier import check_answer
+from pytest_vnc_use.types.verdicts import check_answer
 
 _RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
 _WITH_A_PLANNER = (
@@ -83,7 +91,7 @@ a change."""
 _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
 _LOOK_FOR_BLINK_S = 0.1
-"""The same where a gate waits for each look of a blinking part."""
+"""The same where a gate waits for each variant of a blinking part."""
 _ENTER = (KeyCombo(("enter",)), KeyCombo(("return",)))
 _BACK_S = 2.0
 """How long a difference at the end may last. In a recorded end no difference lasts longer."""
@@ -113,8 +121,9 @@ class Replay(ForwardingController):
     waited for up to `limit_s`. `earlier` is the screen before the last step of the test's run before. `masks` are left
     out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences. `let_go` describes the
     last click before the replay, so that the replay's first click does not join it as a double click. `awaited`
-    receives the time that a long wait may still take; `closed`, of a gate that stayed closed, the expected pixels, the
-    difference, the message and the frame that was seen.
+    receives the time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with
+    it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame
+    that was seen.
     """
 
     def __init__(
@@ -130,17 +139,18 @@ class Replay(ForwardingController):
         rehearsal: Rehearsal | None = None,
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
+        blame: Callable[[str], str] = str,
         closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._earlier, self._masks, self._file, self._rehearsal = earlier, masks, file, rehearsal
-        self._tell_awaited, self._tell_closed = awaited, closed
+        self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
         self._next = 0
         self._made: Gate | None = None
         self._blinks = BlinkWatch(())
-        self._passing: list[tuple[float, Volatile]] = []
+        self._passing: list[tuple[float, DynamicRegion]] = []
         """What the recording saw come and go after the newest steps, and until when it may still be there."""
         self._awaited: Gate | None = None
         self._frame: Frame | None = None
@@ -220,7 +230,7 @@ class Replay(ForwardingController):
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         where = "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
-        message = f"drift {where}: {problem.problem}"
+        message = self._blame(f"drift {where}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
         if self._live is None:
             seen = pixels_of(observation.load_png(observation.frame))
@@ -276,9 +286,9 @@ class Replay(ForwardingController):
             due = None if self._at_end else self._run.steps[self._next]
             made = gate(
                 expected,
-                self._screen.volatile,
+                self._screen.dynamic,
                 before=before,
-                parts_before=screen_before.volatile if screen_before else (),
+                parts_before=screen_before.dynamic if screen_before else (),
                 masks=(*self._masks, *self._screen.redacted),
                 targets=surroundings(due.action, (expected.shape[1], expected.shape[0])) if due else (),
             )
@@ -287,7 +297,7 @@ class Replay(ForwardingController):
             self._passing = [*self._passing, *self._came_and_went(due, made.ignored)] if due else []
         return self._made
 
-    def _came_and_went(self, due: RecordedStep, ignored: Mask) -> Iterator[tuple[float, Volatile]]:
+    def _came_and_went(self, due: RecordedStep, ignored: Mask) -> Iterator[tuple[float, DynamicRegion]]:
         """Yield what the recording saw come and go since the newest step, and until when it may still be there.
 
         The frames that passed while the planner was asked are recorded with the step that it then took.
@@ -298,13 +308,13 @@ class Replay(ForwardingController):
         known = [screen.pixels() for screen in (newest.screen, due.screen)]
         for transient in (each.pixels() for each in (*newest.transients, *due.transients)):
             for box in unknown_parts(transient, known, ignored):
-                yield self._acted_at + newest.took_s, volatile(box, "unstable", box.part_of(transient))
+                yield self._acted_at + newest.took_s, dynamic_region(box, "unstable", box.part_of(transient))
 
     def _look(self, seen: Pixels) -> Mismatch | None:
         """Return the difference from the gate; None where it is open."""
         now, targets = clock.monotonic(), self._gate.targets
         passing = (part for until, part in self._passing if now < until and not any(map(part.region.meets, targets)))
-        return self._gate.mismatch(seen, self._acted_on, passing) or self._blinks.look(seen)
+        return self._gate.mismatch(seen, self._acted_on, passing) or self._blinks.note(seen)
 
     def _mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
         """Return a frame's difference from the gate. A frame to which it was open is not compared again."""
@@ -461,7 +471,7 @@ def _last_step(observation: Observation) -> Any:
 
 UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
 _BLINKS_S = 4.0
-"""The longest wait for all looks of a blinking part."""
+"""The longest wait for all variants of a blinking part."""
 
 Question = tuple[Frame, Evidence | None, Mismatch | None]
 """The newest question about a claim: the compared frame, its evidence, and how it differs from that."""
@@ -557,18 +567,18 @@ class RecordedJudge:
 
         Evidence without a region may be about any of them, except those no larger than a caret.
         """
-        endless = (part.region for part in evidence.screen.volatile if part.kind == "endless")
-        for region in (*self._masks, *endless):
+        always_changing = (part.region for part in evidence.screen.dynamic if part.kind == "always_changing")
+        for region in (*self._masks, *always_changing):
             if evidence.region.meets(region) if evidence.region else not is_small(region):
                 return region
         return None
 
     def _not_blinking(self, evidence: Evidence, eyes: Controller) -> Mismatch | None:
-        """Return the first blinking part in the evidence's region that does not show all its looks again."""
-        about = [part for part in evidence.screen.volatile if part.kind == "blinks"]
+        """Return the first blinking part in the evidence's region that does not show all its variants again."""
+        about = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
         about = [part for part in about if evidence.region is None or evidence.region.meets(part.region)]
         watch, deadline = BlinkWatch(about), Deadline(_BLINKS_S)
-        while about and (missing := watch.look(pixels_in(eyes.glance()))):
+        while about and (missing := watch.note(pixels_in(eyes.glance()))):
             if not deadline.remaining_s:
                 return missing
             eyes.wait_changed(clock.monotonic(), _LOOK_FOR_BLINK_S)

@@ -25,18 +25,18 @@ from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
     FORMAT,
     VERSION,
+    DynamicRegion,
     Evidence,
-    Look,
     RecordedRun,
     RecordedStep,
     Recording,
     Screen,
-    Volatile,
+    Variant,
     screens,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
-from pytest_vnc_use.recordings.images import Chain, Pixels, change, picture_of, pixels_of, size_of
+from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, size_of, webp_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject
@@ -186,20 +186,20 @@ def _check_pictures(recording: Recording, path: Path) -> None:
             raise RecordingError(f"{name!r} of {str(path)!r} must have {due[0]} x {due[1]} pixels; {ANEW}")
 
     for screen in screens(recording):
-        if screen.picture:
-            (width, height), (left, top) = size(screen.picture), screen.at
+        if screen.image:
+            (width, height), (left, top) = size(screen.image), screen.at
             if left + width > recording.screen_size[0] or top + height > recording.screen_size[1]:
                 what = f"{width} x {height} pixels at {screen.at} are not on the screen"
-                raise RecordingError(f"{screen.picture!r} of {str(path)!r} does not fit: {what}; {ANEW}")
-        for part in screen.volatile:
-            for look in part.looks:
-                check(look.picture, (part.right - part.left, part.bottom - part.top))
-    shown = [step.near for run in recording.runs for step in run.steps] + [each.picture for each in recording.history]
+                raise RecordingError(f"{screen.image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+        for part in screen.dynamic:
+            for variant in part.variants:
+                check(variant.image, (part.right - part.left, part.bottom - part.top))
+    shown = [step.near for run in recording.runs for step in run.steps] + [each.image for each in recording.history]
     for name in filter(None, shown):
         size(name)
     for run in recording.runs:
-        if run.picture:
-            check(run.picture, recording.screen_size)
+        if run.image:
+            check(run.image, recording.screen_size)
 
 
 def _load_picture(path: Path, name: str) -> bytes:
@@ -221,27 +221,30 @@ def _digest(picture: bytes) -> str:
 
 def _with_pixels(recording: Recording, path: Path) -> Recording:
     """Return the recording with screens that load their pixels."""
-    changes = [(screen.picture, screen.at) for screen in screens(recording)]
+    changes = [(screen.image, screen.at) for screen in screens(recording)]
     chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
     numbers = iter(range(len(changes)))
 
     def with_pixels(screen: Screen) -> Screen:
-        parts = tuple(_with_looks(part, path) for part in screen.volatile)
-        return screen.model_copy(update={"volatile": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
+        parts = tuple(_with_variants(part, path) for part in screen.dynamic)
+        return screen.model_copy(update={"dynamic": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
 
     return with_screens(recording, with_pixels)
 
 
-def _with_looks(part: Volatile, path: Path) -> Volatile:
-    if not part.looks:
+def _with_variants(part: DynamicRegion, path: Path) -> DynamicRegion:
+    if not part.variants:
         return part
-    looks = [look.model_copy(update={"pixels": lru_cache(1)(partial(_look, look, path))}) for look in part.looks]
-    return part.model_copy(update={"looks": tuple(looks)})
+    variants = [
+        variant.model_copy(update={"pixels": lru_cache(1)(partial(_variant, variant, path))})
+        for variant in part.variants
+    ]
+    return part.model_copy(update={"variants": tuple(variants)})
 
 
-def _look(look: Look, path: Path) -> Pixels:
+def _variant(variant: Variant, path: Path) -> Pixels:
     try:
-        return pixels_of(_load_picture(path, look.picture))
+        return pixels_of(_load_picture(path, variant.image))
     except OSError as exc:  # Pillow raises it for a file that is no picture
         raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
 
@@ -293,7 +296,7 @@ def _save(path: Path, recording: Recording) -> bool:
     is_other = not path.exists() or path.read_bytes() != text.encode()
     if is_other:
         write_atomically(path, text.encode(), opener=None)
-    kept = {folder / name for name in (*album.pictures, *(each.picture for each in recording.history))}
+    kept = {folder / name for name in (*album.pictures, *(each.image for each in recording.history))}
     for stale in set(folder.glob("*.webp")) - kept:
         stale.unlink(missing_ok=True)
     return is_other
@@ -315,16 +318,16 @@ class _Album:
     def _run(self, run: RecordedRun, number: int) -> RecordedRun:
         steps = tuple(self._step(step, f"{number}-{place:02}") for place, step in enumerate(run.steps, 1))
         end = self._screen(run.end, f"{number}-last")
-        picture = self._add(f"{number}-end", picture_of(run.end.pixels()))
+        picture = self._add(f"{number}-end", webp_of(run.end.pixels()))
         claims = tuple(self._claim(each, f"{number}-claim{place}") for place, each in enumerate(run.claims, 1))
-        return run.model_copy(update={"steps": steps, "end": end, "picture": picture, "claims": claims})
+        return run.model_copy(update={"steps": steps, "end": end, "image": picture, "claims": claims})
 
     def _step(self, step: RecordedStep, name: str) -> RecordedStep:
         screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
         transient_screens = enumerate(step.transients, 1)
         transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in transient_screens)
         boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
-        near = picture_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
+        near = webp_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
         named = self._add(f"{name}-near", near) if near else ""
         return step.model_copy(update={"screen": screen, "near": named, "transients": transients})
 
@@ -333,22 +336,22 @@ class _Album:
 
     def _screen(self, screen: Screen, name: str) -> Screen:
         now = screen.pixels()
-        parts = tuple(self._volatile(part, f"{name}-part{place}") for place, part in enumerate(screen.volatile, 1))
-        screen = screen.model_copy(update={"volatile": parts})
+        parts = tuple(self._dynamic(part, f"{name}-part{place}") for place, part in enumerate(screen.dynamic, 1))
+        screen = screen.model_copy(update={"dynamic": parts})
         before = np.zeros_like(now) if self._before is None else self._before
         self._before = now
         changed = change(before, now)
         if changed is None:
-            return screen.model_copy(update={"picture": "", "at": (0, 0)})
+            return screen.model_copy(update={"image": "", "at": (0, 0)})
         picture, at = changed
-        return screen.model_copy(update={"picture": self._add(name, picture), "at": at})
+        return screen.model_copy(update={"image": self._add(name, picture), "at": at})
 
-    def _volatile(self, part: Volatile, name: str) -> Volatile:
-        looks = tuple(
-            look.model_copy(update={"picture": self._add(f"{name}-look{place}", picture_of(look.pixels()))})
-            for place, look in enumerate(part.looks, 1)
+    def _dynamic(self, part: DynamicRegion, name: str) -> DynamicRegion:
+        variants = tuple(
+            variant.model_copy(update={"image": self._add(f"{name}-variant{place}", webp_of(variant.pixels()))})
+            for place, variant in enumerate(part.variants, 1)
         )
-        return part.model_copy(update={"looks": looks})
+        return part.model_copy(update={"variants": variants})
 
     def _add(self, name: str, picture: bytes) -> str:
         named = f"{name}-{_digest(picture)}.webp"

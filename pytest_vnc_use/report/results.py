@@ -19,7 +19,7 @@ from pytest_vnc_use.runs.folder import Trace, from_json, read_trace, to_json, wr
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.runs.run_summary import outcome_of
-from pytest_vnc_use.types import HANDED_OVER, FrameRef, Usage
+from pytest_vnc_use.types import FrameRef, Usage
 from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 FORMAT = "pytest-vnc-use results"
@@ -45,8 +45,7 @@ class RunFigures:
     describe transient frames of a replay that its recording does not have. `usage` is that of the planner's answers and
     of the verdicts. `steps_s` is the duration of the steps, the model's thinking included. `dollars` is None if nobody
     counts them. `checked_by` says what decided whether the task is done: a `claim`, its `end_state`, the `user` who
-    recorded it, or with `expect=None` the test's `body`. `planner_changes` is how often another planner of a list took
-    over.
+    recorded it, or with `expect=None` the test's `body`.
     """
 
     folder: str
@@ -63,7 +62,6 @@ class RunFigures:
     dollars: float | None = None
     checked_by: str = ""
     rehearsal: int = 0
-    planner_changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -221,7 +219,6 @@ def figures_of(run_folder: Path) -> RunFigures:
         dollars=trace.dollars,
         verdicts=tuple(JudgedClaim(each.claim, each.kind, each.reason, each.model) for each in trace.verdicts),
         transients=tuple(each.problem for each in trace.transients),
-        planner_changes=sum(HANDED_OVER in turn.decision.provider_details for turn in trace.turns),
     )
 
 

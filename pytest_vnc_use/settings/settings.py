@@ -33,17 +33,10 @@ PLANNERS = ("gemini", "anthropic", "openai")
 
 
 def _planner(text: str) -> str:
-    if not all(_is_planner(each.strip()) for each in text.split(",")) and text:
-        raise ValueError(
-            f"one of {', '.join(PLANNERS)}, one of them with a model (gemini:flash), package.module:name, or several "
-            "with commas, cheap ones first"
-        )
+    module, _, name = text.partition(":")
+    if text not in ("", *PLANNERS) and not (module and module not in PLANNERS and name.isidentifier()):
+        raise ValueError(f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or package.module:name")
     return text
-
-
-def _is_planner(text: str) -> bool:
-    before, colon, name = text.partition(":")
-    return text in PLANNERS or bool(colon and before and name and (before in PLANNERS or name.isidentifier()))
 
 
 def _setting(default: Any, read: Callable[[str], Any], help_text: str, metavar: str = "") -> Any:
@@ -155,8 +148,7 @@ class Settings:
     planner: str = _setting(
         "",
         _planner,
-        "the planner: gemini, anthropic, openai (these cost money), module:name, or several in order, as "
-        "gemini:flash,gemini:pro",
+        "the planner: gemini, anthropic, openai (these cost money), or module:name",
         "WHO",
     )
     model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")

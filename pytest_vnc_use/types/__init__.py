@@ -51,8 +51,6 @@ from pytest_vnc_use.types.frames import (
     Transient as Transient,
 )
 from pytest_vnc_use.types.model import (
-    FOLLOWED as FOLLOWED,
-    HANDED_OVER as HANDED_OVER,
     STALLED as STALLED,
     ApprovalAsked as ApprovalAsked,
     Confirmation as Confirmation,

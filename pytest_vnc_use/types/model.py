@@ -126,8 +126,6 @@ class Step:
 
 STALLED = "This same action on this same screen was proposed {times} times. Try another way, or give up."
 """The note of a step that a run repeats without effect."""
-HANDED_OVER, FOLLOWED = "handed_over", "followed"
-"""Provider details: why another planner takes over, and whether another one is available."""
 
 
 @dataclass(frozen=True)

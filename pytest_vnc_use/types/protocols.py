@@ -191,14 +191,6 @@ class EndsRun(Protocol):
 
 
 @runtime_checkable
-class Checked(Protocol):
-    """A Planner made of several, which checks `done` before it ends the run."""
-
-    def checked_by(self, failed_claim: Callable[[Observation], str]) -> Planner:
-        """Return the planner with a function that returns why a task is not done, or ""."""
-
-
-@runtime_checkable
 class Replaying(Protocol):
     """A Planner that reads its decisions from a recording, until a live planner takes over."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
-from pytest_vnc_use.errors import Inconclusive, ProductFailed, TaskFailed
+from pytest_vnc_use.errors import Inconclusive, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.types.frames import FrameRef, Region
+
+T = TypeVar("T")
 
 VerdictKind = Literal["holds", "fails", "unsure"]
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
@@ -96,3 +98,18 @@ class Reading:
 def error_for_verdicts(kinds: Sequence[VerdictKind]) -> type[TaskFailed]:
     """Return the error class for claims that do not all hold: ProductFailed if one fails, else Inconclusive."""
     return ProductFailed if "fails" in kinds else Inconclusive
+
+
+def check_answer(judge: object, answer: T, kind: type[T]) -> T:
+    """Return the answer of a judge, which may be a user's own. Raises SettingsError if it is not of that class."""
+    if isinstance(answer, kind) and (not isinstance(answer, Verdict) or answer.kind in get_args(VerdictKind)):
+        return answer
+    wanted = 'Verdict(claim, "holds", reason), or "fails", or "unsure"' if kind is Verdict else kind.__name__
+    raise SettingsError(
+        f"the judge {type(judge).__module__}:{type(judge).__qualname__} must return a {wanted}, got {answer!r}"
+    )
+
+
+def end_state_claim(task: str) -> str:
+    """Return the claim that a task is done, as far as the screen shows it."""
+    return f"The screen shows that this task has been carried out completely: {task}"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.claims import Verifier
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
-from pytest_vnc_use.verification.verifier import Verifier
 from support.judges import OUTAGE, ListJudge, PassingController, agent_before
 
 CLAIM = "the basket shows 2 apples"

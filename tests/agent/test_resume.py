@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.run import Given, check_needs
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
-from pytest_vnc_use.loop.resume import Given, check_needs
 from pytest_vnc_use.planners.local.callables import Answer, CallablePlanner, finish
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
-from pytest_vnc_use.assembly.desktops import CONNECTION_SETTINGS
+from pytest_vnc_use.agent.build import CONNECTION_SETTINGS
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from twisted.internet.testing import StringTransport
 
-from pytest_vnc_use.assembly import desktops
+from pytest_vnc_use.agent import build as desktops
 from pytest_vnc_use.backends.client import DesktopFactory, EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.encodings import Reading, Tight, Zrle, split_runs

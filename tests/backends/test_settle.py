@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.assembly.desktops import settle_rules
+from pytest_vnc_use.agent.build import settle_rules
 from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.settings.settings import Settings

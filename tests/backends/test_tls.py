@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly import connect_to
+from pytest_vnc_use.agent.build import connect_to
 from pytest_vnc_use.backends import client
 from pytest_vnc_use.backends.client import ServerFacts
 from pytest_vnc_use.backends.vnc import connect

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent.act import perform_text
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
-from pytest_vnc_use.loop.actor import perform_text
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings

@@ -5,7 +5,7 @@
 The tasks are those of the example shop, and local stand-ins for the services play its scripts. Where the traces of two
 planners differ, or the files that the shop wrote, that is printed, and the script fails. Tokens are those that the
 stand-ins count, the same for every call; calls and bytes are real. The last two columns are of runs that go from page
-to page. Then follows what a cheap planner before a strong one saves: `cascade.py`.
+to page.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import cascade
 
 from pytest_vnc_use.types import Click, Usage
 from support.qt_desktop import QtDesktop
@@ -45,7 +43,7 @@ def main() -> int:
         largest = (kilobytes(max(run[name].sizes)) for run in (shorter, longer))
         print(f"| {' | '.join([f'`{name}`', *cells, *largest])} |")
     print("\n".join(["", *(found or ["the traces and the files are the same with every planner"]), ""]))
-    return len(found) + cascade.main()
+    return len(found)
 
 
 @contextmanager

@@ -28,10 +28,10 @@ from peers import vncdotool_client
 from PIL import Image
 from ratios import head, machine, row
 
+from pytest_vnc_use.agent.act import Actor
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.loop.actor import Actor
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import Click
 

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pytest_vnc_use.agent.claims import Verifier
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
-from pytest_vnc_use.verification.verifier import Verifier
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, text
 from support.memory_desktop import painted

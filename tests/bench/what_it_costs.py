@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.costs.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most
-from pytest_vnc_use.costs.prices import Prices, load_prices
+from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most, Prices, load_prices
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage

@@ -464,7 +464,7 @@ def test_a_key_that_is_refused_fails_and_is_not_shown(
     monkeypatch.setenv("GEMINI_API_KEY", "AIza-a-bad-key")
     told = doctor()
     assert told.code == 1
-    assert "FAIL  model: the API key was refused: 400 INVALID_ARGUMENT: API key not valid." in told.out
+    assert "FAIL  model: the API key is missing or was refused: 400 INVALID_ARGUMENT: API key not valid." in told.out
     assert "AIza-a-bad-key" not in told.out + told.err
 
 

@@ -39,7 +39,7 @@ def test_a_caret_beside_the_tile_that_it_has_left_is_no_blinking_part(tigervnc: 
         person.join()
     screens = [step.screen for step in session.demonstration.steps if step.screen]
     assert len(screens) == 3
-    assert {part.kind for screen in screens for part in screen.volatile} == {"caret"}
+    assert {part.kind for screen in screens for part in screen.dynamic} == {"caret"}
 
 
 def types_il(session: ViewerSession) -> None:

@@ -8,8 +8,8 @@ import pytest
 from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Demonstration
 from pytest_vnc_use.demonstrate.viewer_session import Showing
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.recordings.format import Screen
-from pytest_vnc_use.recordings.record import DemonstratedRun, DemonstratedTask
+from pytest_vnc_use.recordings.format import RecordedRun, Screen
+from pytest_vnc_use.recordings.manual import ManualRun
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import NO_FRAME, Click, KeyCombo, Observation, Region, TypeText
 from pytest_vnc_use.types.elements import Element
@@ -21,7 +21,7 @@ def element(name: str) -> Element:
 
 
 @pytest.fixture
-def shown() -> tuple[DemonstratedTask, list[str]]:
+def shown() -> tuple[RecordedRun, list[str]]:
     said: list[str] = []
     showing = Showing(said.append, "", Redactor({"CARD": "4111-1111"}), Redactor({"KEY": "apikey-123"}))
     screen = Screen(pixels=lambda: np.zeros((4, 4), np.uint32))
@@ -31,10 +31,10 @@ def shown() -> tuple[DemonstratedTask, list[str]]:
         DemonstratedAction(KeyCombo(("enter",)), screen),
         DemonstratedAction(Click(2, 2), screen, (element("apikey-123 " + "x" * 100_000),)),
     ]
-    return DemonstratedTask(showing._steps_of(demonstration), screen), said
+    return RecordedRun(task="", steps=showing._steps_of(demonstration), end=screen), said
 
 
-def test_no_secret_is_in_the_name_and_no_name_is_endless(shown: tuple[DemonstratedTask, list[str]]) -> None:
+def test_no_secret_is_in_the_name_and_no_name_is_always_changing(shown: tuple[RecordedRun, list[str]]) -> None:
     names = [each.name for step in shown[0].steps for each in step.elements if each]
     assert names[0] == "pay with <secret:CARD>"
     assert "<secret:KEY> xxx" in names[1]
@@ -42,8 +42,8 @@ def test_no_secret_is_in_the_name_and_no_name_is_endless(shown: tuple[Demonstrat
     assert shown[1][0] == '1 click "pay with <secret:CARD>" (button)'
 
 
-def test_the_run_has_each_name_at_its_step(shown: tuple[DemonstratedTask, list[str]]) -> None:
-    run = DemonstratedRun(lambda limit_s: shown[0], PaintedController())
+def test_the_run_has_each_name_at_its_step(shown: tuple[RecordedRun, list[str]]) -> None:
+    run = ManualRun(lambda limit_s: shown[0], PaintedController())
     run.decide(Observation("pay", NO_FRAME, NO_FRAME, (), lambda _: b""), timeout_s=60)
     for step in shown[0].steps:
         assert run.elements_of(step.action) == step.elements

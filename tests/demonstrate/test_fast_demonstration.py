@@ -76,8 +76,8 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
     end = session.run()
     screens = [step.screen for step in session.demonstration.steps if step.screen]
     assert len(screens) == 4
-    assert {part.kind for screen in (*screens, end) for part in screen.volatile} == {"caret"}
-    assert screens[0].volatile
+    assert {part.kind for screen in (*screens, end) for part in screen.dynamic} == {"caret"}
+    assert screens[0].dynamic
     names = [each.name for step in session.demonstration.steps for each in step.elements if each]
     assert names == ["1", "2", "3"]
     assert [each.kind for each in asked] == ["type_text", "mouse_down", "mouse_down"]

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
-from pytest_vnc_use.recordings.format import Screen, Volatile, volatile
+from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
 from pytest_vnc_use.types import Action, Click, KeyCombo, Region
 
 BAR, MENU, ITEM, FAR = (50, 50), (50, 150), (250, 150), (600, 350)
 
 
-def screen(*shown: tuple[int, int], parts: tuple[Volatile, ...] = ()) -> Screen:
+def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Screen:
     """A screen on which something shows at these points."""
     pixels = np.zeros((400, 800), np.uint32)
     for x, y in shown:
         pixels[y - 10 : y + 10, x - 10 : x + 10] = 0xFFFFFF
-    return Screen(volatile=parts, pixels=lambda: pixels)
+    return Screen(dynamic=parts, pixels=lambda: pixels)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,10 @@ def test_the_rests_that_mattered(
 
 def test_what_moves_by_itself_does_not_count() -> None:
     clock = Region(MENU[0] - 20, MENU[1] - 20, MENU[0] + 20, MENU[1] + 20)
-    assert needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, parts=(volatile(clock, "endless"),))) == []
+    assert (
+        needed([Rest(BAR, screen())], Click(*MENU), screen(MENU, parts=(dynamic_region(clock, "always_changing"),)))
+        == []
+    )
 
 
 def test_what_coming_back_changed_is_as_it_was_before() -> None:

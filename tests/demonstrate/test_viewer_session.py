@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.deadline import DeadlineExceeded
 from pytest_vnc_use.demonstrate import viewer_session
@@ -523,4 +523,4 @@ def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> Non
 def test_other_hands_than_vnc() -> None:
     hands: Any = PaintedController()
     with pytest.raises(SettingsError, match="got a 'PaintedController'"):
-        assembly.vnc_behind(hands)
+        build.vnc_behind(hands)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.planners.anthropic.actions import MEMBERS, Call, read_calls
-from pytest_vnc_use.planners.common.pixels import SentScreen
+from pytest_vnc_use.planners.common.screens import SentScreen
 from pytest_vnc_use.types import (
     Action,
     Click,

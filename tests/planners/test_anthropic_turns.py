@@ -15,7 +15,7 @@ from PIL import Image
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.common.prompts import MOST_LISTED_STEPS
-from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

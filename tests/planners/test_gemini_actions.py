@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.planners.common.arguments import Unreadable, split_keys
-from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.toolset import FunctionCall
+from pytest_vnc_use.planners.gemini import denorm, denorm_x, denorm_y
 from pytest_vnc_use.planners.gemini.actions import DESKTOP, OLDER, FunctionNames, read_confirmation, read_proposal
-from pytest_vnc_use.planners.gemini.planner import denorm_x, denorm_y, extract_function_calls
+from pytest_vnc_use.planners.gemini.answers import extract_function_calls
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -54,7 +55,7 @@ def action_of(name: str, args: dict[str, Any]) -> Action:
     ],
 )
 def test_denorm(on_grid: Any, x: int, y: int) -> None:
-    assert (denorm_x(on_grid, 1440), denorm_y(on_grid, 900)) == (x, y)
+    assert (denorm_x(on_grid, 1440), denorm_y(on_grid, 900)) == denorm(on_grid, on_grid, 1440, 900) == (x, y)
 
 
 @pytest.mark.parametrize("size", [1, 2, 640, 1366, 3840])

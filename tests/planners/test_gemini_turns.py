@@ -12,11 +12,10 @@ import pytest
 from google.genai import types
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.prompts import MOST_LISTED_STEPS
-from pytest_vnc_use.planners.common.turn_results import KEPT_TURNS
-from pytest_vnc_use.planners.gemini.dialects import can_detect_injection
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, build_function_response, start_contents
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS
+from pytest_vnc_use.planners.gemini.actions import can_detect_injection
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -30,7 +29,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
-from support.gemini_conversations import Conversation, History, frame_of
+from support.gemini_conversations import Conversation, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY, Request, refusal_of
 from support.gemini_server import calls, candidate, digest, text, wants_confirmation
 
@@ -71,14 +70,6 @@ def test_the_first_request(converse: Converse) -> None:
     assert talk.planner.name == "gemini (gemini-3.8-flash)"
 
 
-def test_start_contents() -> None:
-    [content] = start_contents("Open the basket", b"a picture")
-    assert content.role == "user"
-    assert content.parts is not None
-    assert [part.text for part in content.parts] == ["Open the basket", None]
-    assert start_contents("Open the basket", None)[0].parts == content.parts[:1]
-
-
 def test_without_an_initial_screenshot(converse: Converse) -> None:
     talk = converse([calls(("take_screenshot", {})), DONE], include_initial_screenshot=False)
     looked = talk.decide()
@@ -89,23 +80,20 @@ def test_without_an_initial_screenshot(converse: Converse) -> None:
     assert len(talk.server.requests[1].images) == 1
 
 
-def test_function_response_shape(history: History) -> None:
-    history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1)),)))
-    [step] = history.turns[0].steps
-    call = FunctionCall("click", POINT, "call-1")
-    response = build_function_response(call, step, b"a picture")
-    assert (response.name, response.id, response.response) == ("click", "call-1", {"output": "ok"})
-    assert response.parts is not None
-    assert response.parts[0].inline_data is not None
-    assert (response.parts[0].inline_data.mime_type, response.parts[0].inline_data.data) == ("image/png", b"a picture")
-    failed = build_function_response(call, replace(step, error="no such key"), None, with_url=True)
-    assert (failed.response, failed.parts) == ({"error": "no such key", "url": "about:blank"}, None)
-    on_page = build_function_response(call, replace(step, url="https://shop/basket"), None)
-    assert on_page.response == {"output": "ok", "url": "https://shop/basket"}
-    noted = build_function_response(call, replace(step, output="3 users", note="Nothing changed."), None)
-    assert noted.response == {"output": "3 users\nNothing changed."}
-    no_id = build_function_response(FunctionCall("click", POINT), step, None)
-    assert no_id.id is None
+@pytest.mark.parametrize(
+    ("changes", "response"),
+    [
+        ({}, {"output": "ok", "url": ""}),
+        ({"error": "no such key"}, {"error": "no such key", "url": ""}),
+        ({"url": "https://shop/basket"}, {"output": "ok", "url": "https://shop/basket"}),
+        ({"output": "3 users", "note": "Nothing changed."}, {"output": "3 users\nNothing changed.", "url": ""}),
+    ],
+)
+def test_response_holds_result_and_url(converse: Converse, changes: dict[str, Any], response: dict[str, Any]) -> None:
+    talk = converse([CLICK, DONE])
+    talk.act(**changes)
+    talk.decide()
+    assert talk.server.requests[1].function_responses[0]["response"] == response
 
 
 def test_sequential_function_calls(converse: Converse) -> None:
@@ -177,7 +165,7 @@ def test_a_denied_call_without_confirmation_is_an_error(converse: Converse) -> N
     talk = converse([CLICK, DONE])
     talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", ends_run=False))
     talk.decide()
-    assert talk.server.requests[1].function_responses[0]["response"] == {"error": "refused: rule 2"}
+    assert talk.server.requests[1].function_responses[0]["response"] == {"error": "refused: rule 2", "url": ""}
 
 
 # --- history ---------------------------------------------------------------------------------------------------------
@@ -250,7 +238,7 @@ def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
     talk.history.carry_out(decision)
     assert talk.decide().kind == "finished"
     assert decision.provider_details == before
-    assert talk.server.requests[1].contents[1]["parts"][1] == {"text": "", "thoughtSignature": "c2ln-_8="}
+    assert talk.server.requests[1].contents[1]["parts"][1] == {"text": "", "thoughtSignature": "c2ln+/8="}
 
 
 def test_a_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
@@ -319,7 +307,7 @@ def test_a_function_of_the_users_own(converse: Converse) -> None:
     assert talk.decide().kind == "finished"
     declared = talk.server.requests[0].body["tools"][1]["functionDeclarations"]
     assert [declaration["name"] for declaration in declared] == ["done", "task_failed", "add_user"]
-    assert talk.server.requests[1].function_responses[0]["response"] == {"output": "alice, False"}
+    assert talk.server.requests[1].function_responses[0]["response"] == {"output": "alice, False", "url": ""}
 
 
 def test_giving_up(converse: Converse) -> None:
@@ -455,20 +443,19 @@ def test_the_older_dialect(converse: Converse) -> None:
     talk.history.carry_out(decision)
     assert talk.decide().kind == "finished"
     assert talk.server.refusals == []
-    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": "about:blank"}
+    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": ""}
     assert talk.server.requests[2].computer_use == {"environment": "ENVIRONMENT_BROWSER"}
 
 
 def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> None:
     replies = [calls(("wait_5_seconds", {}), signed=False) for _ in range(3)]
     replies += [calls(("open_web_browser", {}), ("wait_5_seconds", {}), signed=False), DONE]
-    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY, opens_windows=True)
+    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY)
     for url in ("", "https://shop.example/", "", ""):
         talk.act(url=url)
     talk.decide()
     answers = [each["response"] for each in talk.server.requests[-1].function_responses]
-    assert [answer["url"] for answer in answers] == ["about:blank", *["https://shop.example/"] * 4]
-    assert {answer["output"] for answer in answers} == {"ok"}
+    assert [answer["url"] for answer in answers] == ["", *["https://shop.example/"] * 4]
     assert talk.server.refusals == []
 
 
@@ -485,37 +472,3 @@ def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> 
 def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         GeminiComputerUse(api_key="a key", **settings)
-
-
-# --- the pieces of a turn, alone -------------------------------------------------------------------------------------
-
-
-def test_the_first_contents_of_a_planner(converse: Converse) -> None:
-    planner: Any = converse([]).planner
-    assert planner.start_contents("Open the basket", b"png") == start_contents("Open the basket", b"png")
-    silent: Any = converse([], include_initial_screenshot=False).planner
-    assert silent.start_contents("Open the basket", b"png") == start_contents("Open the basket", None)
-
-
-def test_an_answer_can_be_asked_for_alone(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    planner: Any = talk.planner
-    contents: list[Any] = planner.start_contents("Open the basket", frame_of(1).png)
-    answer = planner.generate(contents, timeout_s=20.0)
-    assert planner.extract_function_calls(answer) == planner.extract_function_calls(answer.content) == answer.calls
-    [call] = answer.calls
-    response = planner.build_function_response(call, frame_of(2).png)
-    contents += [answer.content, types.Content(role="user", parts=[types.Part(function_response=response)])]
-    assert planner.generate(contents).words == "It is open."
-    assert talk.server.refusals == []
-    assert len(contents) == 3
-
-
-def test_a_function_response_of_a_planner(converse: Converse) -> None:
-    planner: Any = converse([]).planner
-    response = planner.build_function_response("click_at", b"png", "https://shop", acknowledged=True)
-    assert (response.name, response.id) == ("click_at", None)
-    assert response.response == {"output": "ok", "url": "https://shop", "safety_acknowledgement": "true"}
-    assert response.parts[0].inline_data.data == b"png"
-    failed = planner.build_function_response(FunctionCall("click", {}, "7"), error="no such place")
-    assert (failed.id, failed.response, failed.parts) == ("7", {"error": "no such place", "url": "about:blank"}, None)

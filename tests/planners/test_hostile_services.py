@@ -6,8 +6,6 @@ import gzip
 import socketserver
 import ssl
 import threading
-import time
-import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,8 +15,7 @@ import pytest
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.planners.common.http_json import load_certificates
-from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.common.http import Backoff, load_certificates
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 from pytest_vnc_use.types import Observation, report_to_nobody
@@ -63,38 +60,17 @@ def test_a_redirect_is_not_followed(provider: str, status: int) -> None:
 
 # --- large answers ---------------------------------------------------------------------------------------------------
 
-LISTS = b"[" + b"[]," * 1_300_000 + b"[]]"
-GZIP = {"Content-Encoding": "gzip"}
-LARGE: dict[str, tuple[Callable[[], Reply], str]] = {
-    "an error of many values": (lambda: Reply(LISTS, 429), "more than 200000 values"),
-    "an answer of many values": (lambda: Reply(LISTS), "200000 values"),
-    "5 MB": (lambda: Reply(b" " * 5_000_000), "more than 4 MiB"),
-    "a bomb": (lambda: Reply(gzip.compress(bytes(100_000_000)), 429, GZIP), "more than 4 MiB"),
-    "packed values": (lambda: Reply(gzip.compress(LISTS), 429, GZIP), "more than 200000 values"),
-    "no gzip": (lambda: Reply(b"no gzip", 200, GZIP), "announced gzip"),
-    "another packing": (lambda: Reply(b"x", 200, {"Content-Encoding": "br"}), "as gzip, got 'br'"),
+LARGE: dict[str, Callable[[], Reply]] = {
+    "an answer": lambda: Reply(b" " * 5_000_000),
+    "an error": lambda: Reply(b" " * 5_000_000, 429),
+    "a bomb": lambda: Reply(gzip.compress(bytes(100_000_000)), 429, {"Content-Encoding": "gzip"}),
 }
 
 
 @pytest.mark.parametrize("what", LARGE)
-def test_a_large_answer_of_gemini_is_not_read(what: str) -> None:
-    """Google's SDK would read all of it, and parse an error's."""
-    reply, told = LARGE[what][0](), LARGE[what][1]
-    with JsonServer(lambda posted: reply) as server:
-        tracemalloc.start()
-        began_s = time.monotonic()
-        with pytest.raises(ModelUnavailable, match=told):
-            ask("gemini", server.url)
-        took_s, (_, peak) = time.monotonic() - began_s, tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert took_s < 5
-    assert peak < 60_000_000
-
-
-def test_a_packed_answer_of_gemini_is_read() -> None:
-    said = gzip.compress(b'{"candidates": [{"finishReason": "SAFETY"}]}')
-    with JsonServer(lambda posted: Reply(said, 200, {"Content-Encoding": "gzip"})) as server:
-        with pytest.raises(PlannerError, match="blocked the answer: SAFETY"):
+def test_large_answer_is_not_read(what: str) -> None:
+    with JsonServer(lambda posted: LARGE[what]()) as server:
+        with pytest.raises(ModelUnavailable, match="more than 4 MiB"):
             ask("gemini", server.url)
         assert server.requests[0].headers["accept-encoding"] == "identity"
 

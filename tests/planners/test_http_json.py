@@ -17,10 +17,17 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted, SettingsError
-from pytest_vnc_use.planners.common.endpoint import found_url
-from pytest_vnc_use.planners.common.http_json import MOST_BYTES, Service, loggable, post_json, retry_after_s
-from pytest_vnc_use.planners.common.proxies import is_loopback
-from pytest_vnc_use.planners.common.retry import Attempt, Failure
+from pytest_vnc_use.planners.common.http import (
+    MOST_BYTES,
+    Attempt,
+    Failure,
+    Service,
+    found_url,
+    is_loopback,
+    loggable,
+    post_json,
+    retry_after_s,
+)
 from support.json_server import JsonServer, Reply
 
 KEY = "sk-a-secret-key"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pytest_vnc_use.planners.common.downscale import SmallerPictures, reduced
-from pytest_vnc_use.planners.common.pixels import png_size
+from pytest_vnc_use.planners.common.screens import SmallerPictures, png_size, reduced
 from pytest_vnc_use.types import Click, InvalidAction, Ruling, Turn, Wait
 from support.chat_conversations import chat
 from support.chat_server import call, calls

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.common.arguments import Unreadable
-from pytest_vnc_use.planners.common.boxes import pixel_of
+from pytest_vnc_use.planners.common.arguments import Unreadable, pixel_of
 from pytest_vnc_use.types import FrameRef
 
 SCREEN = FrameRef("", 1440, 900)

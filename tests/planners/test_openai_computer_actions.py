@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.planners.common.pixels import SentScreen
+from pytest_vnc_use.planners.common.screens import SentScreen
 from pytest_vnc_use.planners.openai.actions import (
     read_computer_call,
     read_confirmation,

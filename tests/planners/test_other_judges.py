@@ -12,8 +12,8 @@ from PIL import Image
 from pytest_vnc_use.errors import KeyMissing, ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
 from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
-from pytest_vnc_use.planners.common.judge_answers import SCHEMA, Opinion, answer_in
-from pytest_vnc_use.planners.common.pixels import PictureLimit
+from pytest_vnc_use.planners.common.judge import SCHEMA, Opinion, answer_in
+from pytest_vnc_use.planners.common.screens import PictureLimit
 from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 from pytest_vnc_use.types import Region
 from support.chat_server import error, said

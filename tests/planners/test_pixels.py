@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
-from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
 from pytest_vnc_use.types import FrameRef
 
 

@@ -8,8 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_vnc_use.planners.local.callables import as_planner
-from pytest_vnc_use.planners.local.reenact import Reenactment
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+from pytest_vnc_use.planners.local.scripted import Reenactment, ScriptedPlanner
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.types import Click
 from pytest_vnc_use.types.protocols import Planner

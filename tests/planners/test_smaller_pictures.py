@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.planners.anthropic.planner import SMALLER
-from pytest_vnc_use.planners.common.downscale import SmallerFrames, SmallerPictures, reduced
-from pytest_vnc_use.planners.common.pixels import png_size
+from pytest_vnc_use.planners.common.screens import SmallerFrames, SmallerPictures, png_size, reduced
 from pytest_vnc_use.types import Click, Frame, FrameRef, Region
 from support import chat_server, messages_server, responses_server
 from support.chat_conversations import chat

@@ -11,11 +11,9 @@ from pytest_vnc_use.planners.anthropic.actions import Call, read_calls
 from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.chat.commands import COMMANDS, Commands
 from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
-from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.pixels import SentScreen
-from pytest_vnc_use.planners.common.vocabulary import ScreenArguments, Vocabulary
-from pytest_vnc_use.planners.gemini.actions import FunctionNames, read_proposal
-from pytest_vnc_use.planners.gemini.dialects import offered_names
+from pytest_vnc_use.planners.common.screens import SentScreen
+from pytest_vnc_use.planners.common.toolset import FunctionCall, ScreenArguments, Vocabulary
+from pytest_vnc_use.planners.gemini.actions import FunctionNames, offered_names, read_proposal
 from pytest_vnc_use.planners.openai.actions import read_computer_call
 from pytest_vnc_use.types import Action, Click, FrameRef, InvalidAction, KeyCombo, Proposal, Wait
 

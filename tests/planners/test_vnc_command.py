@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.agent.run import Timing
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.loop.timing import Timing
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import VERIFY
 from pytest_vnc_use.types import (

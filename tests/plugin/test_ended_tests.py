@@ -159,7 +159,7 @@ def test_the_run_of_a_worker_that_died_before_its_first_look_is_told(
     pytester.makeconftest(
         (pytester.path / "conftest.py").read_text()
         + """
-from pytest_vnc_use.assembly import Connection
+from pytest_vnc_use.agent.agent import Connection
 Connection.await_rest = lambda self, acting: __import__("os")._exit(7)
 """
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.planners.common.calls import GIVE_UP
+from pytest_vnc_use.planners.common.toolset import GIVE_UP
 from pytest_vnc_use.report.results import read_results
 from support import vnc_servers
 from support.gemini_rules import Request
@@ -91,7 +91,7 @@ BODIES = {
 ASKS_GEMINI = """
 import pytest
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.common.http import Backoff
 
 @pytest.fixture
 def vnc_planner(request):

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.act import LONGEST_TEXT
 from pytest_vnc_use.desktops.files import MAX_BYTES, WorkingDirectory
 from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
-from pytest_vnc_use.loop.actor import LONGEST_TEXT
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.html import run_html

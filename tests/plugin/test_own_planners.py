@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_vnc_use.assembly.named_functions import named_functions
+from pytest_vnc_use.agent.build import named_functions
 from pytest_vnc_use.errors import SettingsError
 from support.gemini_server import GeminiServer, calls, text
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly.models import GEMINI_KEY_VARIABLES
+from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
@@ -127,6 +127,17 @@ def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
     in_ci = recorded.run(SOON, till=MOVED, ci="true")
     assert (in_ci.code, recorded.asked) == (1, 0), in_ci.out
     assert "inconclusive: drift before step 2 of 4" in in_ci.out
+
+
+@pytest.mark.slow
+def test_drift_on_machine_with_other_fonts_names_them_first(recorded: Project) -> None:
+    text = recorded.file.read_text(encoding="utf-8")
+    (known,) = re.findall(r'"sans-serif": "(.*?)"', text)
+    recorded.file.write_text(text.replace(f'"sans-serif": "{known}"', '"sans-serif": "Nimbus"'), encoding="utf-8")
+    assert recorded.run().code == 0
+    drifted = recorded.run(SOON, till=MOVED, ci="true")
+    cause = f"Fonts differ from the recording's machine: sans-serif is {known} here, Nimbus there."
+    assert f"inconclusive: {cause} drift before step 2 of 4" in drifted.out
 
 
 @pytest.mark.slow

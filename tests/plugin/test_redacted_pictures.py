@@ -97,8 +97,8 @@ def test_recording_without_redaction_warns(
         run(server, f"--vnc-app={APP}", "--vnc-record=rewrite").assert_outcomes(passed=1)
         (recording,) = Path("__vnc_recordings__").rglob("*.json")
         made = recording.read_text()
-        assert '"covered": true' in made
-        recording.write_text(made.replace('"covered": true,', ""))
+        assert '"redacts": true' in made
+        recording.write_text(made.replace('"redacts": true,', ""))
         replayed = run(server, f"--vnc-app={APP}", "--vnc-record=replay")
     replayed.assert_outcomes(passed=1)
     replayed.stdout.fnmatch_lines(["*test_look*.json was recorded without redaction: *--vnc-record=rewrite*"])

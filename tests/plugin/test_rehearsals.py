@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.recordings.format import Recording, Volatile, screens
+from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.results import ItemResult, read_results
 from support.till_project import Ended, Project, project_in
@@ -36,10 +36,10 @@ def results(project: Project) -> list[ItemResult]:
     return [*read_results(project.path / "runs" / "vnc-results.json").tests]
 
 
-def unstable(project: Project) -> list[Volatile]:
+def unstable(project: Project) -> list[DynamicRegion]:
     recording = load(project.file)
     assert isinstance(recording, Recording)
-    return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+    return [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
 
 
 def test_a_recording_is_replayed_twice_and_what_that_costs_is_the_test_s(project: Project) -> None:
@@ -63,7 +63,7 @@ def test_another_look_that_is_small_is_learnt(project: Project) -> None:
     assert ended.code == 0, ended.out
     assert "LEARNT test_till.py::test_till: another look in rehearsal 1, from (" in ended.out
     assert "repeated in 2 rehearsals" in ended.out
-    assert {len(part.looks) for part in unstable(project)} == {2}
+    assert {len(part.variants) for part in unstable(project)} == {2}
 
 
 def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(project: Project) -> None:

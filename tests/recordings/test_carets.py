@@ -76,7 +76,7 @@ def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: D
     folder = RunFolder(result.run_folder)
     screens = [*(step.screen for step in run.steps[2:]), run.end]
     for step, after in zip(result.steps[1:], screens, strict=True):
-        (caret,) = after.volatile
+        (caret,) = after.dynamic
         box = slice(caret.top, caret.bottom), slice(caret.left, caret.right)
         before, seen = (pixels_of(folder.load_png(frame)) for frame in (step.frame_before, step.frame_after))
         assert (before[box] != seen[box]).any()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.recordings.format import RecordedRun, Screen
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.settings.settings import Settings
@@ -35,7 +35,7 @@ def clicked() -> Iterator[Clicked]:
         ) -> list[str]:
             desktop = QtDesktop(PAD, environment=environment)
             stack.callback(desktop.stop)
-            hands = stack.enter_context(closing(assembly.connect(Settings(server=desktop.server))))
+            hands = stack.enter_context(closing(build.connect(Settings(server=desktop.server))))
             for point in points:
                 through(hands).perform(Click(*point))
             hands.frame()

@@ -173,8 +173,8 @@ def test_a_status_that_blinks_has_two_looks(blinking: Tills) -> None:
     recording = load(blinking.key.path)
     assert recording is not None
     for screen in (recording.runs[0].steps[0].screen, recording.runs[0].end):
-        (part,) = screen.volatile
-        assert (part.kind, len(part.looks)) == ("blinks", 2)
+        (part,) = screen.dynamic
+        assert (part.kind, len(part.variants)) == ("blinks", 2)
         assert part.region.meets(STATE)
 
 
@@ -193,7 +193,7 @@ def test_a_status_that_does_otherwise_is_seen_at_once(blinking: Tills, other: st
         pytest.raises(RecordingDrifted, match="before step 1 of 1") as drift,
     ):
         played.run()
-    assert "recorded looks" in str(drift.value)
+    assert "recorded variants" in str(drift.value)
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import pytest
 from pytest_vnc_use.backends.screen import Capture, PlacedPointer, PointerShape
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Screen, screens
-from pytest_vnc_use.recordings.images import Chain, change, painted_over, picture_of, pixels_in, pixels_of, png_of
+from pytest_vnc_use.recordings.images import Chain, change, painted_over, pixels_in, pixels_of, png_of, webp_of
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Region
 from support.drawings import drawn, recording_of
@@ -81,7 +81,7 @@ def test_of_two_screens_that_are_alike_there_is_one_picture(tmp_path: Path) -> N
 
 def test_pictures_lose_no_pixel() -> None:
     noise = np.random.default_rng(1).integers(0, 2**24, (61, 83), np.uint32)
-    np.testing.assert_array_equal(pixels_of(picture_of(noise)), noise)
+    np.testing.assert_array_equal(pixels_of(webp_of(noise)), noise)
     np.testing.assert_array_equal(pixels_of(png_of(noise)), noise)
 
 
@@ -114,7 +114,7 @@ def test_only_one_screen_of_many_is_kept_in_memory() -> None:
 
     def load_picture(name: str) -> bytes:
         loaded.append(name)
-        return picture_of(np.full((8, 8), int(name), np.uint32))
+        return webp_of(np.full((8, 8), int(name), np.uint32))
 
     chain = Chain((8, 8), load_picture, [(str(number), (0, 0)) for number in range(100)])
     assert [int(chain.pixels(number)[0, 0]) for number in range(100)] == [*range(100)]
@@ -160,11 +160,11 @@ BAD = {
     "no such field": (edited(lambda data: first_step(data)["action"].update(cuont=2)), "click has no 'cuont'"),
     "no such part": (edited(lambda data: first_step(data).update(wait=2)), "runs 1, steps 1, wait: "),
     "a picture elsewhere": (
-        edited(lambda data: first_step(data)["screen"].update(picture="../../secret.webp")),
-        "runs 1, steps 1, screen, picture: ",
+        edited(lambda data: first_step(data)["screen"].update(image="../../secret.webp")),
+        "runs 1, steps 1, screen, image: ",
     ),
     "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen, pixels: "),
-    "no pictures": (edited(lambda data: first_step(data)["screen"].update(picture="none-0.webp")), "cannot be read"),
+    "no pictures": (edited(lambda data: first_step(data)["screen"].update(image="none-0.webp")), "cannot be read"),
     "nested too deeply": (
         lambda text: text.replace('"run', f'"x": {"[" * 100_000}{"]" * 100_000}, "run', 1),
         "no JSON",
@@ -186,10 +186,10 @@ BAD = {
         edited(lambda data: data.update(masks=[{"left": 0, "top": 0, "right": 9000, "bottom": 9000}])),
         "covers the whole screen",
     ),
-    "volatile off the screen": (
+    "dynamic off the screen": (
         edited(
             lambda data: first_step(data)["screen"].update(
-                volatile=[{"left": 190, "top": 0, "right": 9000, "bottom": 30}]
+                dynamic=[{"left": 190, "top": 0, "right": 9000, "bottom": 30}]
             )
         ),
         "a region must be on the screen",
@@ -239,7 +239,7 @@ def test_so_is_a_picture_that_only_people_look_at(recorded: Tills, kind: str) ->
     picture.unlink()
     with pytest.raises(RecordingError, match=r"a picture of .* cannot be read"):
         load(file)
-    small = picture_of(np.zeros((5, 5), np.uint32)) if kind == "end" else b"junk"
+    small = webp_of(np.zeros((5, 5), np.uint32)) if kind == "end" else b"junk"
     named = picture.with_name(f"1-{hashlib.sha256(small).hexdigest()[:12]}.webp")
     named.write_bytes(small)
     text = file.read_text(encoding="utf-8")
@@ -261,15 +261,15 @@ def test_a_picture_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"no picture", "is no picture"), (picture_of(np.zeros((5, 5), np.uint32)), "must have 4 x 4")],
+    [(b"no picture", "is no picture"), (webp_of(np.zeros((5, 5), np.uint32)), "must have 4 x 4")],
 )
 def test_a_look_that_does_not_fit_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "test_it.json"
     save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
     name = f"1-{hashlib.sha256(content).hexdigest()[:12]}.webp"
     (path.with_suffix("") / name).write_bytes(content)
-    part = {"left": 1, "top": 1, "right": 5, "bottom": 5, "kind": "blinks", "looks": [{"picture": name}]}
-    path.write_text(edited(lambda data: first_step(data)["screen"].update(volatile=[part]))(path.read_text()))
+    part = {"left": 1, "top": 1, "right": 5, "bottom": 5, "kind": "blinks", "variants": [{"image": name}]}
+    path.write_text(edited(lambda data: first_step(data)["screen"].update(dynamic=[part]))(path.read_text()))
     with pytest.raises(RecordingError, match=told):
         load(path)
 

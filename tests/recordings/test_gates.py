@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from pytest_vnc_use.recordings.format import Screen, Volatile, volatile
+from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region
 from pytest_vnc_use.recordings.gates import (
     BlinkWatch,
     Gate,
@@ -89,7 +89,7 @@ def test_mismatch_passing_part_is_tolerated_as_recorded() -> None:
     seen, other = drawn("Add").copy(), drawn("Add").copy()
     toast.part_of(seen)[:] = 0xFFE0A0
     toast.part_of(other)[:] = 0xFF0000
-    opened, passing = middle(drawn("Add"), drawn("Add")), volatile(toast, "unstable", toast.part_of(seen))
+    opened, passing = middle(drawn("Add"), drawn("Add")), dynamic_region(toast, "unstable", toast.part_of(seen))
     assert opened.mismatch(seen, passing=[passing]) is opened.mismatch(drawn("Add"), passing=[passing]) is None
     assert opened.mismatch(other, passing=[passing]) is not None
     assert opened.mismatch(seen) is not None
@@ -112,7 +112,9 @@ def test_all_of_a_first_screen_must_be_as_it_was_but_what_was_known_to_move() ->
     assert "the first screen differs" in closed.problem
     assert json.loads(f"{{{masks_entry(closed.masks)}}}") == {"masks": [asdict(box) for box in closed.masks]}
     assert gate(drawn("pasword"), (), masks=closed.masks).mismatch(drawn("password")) is None
-    assert gate(drawn("pasword"), (volatile(closed.region, "endless"),)).mismatch(drawn("password")) is None
+    assert (
+        gate(drawn("pasword"), (dynamic_region(closed.region, "always_changing"),)).mismatch(drawn("password")) is None
+    )
 
 
 def test_a_mask_that_is_proposed_covers_all_that_differs() -> None:
@@ -131,7 +133,7 @@ def test_no_mask_of_more_than_a_quarter_of_the_screen_is_proposed(height: int, *
 
 
 def test_a_caret_that_was_recorded_hides_nothing_of_the_text_beside_it() -> None:
-    caret = volatile(Region(75, 30, 77, 45), "caret")
+    caret = dynamic_region(Region(75, 30, 77, 45), "caret")
     first = gate(drawn("pasword"), (caret,))
     assert first.mismatch(drawn("password")) is not None
     blinked = drawn("pasword").copy()
@@ -143,26 +145,26 @@ STATUS = Region(16, 24, 120, 56)
 
 
 def test_of_what_has_looks_no_other_is_let_through() -> None:
-    status = volatile(STATUS, "unstable", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
+    status = dynamic_region(STATUS, "unstable", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
     first = gate(drawn("READY"), (status,))
     assert first.mismatch(drawn("READY")) is first.mismatch(drawn("")) is None
     closed = first.mismatch(drawn("ERROR"))
     assert closed is not None
     assert closed.region == STATUS
-    assert "shows none of its 2 recorded looks" in closed.problem
+    assert "shows none of its 2 recorded variants" in closed.problem
 
 
 def test_what_blinked_must_show_each_of_its_looks() -> None:
-    status = volatile(STATUS, "blinks", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
+    status = dynamic_region(STATUS, "blinks", *(STATUS.part_of(drawn(text)) for text in ("READY", "")))
     watch = BlinkWatch(gate(drawn("READY"), (status,)).blinking)
     for _ in range(2):
-        missing = watch.look(drawn("READY"))
+        missing = watch.note(drawn("READY"))
         assert missing is not None
-        assert (missing.region, "has not shown all of its 2 recorded looks" in missing.problem) == (STATUS, True)
-    assert watch.look(drawn("")) is None
+        assert (missing.region, "has not shown all of its 2 recorded variants" in missing.problem) == (STATUS, True)
+    assert watch.note(drawn("")) is None
 
 
-CARET, MOVED = volatile(Region(20, 30, 21, 44), "caret"), volatile(Region(27, 30, 28, 44), "caret")
+CARET, MOVED = dynamic_region(Region(20, 30, 21, 44), "caret"), dynamic_region(Region(27, 30, 28, 44), "caret")
 
 
 def test_where_only_a_caret_moved_it_must_have_come_there() -> None:
@@ -184,13 +186,13 @@ def test_where_only_a_caret_moved_it_must_have_come_there() -> None:
         ((CARET,), (CARET,)),
         ((), (MOVED,)),
         ((CARET,), ()),
-        ((CARET,), (MOVED, volatile(Region(90, 30, 91, 44), "caret"))),
-        ((CARET,), (volatile(Region(27, 30, 59, 62), "endless"),)),
-        ((volatile(Region(10, 20, 42, 52), "endless"),), (MOVED,)),
+        ((CARET,), (MOVED, dynamic_region(Region(90, 30, 91, 44), "caret"))),
+        ((CARET,), (dynamic_region(Region(27, 30, 59, 62), "always_changing"),)),
+        ((dynamic_region(Region(10, 20, 42, 52), "always_changing"),), (MOVED,)),
     ],
 )
 def test_what_moves_by_itself_does_not_tell_that_a_step_was_done(
-    before: tuple[Volatile, ...], now: tuple[Volatile, ...]
+    before: tuple[DynamicRegion, ...], now: tuple[DynamicRegion, ...]
 ) -> None:
     blinked = drawn("Add").copy()
     for part in before:
@@ -205,14 +207,14 @@ def test_where_more_than_a_caret_changed_the_rest_tells() -> None:
     assert (opened.tells, opened.caret) == (True, None)
 
 
-def mismatch_of(expected: Pixels, seen: Pixels, *parts: Volatile) -> Mismatch | None:
-    return evidence_gate(Screen(volatile=parts, pixels=lambda: expected)).mismatch(seen)
+def mismatch_of(expected: Pixels, seen: Pixels, *parts: DynamicRegion) -> Mismatch | None:
+    return evidence_gate(Screen(dynamic=parts, pixels=lambda: expected)).mismatch(seen)
 
 
 def test_what_is_left_out_is_not_compared() -> None:
     left_out = Region(15, 25, 100, 50)
     assert gate(drawn("total 3.00"), (), masks=(left_out,)).mismatch(drawn("total 3.01")) is None
-    assert mismatch_of(drawn("total 3.00"), drawn("total 3.01"), volatile(left_out, "endless")) is None
+    assert mismatch_of(drawn("total 3.00"), drawn("total 3.01"), dynamic_region(left_out, "always_changing")) is None
 
 
 def test_evidence_is_the_whole_screen() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.local.nobody import NoPlanner
+from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key

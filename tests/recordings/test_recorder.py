@@ -8,7 +8,7 @@ from itertools import cycle
 
 import pytest
 
-from pytest_vnc_use.recordings.format import Volatile, merged, volatile
+from pytest_vnc_use.recordings.format import DynamicRegion, dynamic_region, merged
 from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
 from pytest_vnc_use.recordings.images import Pixels, png_of
 from pytest_vnc_use.types import Frame, FrameRef, Region, Report, Verdict
@@ -44,40 +44,40 @@ def filled(region: Region) -> Pixels:
 TILE = Region(64, 64, 96, 96)
 
 
-def regions(parts: tuple[Volatile, ...]) -> tuple[Region, ...]:
+def regions(parts: tuple[DynamicRegion, ...]) -> tuple[Region, ...]:
     return tuple(part.region for part in parts)
 
 
-def of(region: Region) -> Volatile:
-    return volatile(region, "endless")
+def of(region: Region) -> DynamicRegion:
+    return dynamic_region(region, "always_changing")
 
 
 def test_what_turns_is_left_out_with_what_it_reaches_now_and_then() -> None:
     eyes = Turning(drawn("total 3.00"), filled(Region(66, 66, 94, 94)), moving=(TILE,))
-    assert regions(screen_at_rest(eyes).volatile) == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(eyes).dynamic) == (Region(60, 60, 100, 100),)
     reaching = Turning(
         *(drawn("total 3.00"), filled(Region(66, 64, 94, 94)), filled(Region(78, 63, 79, 64))),
         moving=(TILE, Region(64, 32, 96, 64)),
     )
-    assert regions(screen_at_rest(reaching).volatile) == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(reaching).dynamic) == (Region(60, 60, 100, 100),)
 
 
 def test_what_is_left_out_is_on_the_screen() -> None:
     corner = Region(288, 192, 320, 200)
-    assert regions(screen_at_rest(Turning(drawn(""), filled(corner), moving=(corner,))).volatile) == (
+    assert regions(screen_at_rest(Turning(drawn(""), filled(corner), moving=(corner,))).dynamic) == (
         Region(284, 188, 320, 200),
     )
 
 
 def test_of_a_caret_only_its_own_box_is_left_out() -> None:
     caret = Region(70, 66, 72, 86)
-    assert regions(screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).volatile) == (caret,)
+    assert regions(screen_at_rest(Turning(drawn("total 3.00"), filled(caret), moving=(TILE,))).dynamic) == (caret,)
 
 
 def test_what_may_be_a_lamp_is_kept_with_its_looks() -> None:
     lamp = Region(70, 66, 82, 78)
-    (part,) = screen_at_rest(Turning(drawn("total 3.00"), filled(lamp), moving=(TILE,))).volatile
-    assert (part.region, part.kind, len(part.looks)) == (lamp, "caret", 2)
+    (part,) = screen_at_rest(Turning(drawn("total 3.00"), filled(lamp), moving=(TILE,))).dynamic
+    assert (part.region, part.kind, len(part.variants)) == (lamp, "caret", 2)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, parts: t
     both = turned.copy()
     both[below.top : below.bottom, below.left : below.right] = 0
     column = Region(64, 64, 96, 128)
-    assert regions(screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).volatile) == parts
+    assert regions(screen_at_rest(Turning(drawn("total 3.00"), both, turned, moving=(column,))).dynamic) == parts
 
 
 @pytest.mark.parametrize(
@@ -105,29 +105,29 @@ def test_a_caret_below_what_turns_is_left_out_for_itself(below: Region, parts: t
 )
 def test_what_blinks_only_beside_a_tile_is_no_part_of_it(beside: Region) -> None:
     """A tile that the caret has left still counts as moving for a while."""
-    assert screen_at_rest(Turning(drawn("total 3.00"), filled(beside), moving=(TILE,))).volatile == ()
+    assert screen_at_rest(Turning(drawn("total 3.00"), filled(beside), moving=(TILE,))).dynamic == ()
 
 
 def test_a_caret_that_has_gone_on_to_the_next_tile_is_a_caret_there() -> None:
     caret, next_tile = Region(96, 66, 97, 86), Region(96, 64, 128, 96)
     eyes = Turning(drawn("total 3.00"), filled(caret), moving=(TILE, next_tile))
-    (part,) = screen_at_rest(eyes).volatile
+    (part,) = screen_at_rest(eyes).dynamic
     assert (part.region, part.kind) == (caret, "caret")
 
 
 def test_a_tile_is_watched_on_while_only_something_beside_it_blinks() -> None:
     caret = Region(96, 66, 97, 86)
     seen = Moving(frame_of(drawn("total 3.00"), (TILE,)))
-    seen.look(frame_of(filled(caret), ()))
+    seen.add(frame_of(filled(caret), ()))
     assert not seen.is_known
-    seen.look(frame_of(filled(Region(70, 66, 71, 86)), ()))
+    seen.add(frame_of(filled(Region(70, 66, 71, 86)), ()))
     assert seen.is_known
 
 
 def test_a_digit_of_a_clock_is_no_caret() -> None:
     at = (TILE.left + 10, TILE.top + 10)
     clock = Turning(drawn("6", at), drawn("7", at), moving=(TILE,))  # of 40 pixels 39 differ
-    assert regions(screen_at_rest(clock).volatile) == (Region(60, 60, 100, 100),)
+    assert regions(screen_at_rest(clock).dynamic) == (Region(60, 60, 100, 100),)
 
 
 def test_a_region_within_another_is_not_told() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.format import Volatile, volatile
+from pytest_vnc_use.recordings.format import DynamicRegion, dynamic_region
 from pytest_vnc_use.recordings.gates import BlinkWatch, gate
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.record import RecordedTest
@@ -27,20 +27,20 @@ INSIDE = np.s_[54:82, 64:356]
 pytestmark = [pytest.mark.desktop, pytest.mark.slow]
 
 
-def record(tills: Tills, code: str, *options: str, covers: bool = True) -> Tills:
-    with tills.agent("rewrite", Steps(*STEPS), *options, secrets={"CODE": code}, covers=covers) as played:
+def record(tills: Tills, code: str, *options: str, redacts: bool = True) -> Tills:
+    with tills.agent("rewrite", Steps(*STEPS), *options, secrets={"CODE": code}, redacts=redacts) as played:
         played.run(TASK)
         assert played.recorded.keep()
     return tills
 
 
-def recorded(folder: Path, code: str, *options: str, covers: bool = True) -> Tills:
+def recorded(folder: Path, code: str, *options: str, redacts: bool = True) -> Tills:
     folder.mkdir()
-    return record(Tills(folder, PROGRAMS / "sign_in.py"), code, *options, covers=covers)
+    return record(Tills(folder, PROGRAMS / "sign_in.py"), code, *options, redacts=redacts)
 
 
 def replay(tills: Tills, code: str, *options: str) -> None:
-    with tills.agent("replay", None, *options, secrets={"CODE": code}, covers=True, gate_s=1.0) as played:
+    with tills.agent("replay", None, *options, secrets={"CODE": code}, redacts=True, gate_s=1.0) as played:
         played.run(TASK)
 
 
@@ -99,13 +99,13 @@ def test_mask_redacts_a_repeated_secret(tmp_path: Path) -> None:
 
 
 def test_replay_redacts_if_its_recording_does(signs_in: Tills, tmp_path: Path) -> None:
-    older = recorded(tmp_path / "older", FIRST, covers=False)
+    older = recorded(tmp_path / "older", FIRST, redacts=False)
     assert not any((screen == REDACTED_COLOUR).any() for screen in screens(older.runs))
-    for tills, covers in ((signs_in, True), (older, False)):
-        assert ('"covered": true' in tills.key.path.read_text()) == covers
-        assert ('"redacted": [' in tills.key.path.read_text()) == covers
+    for tills, redacts in ((signs_in, True), (older, False)):
+        assert ('"redacts": true' in tills.key.path.read_text()) == redacts
+        assert ('"redacted": [' in tills.key.path.read_text()) == redacts
         for wanted in (True, False):
-            assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", covers=wanted).covers == covers
+            assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", redacts=wanted).redacts == redacts
 
 
 def test_gate_leaves_out_what_is_redacted_on_either_side() -> None:
@@ -121,7 +121,7 @@ def test_gate_leaves_out_what_is_redacted_on_either_side() -> None:
 
 def test_blinking_part_beneath_redaction_is_not_awaited() -> None:
     light = Region(10, 10, 20, 20)
-    part: Volatile = volatile(light, "blinks", np.zeros((10, 10), np.uint32), np.ones((10, 10), np.uint32))
+    part: DynamicRegion = dynamic_region(light, "blinks", np.zeros((10, 10), np.uint32), np.ones((10, 10), np.uint32))
     watch = BlinkWatch([part])
-    assert watch.look(np.zeros((40, 60), np.uint32))
-    assert watch.look(np.full((40, 60), REDACTED_COLOUR, np.uint32)) is None
+    assert watch.note(np.zeros((40, 60), np.uint32))
+    assert watch.note(np.full((40, 60), REDACTED_COLOUR, np.uint32)) is None

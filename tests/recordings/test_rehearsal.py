@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.format import Recording, Volatile, screens
+from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal, is_same_drawing
@@ -43,8 +43,8 @@ def replayed(tills: Tills, *till: str) -> list[str]:
         return played.recorded.transients
 
 
-def unstable(recording: Recording) -> list[Volatile]:
-    return [part for screen in screens(recording) for part in screen.volatile if part.kind == "unstable"]
+def unstable(recording: Recording) -> list[DynamicRegion]:
+    return [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def unstable(recording: Recording) -> list[Volatile]:
 def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=shaky text")
     parts = unstable(recording_of(recorded))
-    assert {len(part.looks) for part in parts} == {2}
+    assert {len(part.variants) for part in parts} == {2}
     replayed(recorded)
     replayed(recorded, "--fault=shaky text")
     with pytest.raises(RecordingDrifted) as drift:
@@ -96,7 +96,7 @@ def outline(box: Region, colour: int) -> list[tuple[Region, int]]:
     return [(box, colour), (inner, WHITE)]
 
 
-def opened(expected: Pixels, seen: Pixels, caret: Volatile | None = None) -> Gate | None:
+def opened(expected: Pixels, seen: Pixels, caret: DynamicRegion | None = None) -> Gate | None:
     rehearsal = Rehearsal(Recording(test="t", screen_size=(800, 400)))
     return rehearsal.opened(gate(expected, [caret] if caret else []), seen)
 
@@ -150,7 +150,7 @@ def text_drawn(text: str) -> Pixels:
 
 
 def test_a_caret_within_may_still_be_there_or_not() -> None:
-    caret = Volatile(left=120, top=100, right=121, bottom=104, kind="caret")
+    caret = DynamicRegion(left=120, top=100, right=121, bottom=104, kind="caret")
     was, now = drawn((Region(100, 100, 140, 104), GREY)), drawn((Region(100, 101, 140, 105), GREY))
     learnt = opened(was, now, caret=caret)
     assert learnt is not None

@@ -213,8 +213,8 @@ def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
         played.run()
         assert played.recorded.keep()
     run = json.loads(tills.key.path.read_text(encoding="utf-8"))["runs"][0]
-    assert all(any(box["left"] >= 576 for box in step["screen"]["volatile"]) for step in run["steps"])
-    caret = run["steps"][1]["screen"]["volatile"][0]
+    assert all(any(box["left"] >= 576 for box in step["screen"]["dynamic"]) for step in run["steps"])
+    caret = run["steps"][1]["screen"]["dynamic"][0]
     assert caret["right"] - caret["left"] <= 3
     with tills.agent("replay", None, "--clock") as played:
         assert played.run().outcome is Outcome.DONE

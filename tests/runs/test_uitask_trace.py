@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.planners.local.reenact import Reenactment
+from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog, read_execution, secrets_of
 from pytest_vnc_use.settings.settings import Settings

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import VncUseAgent, assembly
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.endpoint import found_key
+from pytest_vnc_use.planners.common.http import found_key
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.settings.env_file import env_file_in_words, read_env_file, use_env_file
 from pytest_vnc_use.settings.secret_sources import read_secret
@@ -31,12 +32,12 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     use_env_file(".env", file.parent)
-    settings = assembly.settings_of({})
-    assert (settings.steps, found_key(None), assembly.given_password(settings)) == (7, VALUE, "pass word")
+    settings = build.settings_of({})
+    assert (settings.steps, found_key(None), build.given_password(settings)) == (7, VALUE, "pass word")
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
     monkeypatch.setenv("VNC_USE_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (assembly.settings_of({}).steps, found_key(None)) == (9, "the environment's")
+    assert (build.settings_of({}).steps, found_key(None)) == (9, "the environment's")
     assert env_file_in_words() == (
         "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_STEPS"
     )
@@ -61,16 +62,16 @@ def test_an_agent_refuses_a_named_file_that_is_not_there(file: Path, monkeypatch
 def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> None:
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nOTHER={VALUE}\n")
     use_env_file(".env", file.parent)
-    assert assembly.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
+    assert build.ambient_secrets(Settings())["GOOGLE_API_KEY"] == VALUE
     assert VALUE not in repr((dict(os.environ), inheritable()))
 
 
 def test_the_earlier_variables_come_back(file: Path) -> None:
     file.write_text("VNC_USE_STEPS=7")
     put_back = use_env_file(".env", file.parent)
-    assert assembly.settings_of({}).steps == 7
+    assert build.settings_of({}).steps == 7
     put_back()
-    assert assembly.settings_of({}).steps == 40
+    assert build.settings_of({}).steps == 40
 
 
 @pytest.mark.parametrize(

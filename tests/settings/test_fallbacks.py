@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use import assembly
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.fallbacks import fallbacks_in_words
 
@@ -24,15 +24,15 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_they_are_read_where_nothing_else_is_given() -> None:
-    settings = assembly.settings_of({"planner": "openai"})
+    settings = build.settings_of({"planner": "openai"})
     read = (settings.base_url, settings.model, settings.api_key_env, settings.steps)
     assert read == (URL, "qwen3-vl-8b", "LMSTUDIO_API_KEY", 12)
-    assert assembly.ambient_secrets(settings)["LMSTUDIO_API_KEY"] == "a key"
-    assert assembly.build_planner(settings).name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
+    assert build.ambient_secrets(settings)["LMSTUDIO_API_KEY"] == "a key"
+    assert build.build_planner(settings).name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
 
 
 def test_a_setting_is_stronger() -> None:
-    settings = assembly.settings_of({"planner": "openai", "model": "other", "steps": 3})
+    settings = build.settings_of({"planner": "openai", "model": "other", "steps": 3})
     assert (settings.base_url, settings.model, settings.steps) == (URL, "other", 3)
 
 
@@ -40,19 +40,19 @@ def test_a_setting_is_stronger() -> None:
     "given", [{"planner": "gemini"}, {}, {"planner": "openai", "base_url": "https://models.example/v1"}]
 )
 def test_their_key_and_model_go_nowhere_else(given: dict[str, Any]) -> None:
-    settings = assembly.settings_of(given)
+    settings = build.settings_of(given)
     assert (settings.model, settings.api_key_env, settings.steps) == ("", "VNC_USE_API_KEY", 40)
 
 
 def test_with_a_key_of_openai_the_planner_is_openai(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "another key")
-    assert assembly.settings_of({"planner": "openai"}).base_url == ""
+    assert build.settings_of({"planner": "openai"}).base_url == ""
 
 
 def test_a_wrong_value_is_refused_by_the_name_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_MAX_STEPS", "many")
     with pytest.raises(SettingsError, match="AGENT_MAX_STEPS must be a whole number, at least 1, got 'many'"):
-        assembly.settings_of({"planner": "openai"})
+        build.settings_of({"planner": "openai"})
 
 
 def test_doctor_names_them_and_no_value() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
-from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.types import (
     Decision,
     Frame,

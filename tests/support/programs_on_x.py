@@ -19,7 +19,7 @@ from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
-from pytest_vnc_use.planners.local.nobody import NoPlanner
+from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use import RunResult, VncUseAgent
-from pytest_vnc_use.planners.local.nobody import NoPlanner
+from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.rehearse import Rehearsal
@@ -71,11 +71,11 @@ class Tills:
         secrets: Mapping[str, str] | None = None,
         functions: Sequence[Callable[..., object]] = (),
         rehearsal: Rehearsal | None = None,
-        covers: bool = False,
+        redacts: bool = False,
     ) -> Played:
         key = Key(self.key.module, self.key.test, secrets=tuple(secrets or ()))
-        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not covers)
-        recorded = RecordedTest(key, mode, rehearsal=rehearsal, covers=covers)
+        settings = Settings(runs_dir=str(self.runs), watch=False, gate_seconds=gate_s, show_secrets=not redacts)
+        recorded = RecordedTest(key, mode, rehearsal=rehearsal, redacts=redacts)
         command = [sys.executable, str(self.program), *till]
         return Played(settings, recorded, planner or NoPlanner(), command, size, judge, secrets, functions)
 

@@ -76,14 +76,14 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _carried_out(answers: Answers, folder: Path) -> int:
-    from pytest_vnc_use import assembly
+    from pytest_vnc_use.agent import build
     from pytest_vnc_use.cli.init.files import write_all
     from pytest_vnc_use.cli.init.project import Project, plan
 
     planned = plan(answers, Project.read(folder))
     starts = {"server": planned.starts.server, "app": planned.starts.app}
     planner = "gemini" if answers.record == "model" else ""
-    settings = assembly.settings_of({**planned.kept, **starts, "planner": planner})
+    settings = build.settings_of({**planned.kept, **starts, "planner": planner})
     try:
         write_all([file for file in planned.files if file.text is not None], folder)
     except KeyboardInterrupt:

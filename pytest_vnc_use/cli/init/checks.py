@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pytest_vnc_use import assembly, clock
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.cli.init.ci import GITHUB, GITLAB, is_read_there, place_in_repository
 from pytest_vnc_use.cli.init.target import Target, beginning, starts_the_same
@@ -81,7 +82,7 @@ def kept_server_fits(settings: Settings, target: Target) -> Iterator[Finding]:
     Qt's own platform shows Qt programs only. On a desktop that runs already a program is started by vnc_exec.
     """
     kept = settings.server
-    if target.app and assembly.is_given(settings) and not settings.exec:
+    if target.app and build.is_given(settings) and not settings.exec:
         text = (
             f"the project keeps vnc_server = {kept!r}, a desktop that runs already, where {target.app!r} cannot be "
             f"started; say with vnc_exec how a command runs there, or write vnc_server = {target.server}"
@@ -122,7 +123,7 @@ def program_starts(settings: Settings, folder: Path) -> Iterator[Finding]:
         return
     began = clock.monotonic()
     try:
-        assembly.lease_desktop(replace(absolute_desktop(settings, folder), start_seconds=_STARTS_S)).stop()
+        build.lease_desktop(replace(absolute_desktop(settings, folder), start_seconds=_STARTS_S)).stop()
     except DesktopRefused as exc:  # a slow program may still come
         yield Finding("--", "start", line(str(exc)))
     except VncUseError as exc:

@@ -20,9 +20,9 @@ from pytest_vnc_use.planners.common.arguments import (
     seconds_to_wait,
     split_keys,
 )
-from pytest_vnc_use.planners.common.pixels import SentScreen, pointer_after, while_held
-from pytest_vnc_use.planners.common.turn_results import proposals_of
-from pytest_vnc_use.planners.common.vocabulary import notches
+from pytest_vnc_use.planners.common.screens import SentScreen, pointer_after, while_held
+from pytest_vnc_use.planners.common.toolset import notches
+from pytest_vnc_use.planners.common.turns import proposals_of
 from pytest_vnc_use.types import (
     Action,
     Button,

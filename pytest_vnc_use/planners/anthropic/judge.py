@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_vnc_use.planners.anthropic.answers import read_answer, usage_of
-from pytest_vnc_use.planners.anthropic.messages import rebuild_messages
-from pytest_vnc_use.planners.anthropic.planner import API_URL, API_VERSION, KEY_VARIABLE, LARGER, URL_VARIABLE
-from pytest_vnc_use.planners.common.endpoint import found_key, found_url
-from pytest_vnc_use.planners.common.http_json import Service
-from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
-from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
-from pytest_vnc_use.planners.common.retry import Backoff, Failure
-from pytest_vnc_use.planners.common.service_judge import ServiceJudge
+from pytest_vnc_use.planners.anthropic.planner import (
+    API_URL,
+    API_VERSION,
+    KEY_VARIABLE,
+    LARGER,
+    URL_VARIABLE,
+    read_answer,
+    rebuild_messages,
+    usage_of,
+)
+from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, found_key, found_url
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 
 

@@ -8,25 +8,42 @@ not go back unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, read_calls
-from pytest_vnc_use.planners.anthropic.answers import TOOLSET, ClaudeAnswer, read_answer, usage_of
-from pytest_vnc_use.planners.anthropic.messages import rebuild_messages
+from pytest_vnc_use.errors import AnswerRefused, PlannerError, SettingsError
+from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, Call, read_calls
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.calls import GIVE_UP
-from pytest_vnc_use.planners.common.endpoint import found_key, found_url
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http_json import Service, post_json
-from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
-from pytest_vnc_use.planners.common.retry import Backoff, ask, request_size
-from pytest_vnc_use.planners.common.turn_results import screen_in_details
-from pytest_vnc_use.planners.common.vocabulary import check_at_least_one, check_excluded, left_at
-from pytest_vnc_use.types import Decision, JsonObject, Observation
+from pytest_vnc_use.planners.common.http import (
+    Backoff,
+    Failure,
+    Service,
+    ask,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+    post_json,
+    request_size,
+)
+from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded, left_at
+from pytest_vnc_use.planners.common.turns import (
+    KEPT_TURNS,
+    CallSteps,
+    problem_of_call,
+    removed_of,
+    result_of_call,
+    screen_in_details,
+    screens_seen,
+    skipped,
+    steps_by_call,
+)
+from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Turn, Usage
 
 API_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
@@ -176,4 +193,184 @@ def _declared(declaration: Declaration) -> JsonObject:
         "name": declaration.name,
         "description": declaration.description,
         "input_schema": dict(declaration.parameters),
+    }
+
+
+TOOLSET = "computer"
+"""The `toolset_name` of a member's call, and the name of the older tools."""
+
+WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
+"""Stop reasons of an answer that was not cut off."""
+
+
+@dataclass(frozen=True)
+class ClaudeAnswer:
+    """One answer: its content blocks as they came, and the values read from them."""
+
+    content: Sequence[JsonObject]
+    words: str
+    thoughts: str
+    calls: tuple[Call, ...]
+    usage: Usage
+    model: str
+
+
+def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
+    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
+    reason = str(body.get("stop_reason") or "no stop reason")
+    content = body.get("content")
+    if reason == "refusal":
+        return Failure(AnswerRefused(f"the model refused to answer: {_why_refused(body)}"))
+    if reason == "model_context_window_exceeded":
+        return Failure(PlannerError("the conversation is longer than the model's context window"))
+    if reason not in WHOLE:
+        return malformed(f"its stop reason is {reason!r}")
+    if not _is_content(content):
+        return malformed(f"its content is {content!r}")
+    answer = ClaudeAnswer(
+        content=content,
+        words=_join(content, "text", "text"),
+        thoughts=_join(content, "thinking", "thinking"),
+        calls=tuple(_call(block) for block in content if block["type"] == "tool_use"),
+        usage=usage_of(body),
+        model=str(body.get("model") or ""),
+    )
+    if not (answer.calls or answer.words):
+        return malformed("it holds neither text nor a tool use")
+    return answer
+
+
+def _why_refused(body: JsonObject) -> str:
+    details = body.get("stop_details")
+    details = details if isinstance(details, dict) else {}
+    reasons = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
+    return ": ".join(reasons) or "no reason given"
+
+
+def _is_content(content: Any) -> TypeGuard[list[JsonObject]]:
+    """Return whether these are blocks that can be read and sent back."""
+    if not isinstance(content, list) or not all(map(_is_block, content)):
+        return False
+    ids = [block["id"] for block in content if block["type"] == "tool_use"]
+    return len(ids) == len(set(ids))
+
+
+def _is_block(block: Any) -> bool:
+    match block:
+        case {"type": "text", "text": str()}:
+            return True
+        case {"type": "tool_use", "id": str(id), "name": str(name), "input": dict()}:
+            return bool(id and name)
+        case {"type": "thinking", "thinking": str(), "signature": str()}:
+            return True
+        case {"type": "text" | "tool_use" | "thinking"}:
+            return False
+        case {"type": str()}:
+            return True
+        case _:
+            return False
+
+
+def _call(block: JsonObject) -> Call:
+    """Return a call. For the older tools, its name is the name of the action."""
+    name, values = block["name"], block["input"]
+    if block.get("toolset_name") == TOOLSET:
+        return Call(block["id"], name, values, is_computer=True)
+    if name == TOOLSET:
+        return Call(block["id"], str(values.get("action") or name), values, is_computer=True)
+    return Call(block["id"], name, values, is_computer=False)
+
+
+def _join(content: Sequence[JsonObject], kind: str, field: str) -> str:
+    return "\n".join(block[field] for block in content if block["type"] == kind and block[field].strip()).strip()
+
+
+def usage_of(body: JsonObject) -> Usage:
+    """Return the tokens of a response.
+
+    `input_tokens` exclude tokens read from the cache or written to it. `output_tokens` include thinking.
+    """
+    counts = body.get("usage")
+    thinking = count_of(counts, "output_tokens_details", "thinking_tokens")
+    read, written = count_of(counts, "cache_read_input_tokens"), count_of(counts, "cache_creation_input_tokens")
+    return Usage(
+        input=count_of(counts, "input_tokens") + read + written,
+        cached=read,
+        output=max(0, count_of(counts, "output_tokens") - thinking),
+        thinking=thinking,
+    )
+
+
+NOT_EXECUTED = "Not executed: an earlier computer action in this turn failed."
+"""The service's own words (platform.claude.com/docs, "Computer use tool"), which models were trained on."""
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+def rebuild_messages(
+    observation: Observation,
+    *,
+    limit: PictureLimit,
+    keep_screenshots: int = 3,
+    include_initial_screenshot: bool = True,
+) -> list[JsonObject]:
+    """Return the messages so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+    turns = [turn for turn in observation.turns if turn.steps]
+    seen = screens_seen(turns, observation.frame)
+    removed = removed_of(len(seen), keep_screenshots)
+    in_words = max(0, removed - KEPT_TURNS)
+
+    def picture(number: int) -> JsonObject:
+        """Return the screen of the request of turn `number`, counted from 0, as a content block."""
+        return _image(seen[number], limit, observation.load_png) if number >= removed else _text(prompts.OLDER_SCREEN)
+
+    task = prompts.task_in_words(observation.task, turns[:in_words])
+    first = [*([picture(0)] if include_initial_screenshot else []), _text(task)]
+    messages: list[JsonObject] = [{"role": "user", "content": first}]
+    for number, turn in list(enumerate(turns))[in_words:]:
+        changed = removed_of(number + 1, keep_screenshots) != removed
+        messages.extend(_messages_of(turn, picture(number + 1), without_thinking=changed))
+    return messages
+
+
+def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
+    """Yield Claude's words and the results; if they are missing or incomplete, a summary in a user message."""
+    calls = steps_by_call(turn)
+    content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
+    blocks = [block for block in content if block["type"] == "tool_use"]
+    if calls is None or len(calls) != len(blocks):
+        yield {"role": "user", "content": [_text(prompts.format_turn(turn)), picture]}
+        return
+    results = [_result(*each) for each in zip(blocks, calls, skipped(calls), strict=True)]
+    results[-1]["content"].append(picture)
+    yield {"role": "assistant", "content": [block for block in content if _goes_back(block, without_thinking)]}
+    yield {"role": "user", "content": results}
+
+
+def _goes_back(block: JsonObject, without_thinking: bool) -> bool:
+    """Return whether the block is sent back. The service refuses text without a letter, although it may send it."""
+    if block["type"] == "text":
+        return bool(block["text"].strip())
+    return not (without_thinking and block["type"] in THINKING)
+
+
+def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str, Any]:
+    """Return the one tool_result of a call. For a member of a toolset it names the toolset too."""
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block["id"]}
+    if block.get("toolset_name") == TOOLSET:
+        result["toolset_name"] = TOOLSET
+    if problem_of_call(steps):
+        result["is_error"] = True
+    return result | {"content": [_text(NOT_EXECUTED if was_skipped else result_of_call(steps))]}
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}
+
+
+def _image(screen: FrameRef, limit: PictureLimit, load_png: Callable[[FrameRef], bytes]) -> JsonObject:
+    png = limit.fit(load_png(screen))
+    return {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png).decode()},
     }

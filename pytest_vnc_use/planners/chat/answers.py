@@ -15,9 +15,8 @@ from itertools import islice
 from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable
-from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.json_answers import NotJson as NotJson, malformed, read_json
-from pytest_vnc_use.planners.common.retry import Failure, count_of
+from pytest_vnc_use.planners.common.http import Failure, NotJson as NotJson, count_of, malformed, read_json
+from pytest_vnc_use.planners.common.toolset import FunctionCall
 from pytest_vnc_use.types import JsonObject, Usage
 
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)

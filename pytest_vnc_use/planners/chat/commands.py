@@ -10,10 +10,11 @@ from typing import Any
 from pytest_vnc_use.planners.chat.answers import call_of
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import TrackedArguments, Unreadable, seconds_to_wait, split_keys
-from pytest_vnc_use.planners.common.calls import GIVE_UP, FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
-from pytest_vnc_use.planners.common.vocabulary import (
+from pytest_vnc_use.planners.common.toolset import (
+    GIVE_UP,
     EndOfRun,
+    FunctionCall,
     Reading,
     ScreenArguments,
     Spell,

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_vnc_use.planners.chat.answers import read_answer
-from pytest_vnc_use.planners.chat.messages import user_message
-from pytest_vnc_use.planners.chat.service import chat_service
-from pytest_vnc_use.planners.common.boxes import GRID, Coordinates
-from pytest_vnc_use.planners.common.json_answers import malformed
-from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
-from pytest_vnc_use.planners.common.retry import Backoff, Failure
-from pytest_vnc_use.planners.common.service_judge import ServiceJudge
+from pytest_vnc_use.planners.chat.planner import chat_service, user_message
+from pytest_vnc_use.planners.common.arguments import GRID, Coordinates
+from pytest_vnc_use.planners.common.http import Backoff, Failure, malformed
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 
 

@@ -17,11 +17,11 @@ from pytest_vnc_use.planners.common.arguments import (
     seconds_to_wait,
     split_keys,
 )
-from pytest_vnc_use.planners.common.calls import FunctionCall
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
-from pytest_vnc_use.planners.common.vocabulary import (
+from pytest_vnc_use.planners.common.toolset import (
     EndKind,
     EndOfRun,
+    FunctionCall,
     Point,
     Reading,
     ScreenArguments,

@@ -19,11 +19,17 @@ from pytest_vnc_use.planners.chat.commands import (
     Command,
     Commands,
 )
-from pytest_vnc_use.planners.common.arguments import Unreadable, seconds_to_wait, split_keys
-from pytest_vnc_use.planners.common.boxes import GRID, pixel_of
-from pytest_vnc_use.planners.common.calls import FunctionCall
+from pytest_vnc_use.planners.common.arguments import GRID, Unreadable, pixel_of, seconds_to_wait, split_keys
 from pytest_vnc_use.planners.common.functions import CONFIGURE, GET_TIMING, Declaration, Offered
-from pytest_vnc_use.planners.common.vocabulary import Point, Reading, ScreenArguments, Spell, notches, refused
+from pytest_vnc_use.planners.common.toolset import (
+    FunctionCall,
+    Point,
+    Reading,
+    ScreenArguments,
+    Spell,
+    notches,
+    refused,
+)
 from pytest_vnc_use.types import (
     PIXELS_A_NOTCH,
     Action,

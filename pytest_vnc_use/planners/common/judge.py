@@ -1,25 +1,151 @@
-"""The common code of the judges. They send a claim or a question with one screenshot, and get an answer in a schema."""
+"""The common code of the judges: a claim or a question with one screenshot, and an answer in a schema."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Literal, TypeVar
 
-from pytest_vnc_use.errors import Inconclusive
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import Inconclusive, PlannerError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.judge_answers import (
-    SCHEMA,
-    AnyAnswer,
-    Grid,
-    JudgeReply,
-    Opinion,
-    Value,
-    answered,
-    unreadable,
-    value_schema,
+from pytest_vnc_use.planners.common.http import Attempt, Backoff, Failure, Service, ask, post_json, request_size
+from pytest_vnc_use.types import (
+    Frame,
+    FrameRef,
+    JsonObject,
+    Observation,
+    Reading,
+    Region,
+    Report,
+    Usage,
+    Verdict,
+    report_to_nobody,
 )
-from pytest_vnc_use.types import Frame, FrameRef, JsonObject, Reading, Report, Verdict, report_to_nobody
+
+_BOX = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "integer"}, "minItems": 4, "maxItems": 4},
+        {"type": "null"},
+    ]
+}
+
+
+def _schema(name: str, schema: JsonObject) -> JsonObject:
+    """Return a schema within OpenAI's strict rules: every field required, and no others. The reason comes first."""
+    properties = {"reason": {"type": "string"}, name: schema, "box_2d": _BOX}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+SCHEMA = _schema("verdict", {"type": "string", "enum": ["holds", "fails", "unsure"]})
+
+
+def value_schema(schema: JsonObject) -> JsonObject:
+    """Return the schema of an answer whose value fits this schema or is null."""
+    own = {key: value for key, value in schema.items() if key != "$defs"}
+    whole = _schema("value", {"anyOf": [own, {"type": "null"}]})
+    return {**whole, "$defs": schema["$defs"]} if "$defs" in schema else whole
+
+
+class JudgeAnswer(BaseModel):
+    """The fields of every judge's answer. `box_2d` is in the grid that the request named."""
+
+    reason: str = Field(min_length=1)
+    box_2d: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat] | None = None
+
+
+class Opinion(JudgeAnswer):
+    """An answer that says whether a claim holds."""
+
+    verdict: Literal["holds", "fails", "unsure"]
+
+
+class Value(JudgeAnswer):
+    """An answer with a value from the screen; None if it is not there."""
+
+    value: Any
+
+
+AnyAnswer = TypeVar("AnyAnswer", bound=JudgeAnswer)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The grid of a judge over the whole screenshot, from 0: pixels as they were sent, or thousandths.
+
+    With `rows_first` its boxes are [top, left, bottom, right].
+    """
+
+    width: int
+    height: int
+    rows_first: bool = False
+
+    @property
+    def in_words(self) -> str:
+        """Return the grid as text for the model."""
+        box = "[ymin, xmin, ymax, xmax]" if self.rows_first else "[left, top, right, bottom]"
+        return f"{box}, x from 0 to {self.width} and y from 0 to {self.height}"
+
+    def region(self, box: Sequence[float] | None, screen: FrameRef) -> Region | None:
+        """Return the box in pixels, inside the screen; None if it has no area."""
+        if box is None:
+            return None
+        xs, ys = (box[1::2], box[::2]) if self.rows_first else (box[::2], box[1::2])
+        left, right = (min(max(x, 0.0), self.width) * screen.width / self.width for x in xs)
+        top, bottom = (min(max(y, 0.0), self.height) * screen.height / self.height for y in ys)
+        region = Region(int(left), int(top), round(right), round(bottom))
+        return region if region.left < region.right and region.top < region.bottom else None
+
+
+@dataclass(frozen=True)
+class JudgeReply:
+    """A judge's answer as it came, and its cost."""
+
+    text: str
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+
+def answered(
+    form: type[AnyAnswer], ask: Callable[[float], JudgeReply], *, timeout_s: float
+) -> tuple[AnyAnswer | None, JudgeReply]:
+    """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
+
+    `ask` gets the seconds that are left of `timeout_s`. The usage is the sum of both replies.
+    """
+    deadline = Deadline(timeout_s)
+    reply = ask(deadline.remaining_s)
+    answer = answer_in(reply.text, form)
+    if answer is not None:
+        return answer, reply
+    again = ask(deadline.remaining_s)
+    return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
+
+
+def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
+    """Return the answer at the end of a text, bare or fenced: everything from the first brace on, or None.
+
+    An object further inside is never searched for: a judge's quote from the screen must not count as its answer.
+    """
+    unfenced = text.strip().removesuffix("```")
+    try:
+        return form.model_validate_json(unfenced[max(unfenced.find("{"), 0) :])
+    except ValidationError:
+        return None
+
+
+def unreadable(reply: JudgeReply) -> str:
+    """Return the message for an answer that could not be read twice."""
+    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"
 
 
 @dataclass(frozen=True)
@@ -73,3 +199,43 @@ class ScreenJudge(ABC):
     @abstractmethod
     def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         """Return the model's answer. Raises PlannerError."""
+
+
+class ServiceJudge(ScreenJudge):
+    """The base of the judges over such services. A subclass builds the request and reads the answer.
+
+    A service may refuse a request that binds the answer to its schema. It then gets the request again without the
+    binding, and from then on every request for an answer of that name. The answer is then found in the model's text.
+    """
+
+    def __init__(self, service: Service, *, backoff: Backoff | None = None) -> None:
+        self._service = service
+        self._backoff = backoff or Backoff()
+        self._unbound: set[str] = set()
+
+    @abstractmethod
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        """Return the request without the part that binds its answer. The question is the observation's task."""
+
+    @abstractmethod
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        """Return the part of a request that binds the answer to the schema."""
+
+    @abstractmethod
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+        """Return the content of a response, or the reason why it cannot be used."""
+
+    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
+        screen = asked.frame.ref
+        body = self._body(asked.part, Observation(asked.words, screen, screen, (), lambda _: asked.frame.png, report))
+        send = partial(self._send, asked, body)
+        return ask(send, asked=request_size("judge", body), timeout_s=timeout_s, report=report, backoff=self._backoff)
+
+    def _send(self, asked: Question, body: JsonObject, attempt_s: float) -> Attempt[JudgeReply]:
+        bound = {} if asked.name in self._unbound else self._binding(asked.name, asked.schema)
+        attempt = post_json(self._service, {**body, **bound}, timeout_s=attempt_s, read=self._read)
+        failure = attempt.result
+        if not (bound and isinstance(failure, Failure) and type(failure.error) is PlannerError):
+            return attempt  # a subclass means the key, the quota or an outage: the request itself is right
+        self._unbound.add(asked.name)
+        return replace(attempt, result=replace(failure, again=True, after_s=0.0))

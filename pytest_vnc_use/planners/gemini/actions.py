@@ -8,11 +8,13 @@ an `InvalidAction` that says why, for the model's next turn.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
     Arguments,
@@ -25,8 +27,8 @@ from pytest_vnc_use.planners.common.arguments import (
     split_keys,
     whole_notches,
 )
-from pytest_vnc_use.planners.common.calls import DONE, FunctionCall
 from pytest_vnc_use.planners.common.prompts import TOO_EARLY
+from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -74,6 +76,11 @@ def denorm_y(y: Any, height: int) -> int:
     return _denorm("y", y, height)
 
 
+def denorm(x: Any, y: Any, width: int, height: int) -> tuple[int, int]:
+    """Return the pixel of a point on the 0 to 999 grid. Raises Unreadable."""
+    return denorm_x(x, width), denorm_y(y, height)
+
+
 def _denorm(name: str, value: Any, size: int) -> int:
     return min(round(_on_grid(number_of(name, value)) * size), size - 1)
 
@@ -87,8 +94,8 @@ def _on_grid(number: float) -> float:
 class FunctionNames:
     """The names of functions: the user's own, those excluded in this run, and those that the model is offered.
 
-    `search_page` is the address that `search` opens; without one the browser's own key for it is pressed. With
-    `opens_windows`, `open_web_browser` opens a window; without, the model is shown the screen.
+    `search_page` is the URL that `search` opens; without one the browser's own key for it is pressed. With
+    `opens_windows`, `open_web_browser` opens a window; without, it changes nothing.
     """
 
     functions: Collection[str] = ()
@@ -127,6 +134,8 @@ def read_confirmation(decision: Any) -> Confirmation | None:
 def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: FunctionNames) -> Action:
     if name in known.functions:
         return CallFunction(name, args)
+    if name in known.excluded and name not in PREDEFINED_FUNCTIONS:
+        return InvalidAction(name, f"{name!r} is excluded in this run; use another action")
     meant = MADE_UP.get(name, name)
     action = _read_predefined(name, meant, TrackedArguments(args), screen, known.offered or READERS)
     if meant == "search" and known.search_page and isinstance(action, KeyCombo):
@@ -164,7 +173,7 @@ class GridArguments(Arguments):
 
     def pixel(self, x: Any, y: Any) -> tuple[int, int]:
         """Return the pixel for coordinates on the grid. Raises Unreadable."""
-        return denorm_x(x, self.screen.width), denorm_y(y, self.screen.height)
+        return denorm(x, y, self.screen.width, self.screen.height)
 
     def point(self, x: str = "x", y: str = "y", *pairs: str) -> tuple[int, int]:
         """Return the pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
@@ -327,3 +336,49 @@ def excluding_name(name: str, action: Action, excluded: Collection[str]) -> str 
     if name in PRESSES and isinstance(action, KeyCombo):
         meaning = "press_key" if len(action.keys) == 1 else "hotkey"
     return next((other for other in excluded if name == other or meaning == SAME_AS.get(other, other)), None)
+
+
+BROWSER_ONLY = ("gemini-2.5-", "gemini-3-", "gemini-3.1-")
+"""Prefixes of models that know no desktop. They get a browser as environment, and use the older dialect."""
+
+BROWSER = frozenset({*DESKTOP, "navigate", "go_back", "go_forward"})
+MOBILE = frozenset({"click", "type", "drag_and_drop", "press_key", "go_back", "wait", "take_screenshot"})
+"""The functions of a phone that a desktop has too."""
+
+
+def check_excluded(names: Sequence[str], functions: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, each once. Raises SettingsError if one is neither a predefined function nor a user's."""
+    known = PREDEFINED_FUNCTIONS.union(functions)
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise SettingsError(f"excluded_actions must be among {sorted(known)}, got {unknown!r}")
+    return tuple(dict.fromkeys(names))
+
+
+def dialect_of(model: str, environment: str) -> tuple[bool, str]:
+    """Return whether a model knows the older dialect only, and its environment: such a model knows no desktop."""
+    older, environment = model.startswith(BROWSER_ONLY), environment.lower()
+    return older, "browser" if older and environment == "desktop" else environment
+
+
+def in_dialect(names: Sequence[str], environment: str, *, older: bool) -> list[str]:
+    """Return the names that a model is offered in this environment, and that the service knows there.
+
+    `older` marks a model of the older dialect, which it uses in every environment.
+    """
+    newer: Mapping[str, Collection[str]] = {"desktop": DESKTOP, "browser": BROWSER, "mobile": MOBILE}
+    offered = OLDER if older else newer[environment]
+    return [name for name in names if name in offered]
+
+
+def offered_names(environment: str, excluded: Collection[str], *, older: bool) -> tuple[str, ...]:
+    """Return the names of the functions that a model may call there, with those beside the predefined ones."""
+    predefined = in_dialect(tuple(READERS), environment, older=older)
+    left = [name for name in predefined if excluding_name(name, TakeScreenshot(), excluded) is None]
+    return (*left, DONE.name, GIVE_UP.name)
+
+
+def can_detect_injection(model: str) -> bool:
+    """Return whether the model's service can look for orders on the screen: from Gemini 3.5 on, by its name."""
+    found = re.match(r"gemini-(\d+)(?:\.(\d+))?-", model)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (3, 5)

@@ -1,21 +1,13 @@
-"""The content of Gemini's answers and errors, read from their JSON, without the SDK or network access."""
+"""The content of Gemini's answers, read from their JSON, without the SDK or network access."""
 
 from __future__ import annotations
 
-import base64
-import copy
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import getitem
 from typing import Any
 
-from pytest_vnc_use.errors import AnswerRefused, KeyRejected, ModelUnavailable, PlannerError, QuotaExhausted
-from pytest_vnc_use.planners.common.calls import FunctionCall
-from pytest_vnc_use.planners.common.json_answers import malformed, redact_key, shortened
-from pytest_vnc_use.planners.common.retry import Failure, count_of
+from pytest_vnc_use.errors import AnswerRefused
+from pytest_vnc_use.planners.common.http import Failure, count_of, malformed
+from pytest_vnc_use.planners.common.toolset import FunctionCall
 from pytest_vnc_use.types import JsonObject, Usage
 
 REFUSED = frozenset(
@@ -37,9 +29,6 @@ REFUSED = frozenset(
 
 WHOLE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED", ""})
 """Finish reasons of an answer whose text was not cut off."""
-
-PASSING = frozenset({408, 429, 499, 500, 502, 503, 504})
-"""HTTP statuses after which the same request may succeed."""
 
 
 @dataclass(frozen=True)
@@ -100,49 +89,23 @@ def answer_failure(answer: GeminiAnswer, *, detects_injection: bool = False) -> 
     if detects_injection and (is_silent or answer.finish_reason == "OTHER"):
         refused = AnswerRefused(f"the model's service withheld its answer, as on a prompt injection: {why}")
         return Failure(refused, again=answer.finish_reason != "OTHER")  # services also fall silent for no reason
-    if answer.finish_reason in WHOLE and (answer.calls or answer.words) and all(call.name for call in answer.calls):
-        return None
-    return malformed(why)
+    if answer.finish_reason not in WHOLE or not (answer.calls or answer.words):
+        return malformed(why)
+    unreadable = [part for part in answer.content["parts"] if not _is_part(part)]
+    return malformed(f"it holds the part {unreadable[0]!r}") if unreadable else None
 
 
-def failure_of_error(code: int, body: JsonObject, *, model: str) -> Failure:
-    """Return the failure for an error response, with whether and when to ask again."""
-    error = _object(body.get("error")) or body
-    details = _objects(error.get("details"))
-    message = f"{code} {error.get('status') or ''}: {shortened(error.get('message'))}"
-    delay_s = _retry_delay_s(details)
-    if delay_s is not None:
-        message += f" (it asks to wait {delay_s:g} s)"
-    again = code in PASSING and not _is_daily(details)
-    return Failure(_error_of(code, message, details, model), again=again, after_s=delay_s, unbilled=True)
-
-
-def _error_of(code: int, message: str, details: list[JsonObject], model: str) -> PlannerError:
-    if code == 401 or any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
-        return KeyRejected(f"the API key was refused: {message}")
-    if code == 403:
-        return KeyRejected(f"the API key, or its access to the model {model!r}, was refused: {message}")
-    if code == 429:
-        return QuotaExhausted(f"the {'daily ' if _is_daily(details) else ''}quota is used up: {message}")
-    if code in PASSING:
-        return ModelUnavailable(f"the model's service failed: {message}")
-    return PlannerError(f"the model's service refused the request: {message}")
-
-
-def _is_daily(details: list[JsonObject]) -> bool:
-    violations = [violation for detail in details for violation in _objects(detail.get("violations"))]
-    return any("PerDay" in str(violation.get("quotaId")) for violation in violations)
-
-
-def _retry_delay_s(details: list[JsonObject]) -> float | None:
-    """Return the delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`; None if there is none."""
-    for detail in details:
-        if str(detail.get("@type")).endswith("google.rpc.RetryInfo"):
-            try:
-                return max(0.0, float(str(detail.get("retryDelay")).rstrip("s")))
-            except ValueError:
-                return None
-    return None
+def _is_part(part: Any) -> bool:
+    """Return whether a part can be read and sent back."""
+    if not isinstance(part, dict) or not isinstance(part.get("text") or "", str):
+        return False
+    match part.get("functionCall", ...):
+        case {"name": str(name), "args": args, **rest} if name:
+            return isinstance(args, (dict, type(None))) and isinstance(rest.get("id") or "", str)
+        case {"name": str(name), **rest} if name:
+            return isinstance(rest.get("id") or "", str)
+        case other:
+            return other is ...
 
 
 def usage_of(body: JsonObject) -> Usage:
@@ -166,40 +129,3 @@ def _object(value: Any) -> JsonObject:
 
 def _objects(value: Any) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-# --- for the run folder ----------------------------------------------------------------------------------------------
-
-
-def loggable(body: Any, *, key: str) -> JsonObject:
-    """Return a request or response for the run folder: without the key, each image as `sha256:<hex>` of its bytes."""
-    clean: JsonObject = _without_images(json.loads(redact_key(json.dumps(body), key=key)))
-    return clean
-
-
-def _without_images(value: Any) -> Any:
-    if isinstance(value, dict):
-        return dict(_field(name, inner) for name, inner in value.items())
-    return [_without_images(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _field(name: str, value: Any) -> tuple[str, Any]:
-    if name in ("inlineData", "inline_data") and isinstance(value, dict) and isinstance(value.get("data"), str):
-        return name, {**value, "data": f"sha256:{hashlib.sha256(_from_base64(value['data'])).hexdigest()}"}
-    return name, _without_images(value)
-
-
-def _from_base64(text: str) -> bytes:
-    """Return bytes from base64 of either alphabet, padded or not; the text's own bytes if it is not base64."""
-    try:
-        return base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "=" * (-len(text) % 4))
-    except ValueError:
-        return text.encode()
-
-
-def without(body: JsonObject, paths: Iterable[Sequence[Any]]) -> JsonObject:
-    """Return a copy of JSON without the fields at these paths."""
-    left = copy.deepcopy(dict(body))
-    for *above, name in paths:
-        del reduce(getitem, above, left)[name]
-    return left

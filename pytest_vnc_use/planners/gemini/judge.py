@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
-from pytest_vnc_use.planners.common.judge import Question, ScreenJudge
-from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
-from pytest_vnc_use.planners.common.retry import Backoff
-from pytest_vnc_use.planners.gemini.messages import start_contents
-from pytest_vnc_use.planners.gemini.service import base_config, generate
+from pytest_vnc_use.planners.common.http import Backoff
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, Question, ScreenJudge
+from pytest_vnc_use.planners.gemini.planner import gemini_service, generate, question
 from pytest_vnc_use.types import FrameRef, Report
 
 GRID = Grid(1000, 1000, rows_first=True)
@@ -25,22 +22,23 @@ class GeminiJudge(ScreenJudge):
         max_output_tokens: int = 4096,
         backoff: Backoff | None = None,
     ) -> None:
-        self._model = model
-        self._endpoint = Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
+        self._service, self._backoff = gemini_service(model, api_key, base_url), backoff or Backoff()
         self._max_output_tokens = max_output_tokens
 
     def _grid(self, screen: FrameRef) -> Grid:
         return GRID
 
     def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
-        config = base_config(
-            system_instruction=asked.part,
-            max_output_tokens=self._max_output_tokens,
-            response_mime_type="application/json",
-            response_json_schema={**asked.schema, "propertyOrdering": asked.schema["required"]},
-        )
-        contents = start_contents(asked.words, asked.frame.png)
+        body = {
+            "contents": question(asked.words, asked.frame.png),
+            "systemInstruction": {"role": "user", "parts": [{"text": asked.part}]},
+            "generationConfig": {
+                "maxOutputTokens": self._max_output_tokens,
+                "responseMimeType": "application/json",
+                "responseJsonSchema": {**asked.schema, "propertyOrdering": asked.schema["required"]},
+            },
+        }
         answer = generate(
-            self._endpoint, self._model, contents, config, purpose="judge", timeout_s=timeout_s, report=report
+            self._service, body, purpose="judge", timeout_s=timeout_s, report=report, backoff=self._backoff
         )
         return JudgeReply(answer.words, answer.model, answer.usage)

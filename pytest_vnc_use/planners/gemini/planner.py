@@ -1,224 +1,459 @@
 """A planner that asks Gemini Computer Use: contents out, function calls in.
 
-Nothing is kept between turns: a request is rebuilt from the observation.
+Nothing is kept between turns: a request is rebuilt from the observation. It repeats the model's own contents as they
+came (`Decision.provider_details`), each followed by one function response a call; the oldest turns are summarised in
+words. With the environment `browser`, the model works as an agent in a browser does: it ends a run only by `done`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+import base64
+import json
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TypeVar
-
-from google.genai import types
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.calls import DONE, GIVE_UP, FunctionCall, ending_of
-from pytest_vnc_use.planners.common.endpoint import Endpoint, found_key, found_url
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.retry import Backoff
-from pytest_vnc_use.planners.common.vocabulary import check_at_least_one
-from pytest_vnc_use.planners.gemini import dialects
+from pytest_vnc_use.planners.common.http import (
+    Attempt,
+    Backoff,
+    Failure,
+    Service,
+    ask,
+    found_key,
+    found_url,
+    post_json,
+    request_size,
+)
+from pytest_vnc_use.planners.common.screens import halved
+from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_pictured, removed_of
 from pytest_vnc_use.planners.gemini.actions import (
     NO_PAGE,
     PREDEFINED_FUNCTIONS,
     FunctionNames,
-    denorm_x,
-    denorm_y,
+    can_detect_injection,
+    check_excluded,
+    dialect_of,
+    in_dialect,
+    offered_names,
     read_proposal,
 )
-from pytest_vnc_use.planners.gemini.answers import GeminiAnswer, extract_function_calls
-from pytest_vnc_use.planners.gemini.messages import (
-    build_function_response,
-    rebuild_contents,
-    response_to,
-    start_contents,
+from pytest_vnc_use.planners.gemini.answers import (
+    GeminiAnswer,
+    answer_failure,
+    extract_function_calls,
+    read_answer,
+    usage_of,
 )
-from pytest_vnc_use.planners.gemini.service import base_config, describe_model, generate, models_words
 from pytest_vnc_use.types import (
     Decision,
     FrameRef,
     JsonObject,
     Observation,
+    Proposal,
     Report,
+    Step,
+    TakeScreenshot,
+    Turn,
     report_to_nobody,
 )
 
-__all__ = [
-    "Endpoint",
-    "GeminiComputerUse",
-    "build_function_response",
-    "denorm_x",
-    "denorm_y",
-    "describe_model",
-    "extract_function_calls",
-    "generate",
-    "start_contents",
-]
+if TYPE_CHECKING:
+    from google.genai import types
 
-Member = TypeVar("Member", bound=Enum)
+API_URL = "https://generativelanguage.googleapis.com"
+API_VERSION = "v1beta"
+"""The version with documented Computer Use."""
+KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
+SEARCH_PAGE = "https://www.google.com"
+ENVIRONMENTS = ("desktop", "browser", "mobile")
+SAFETY_POLICIES = (
+    "FINANCIAL_TRANSACTIONS",
+    "SENSITIVE_DATA_MODIFICATION",
+    "COMMUNICATION_TOOL",
+    "ACCOUNT_CREATION",
+    "DATA_MODIFICATION",
+    "USER_CONSENT_MANAGEMENT",
+    "LEGAL_TERMS_AND_AGREEMENTS",
+)
+KEPT_SCREENSHOTS = 3
 
 
 class GeminiComputerUse:
     """A planner that asks Gemini with its Computer Use tool.
 
-    `environment` is desktop, browser or mobile; a model that knows no desktop gets a browser. `excluded_actions` are
-    names of predefined functions of either dialect. `detect_prompt_injection` has the service look for orders on the
-    screen; by default it does where the model can. `functions` are Python callables with docstrings and type hints;
-    the model may call them by name, and the agent carries out the call. `search_page` is what the function `search`
-    opens; with `opens_windows` the function `open_web_browser` opens a window. `base_url` and `api_key` default to the
-    SDK's environment variables. Raises SettingsError, and KeyMissing if no key is set.
+    `excluded_actions` are names of predefined functions of either dialect, or of `functions`. `environment` is desktop,
+    browser or mobile; a model that knows no desktop gets a browser. `detect_prompt_injection` has the service look for
+    orders on the screen; by default it does where the model can. `functions` are Python callables with docstrings and
+    type hints; the model may call them by name, and the agent carries out the call. `keep_screenshots` is 3 by default;
+    the older dialect and a browser get each one of the newest turns. `search_page` is what the function `search` opens;
+    with `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and `api_key` default to
+    GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises SettingsError, and KeyMissing if no key is set.
     """
 
     def __init__(
         self,
+        excluded_actions: Sequence[str] | None = None,
         *,
         model: str = "gemini-3.8-flash",
         environment: str = "desktop",
         api_key: str | None = None,
         base_url: str | None = None,
-        excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
         include_thoughts: bool = False,
         detect_prompt_injection: bool | None = None,
         disabled_safety_policies: Sequence[str] = (),
         include_initial_screenshot: bool = True,
-        keep_screenshots: int = 3,
+        keep_screenshots: int | None = None,
         search_page: str = "",
         opens_windows: bool = False,
         system_instruction: str | None = None,
         max_output_tokens: int = 8192,
         backoff: Backoff | None = None,
     ) -> None:
-        check_at_least_one(keep_screenshots=keep_screenshots)
-        older, environment = dialects.dialect_of(model, environment)
-        self._model, self._endpoint = model, Endpoint(found_key(api_key), found_url(base_url), backoff or Backoff())
-        self._excluded = dialects.excluded_names(excluded_actions)
-        self._rebuild_contents = partial(
-            rebuild_contents,
-            keep_screenshots=keep_screenshots,
-            include_initial_screenshot=include_initial_screenshot,
-            with_url=environment == "browser",
-        )
-        declarations = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
-        self._functions = frozenset(declaration.name for declaration in declarations)
-        detect = dialects.can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
-        self._search_page, self._opens_windows = search_page, opens_windows
+        self._in_browser = _member("environment", environment, ENVIRONMENTS) == "browser"
+        older, environment = dialect_of(model, environment)
+        if keep_screenshots is not None:
+            check_at_least_one(keep_screenshots=keep_screenshots)
+        self._keep = keep_screenshots or (None if older or self._in_browser else KEPT_SCREENSHOTS)
         self._shows_first = include_initial_screenshot
-        computer = _computer(environment, detect, disabled_safety_policies)
-        computer.excluded_predefined_functions = dialects.in_dialect(self._excluded, environment, older=older) or None
-        self._offered = (
-            *dialects.offered_names(environment, self._excluded, older=older),
-            *(d.name for d in declarations),
+        self._service, self._backoff = gemini_service(model, api_key, base_url), backoff or Backoff()
+        declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
+        excluded = check_excluded(excluded_actions or (), [declaration.name for declaration in declared])
+        declarations = [declaration for declaration in declared if declaration.name not in excluded]
+        names = [declaration.name for declaration in declarations]
+        self._known = FunctionNames(
+            functions=frozenset(names),
+            excluded=excluded,
+            offered=(*offered_names(environment, excluded, older=older), *names),
+            search_page=search_page or (SEARCH_PAGE if self._in_browser else ""),
+            opens_windows=opens_windows and self._in_browser,
         )
-        tools = types.Tool(computer_use=computer), _declarations(DONE, GIVE_UP, *declarations)
-        self._config = _config(system_instruction, max_output_tokens, *tools, include_thoughts=include_thoughts)
+        computer: dict[str, Any] = {"environment": f"ENVIRONMENT_{environment.upper()}"}
+        if left_out := in_dialect(excluded, environment, older=older):
+            computer["excludedPredefinedFunctions"] = left_out
+        self._detects = can_detect_injection(model) if detect_prompt_injection is None else detect_prompt_injection
+        if self._detects:  # older services refuse fields that they do not know
+            computer["enablePromptInjectionDetection"] = True
+        if disabled_safety_policies:
+            policies = [_member("SafetyPolicy", name, SAFETY_POLICIES) for name in disabled_safety_policies]
+            computer["disabledSafetyPolicies"] = policies
+        operator = prompts.BROWSER_OPERATOR if self._in_browser else prompts.OPERATOR
+        self._fixed: JsonObject = {
+            "systemInstruction": _system(operator if system_instruction is None else system_instruction),
+            "tools": [{"computerUse": computer}, _declarations(DONE, GIVE_UP, *declarations)],
+            "generationConfig": {
+                "maxOutputTokens": max_output_tokens,
+                **({"thinkingConfig": {"includeThoughts": True}} if include_thoughts else {}),
+            },
+        }
 
     @property
     def name(self) -> str:
         """The planner's name with the model."""
-        return f"gemini ({self._model})"
+        return f"gemini ({self._service.model})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the model's next turn. Raises PlannerError."""
-        contents = self._rebuild_contents(observation)
-        ask = partial(generate, self._endpoint.within(observation.request_s), self._model, contents, self._config)
-        answer = ask(purpose="planner", timeout_s=timeout_s, report=observation.report)
-        return self._decision(answer, observation.frame)
+        load = _halved(observation.load_png) if self._in_browser else observation.load_png
+        contents = self._rebuild_contents(replace(observation, load_png=load))
+        answer = generate(
+            self._service,
+            {"contents": contents, **self._fixed},
+            purpose="planner",
+            timeout_s=timeout_s,
+            report=observation.report,
+            backoff=self._backoff.within(observation.request_s),
+            detects_injection=self._detects,
+        )
+        return self._decision(answer, observation)
 
-    # --- the pieces of a turn, for code that has a loop of its own ---------------------------------------------------
+    def _decision(self, answer: GeminiAnswer, observation: Observation) -> Decision:
+        decided = partial(
+            Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
+        )
+        words = answer.words or answer.thoughts
+        if self._in_browser and not answer.calls:
+            return decided("act", words, (Proposal(TakeScreenshot()),))
+        if ending := ending_of(answer.calls, answer.words):
+            return decided(*ending)
+        opened = any(
+            step.proposal.as_proposed.get("name") == "open_web_browser" and not prompts.problem_of(step)
+            for turn in observation.turns
+            for step in turn.steps
+        )
+        proposals: list[Proposal] = []
+        for call in answer.calls:
+            known = replace(self._known, opens_windows=self._known.opens_windows and not opened)
+            proposals.append(read_proposal(call, observation.frame, known))
+            opened = opened or call.name == "open_web_browser"
+        return decided("act", words, tuple(proposals))
 
-    def start_contents(self, task: str, png: bytes | None = None) -> list[types.Content]:
-        """Return the contents of the first request: the task, and the screen if the planner sends it there."""
-        return start_contents(task, png if self._shows_first else None)
+    # --- what goes back ----------------------------------------------------------------------------------------------
+
+    def _rebuild_contents(self, observation: Observation) -> list[JsonObject]:
+        """Return the conversation so far. The newest turns have pictures, one a step, `keep_screenshots` or more."""
+        turns = [*_with_urls([turn for turn in observation.turns if turn.steps])]
+        in_words = removed_of(len(turns) - (self._keep or KEPT_SCREENSHOTS), KEPT_TURNS)
+        steps = [step for turn in turns for step in turn.steps]
+        seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
+        keep = self._keep or len(steps) + 1
+        pictured = newest_pictured(turns, keep)
+        frame_after = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
+
+        def png_after(step: Step) -> bytes | None:
+            return observation.load_png(frame_after[step.number]) if step.number in frame_after else None
+
+        first = observation.first_frame if steps else observation.frame
+        with_first = self._shows_first and len(steps) < keep
+        task = prompts.task_in_words(observation.task, turns[:in_words])
+        contents = [_user(task, observation.load_png(first) if with_first else None)]
+        for turn in turns[in_words:]:
+            contents.extend(self._contents_of(turn, png_after))
+        return contents
+
+    def _contents_of(self, turn: Turn, png_after: Callable[[Step], bytes | None]) -> Iterator[JsonObject]:
+        """Yield the model's words and the responses; if the service would refuse them, a summary in a user message."""
+        content = turn.decision.provider_details.get("content") or {}
+        calls, newest = extract_function_calls(content), png_after(turn.steps[-1])
+        if content and not calls:
+            yield {**content, "role": "model"}
+            yield _user(prompts.CALLS_ONLY, newest)
+            return
+        # the service accepts no history without the acknowledgement of a confirmation
+        refused = any(step.proposal.confirmation is not None and step.ruling.kind != "allow" for step in turn.steps)
+        if len(calls) != len(turn.steps) or refused:
+            yield _user(prompts.format_turn(turn), newest)
+            return
+        yield {**content, "role": "model"}
+        responses = [self._response(call, step, png_after(step)) for call, step in zip(calls, turn.steps, strict=True)]
+        yield {"role": "user", "parts": [{"functionResponse": response} for response in responses]}
+
+    def _response(self, call: FunctionCall, step: Step, png: bytes | None) -> JsonObject:
+        """Return the one response to a call: its result, the browser's URL, and the screen after it if it is sent."""
+        opens = self._in_browser and call.name == "open_web_browser"
+        result = {"error" if prompts.problem_of(step) else "output": prompts.result_in_words(step)}
+        result["url"] = NO_PAGE if opens else step.url
+        if step.proposal.confirmation is not None and step.ruling.kind == "allow":
+            result["safety_acknowledgement"] = "true"
+        return _function_response(call.name, result, png, call.id)
+
+    # --- the pieces of a turn, for code that has a loop of its own; google.genai takes half a second to load ----------
+
+    def start_contents(self, task: str, maybe_initial_png: bytes | None = None) -> list[types.Content]:
+        """Return the contents of the first request: the task, and the screen if there is one."""
+        from google.genai import types
+
+        return [types.Content.model_validate_json(json.dumps(_user(task, maybe_initial_png)))]
 
     def generate(
         self,
         contents: Sequence[types.Content | JsonObject],
+        config: types.GenerateContentConfig | None = None,
         *,
         timeout_s: float = 120.0,
         report: Report = report_to_nobody,
-    ) -> GeminiAnswer:
-        """Return the model's answer. Append its `content` to the contents as it came. Raises PlannerError."""
-        contents_of_sdk = [models_words(each) if isinstance(each, Mapping) else each for each in contents]
-        ask = partial(generate, self._endpoint, self._model, contents_of_sdk, self._config, purpose="planner")
-        return ask(timeout_s=timeout_s, report=report)
+    ) -> types.GenerateContentResponse:
+        """Return the model's response. `config` replaces the planner's own. Raises PlannerError.
 
-    def extract_function_calls(self, answer: GeminiAnswer | JsonObject) -> tuple[FunctionCall, ...]:
-        """Return the function calls of an answer, or of its `content`, in order."""
-        return answer.calls if isinstance(answer, GeminiAnswer) else extract_function_calls(answer)
+        Append `response.candidates[0].content` to the contents.
+        """
+        fixed = self._fixed if config is None else _fields_of(config)
+        bodies: list[JsonObject] = []
+
+        def read(body: JsonObject) -> GeminiAnswer | Failure:
+            bodies.append(body)
+            return _read(body, detects_injection=self._detects)
+
+        body = {"contents": [_as_json(content) for content in contents], **fixed}
+        generate(self._service, body, purpose="planner", timeout_s=timeout_s, report=report, backoff=self._backoff,
+                 read=read)  # fmt: skip
+        return _response_of_sdk(bodies[-1])
+
+    def extract_function_calls(self, response: types.GenerateContentResponse | JsonObject) -> list[dict[str, Any]]:
+        """Return the function calls of a response as `{"name", "args"}`, with the service's `id` if it gave one."""
+        body = _as_json(response)
+        candidates = body.get("candidates") or [{"content": body}]
+        calls = extract_function_calls(candidates[0].get("content") or {})
+        return [{"name": call.name, "args": dict(call.args), **({"id": call.id} if call.id else {})} for call in calls]
 
     def build_function_response(
         self,
-        call: FunctionCall | str,
-        png: bytes | None = None,
-        url: str = "",
+        name: str,
+        screenshot_png: bytes | None = None,
+        extra: Mapping[str, Any] | None = None,
         *,
-        output: str = "ok",
-        error: str = "",
-        acknowledged: bool = False,
+        id: str = "",
     ) -> types.FunctionResponse:
-        """Return the response to one call, or to the only call of its name, with the screen after it as PNG.
+        """Return the response to a call, with the screen after it as PNG.
 
-        The responses to all calls of an answer go into one content of the user. `acknowledged`: a person has confirmed
-        the action that the model wanted confirmed.
+        Its `response` is `{"url": ""}` with the values of `extra`, such as `url`, `error`, or `safety_acknowledgement`.
+        The responses to all calls of an answer go into one content of the user.
         """
-        call = FunctionCall(call, {}) if isinstance(call, str) else call
-        result = {"error": error} if error else {"output": output}
-        return response_to(call, {**result, "url": url or NO_PAGE}, png, acknowledged=acknowledged)
+        from google.genai import types
 
-    def _decision(self, answer: GeminiAnswer, screen: FrameRef) -> Decision:
-        calls = answer.calls
-        decided = partial(
-            Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
-        )
-        if ending := ending_of(calls, answer.words):
-            return decided(*ending)
-        known = FunctionNames(self._functions, self._excluded, self._offered, self._search_page, self._opens_windows)
-        read = partial(read_proposal, screen=screen, known=known)
-        return decided("act", answer.words or answer.thoughts, tuple(read(call) for call in calls))
+        if extra is not None and not isinstance(extra, Mapping):
+            raise SettingsError(f"extra must be a mapping such as {{'url': …}}, got {extra!r:.100}")
+        response = _function_response(name, {"url": "", **(extra or {})}, screenshot_png, id)
+        return types.FunctionResponse.model_validate_json(json.dumps(response))
 
 
-def _config(
-    system: str | None, max_output_tokens: int, *tools: types.Tool, include_thoughts: bool
-) -> types.GenerateContentConfig:
-    return base_config(
-        system_instruction=prompts.OPERATOR if system is None else system,
-        max_output_tokens=max_output_tokens,
-        thinking_config=types.ThinkingConfig(include_thoughts=True) if include_thoughts else None,
-        tools=list(tools),
+def _halved(load_png: Callable[[FrameRef], bytes]) -> Callable[[FrameRef], bytes]:
+    return lambda screen: halved(load_png(screen))
+
+
+def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
+    """Yield the turns; a step without a URL gets the URL of the step before."""
+    steps = accumulate(
+        (step for turn in turns for step in turn.steps),
+        lambda before, now: now if now.url else replace(now, url=before.url),
+    )
+    for turn in turns:
+        yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
+
+
+# --- the service -----------------------------------------------------------------------------------------------------
+
+
+def gemini_service(model: str, api_key: str | None = None, base_url: str | None = None) -> Service:
+    """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
+    key, base = found_key(api_key, KEY_VARIABLES), found_url(base_url, URL_VARIABLE) or API_URL
+    path = model if "/" in model else f"models/{model}"
+    url = f"{base.rstrip('/')}/{API_VERSION}/{path}:generateContent"
+    return Service(url, model, key, {"x-goog-api-key": key}, usage_of)
+
+
+def describe_model(model: str, *, timeout_s: float) -> JsonObject:
+    """Return the service's description of a model, to check the key and the model's name. One request, free of charge.
+
+    Raises PlannerError, KeyRejected among them.
+    """
+    service = gemini_service(model)
+    service = replace(service, url=service.url.removesuffix(":generateContent"))
+    attempt: Attempt[JsonObject] = post_json(service, None, timeout_s=timeout_s, read=lambda body: body)
+    if isinstance(attempt.result, Failure):
+        raise attempt.result.error from None
+    return attempt.result
+
+
+def generate(
+    service: Service,
+    body: JsonObject,
+    *,
+    purpose: str,
+    timeout_s: float,
+    report: Report,
+    backoff: Backoff,
+    detects_injection: bool = False,
+    read: Callable[[JsonObject], GeminiAnswer | Failure] | None = None,
+) -> GeminiAnswer:
+    """Return the first usable answer to a generateContent request. Raises PlannerError."""
+    read = read or partial(_read, detects_injection=detects_injection)
+    tokens = body.get("generationConfig", {}).get("maxOutputTokens")
+    return ask(
+        lambda attempt_s: post_json(service, body, timeout_s=attempt_s, read=read),
+        asked=request_size(purpose, {**body, "model": service.model, "max_output_tokens": tokens}),
+        timeout_s=timeout_s,
+        report=report,
+        backoff=backoff,
     )
 
 
-def _computer(environment: str, detect: bool, policies: Sequence[str]) -> types.ComputerUse:
-    """Return the Computer Use tool. A field is sent only if it is set, because older services refuse unknown fields."""
-    tool = types.ComputerUse(environment=_member(types.Environment, environment, "ENVIRONMENT_"))
-    if detect:
-        tool.enable_prompt_injection_detection = True
-    if policies:
-        if "disabled_safety_policies" not in types.ComputerUse.model_fields:
-            raise SettingsError(f"disabled_safety_policies needs a newer google-genai, got {policies!r}")
-        tool.disabled_safety_policies = [_member(types.SafetyPolicy, policy) for policy in policies]
-    return tool
+def _read(body: JsonObject, *, detects_injection: bool) -> GeminiAnswer | Failure:
+    answer = read_answer(body)
+    return answer_failure(answer, detects_injection=detects_injection) or answer
 
 
-def _member(kind: type[Member], name: str, prefix: str = "") -> Member:
-    """Return a member by its name in either case. The SDK would accept an unknown one, with a warning."""
-    known = {member.removeprefix(prefix).lower(): kind[member] for member in kind.__members__}
-    if name.lower() not in known:
-        raise SettingsError(f"{kind.__name__} must be one of {sorted(known)}, got {name!r}")
-    return known[name.lower()]
+# --- JSON of a request -----------------------------------------------------------------------------------------------
 
 
-def _declarations(*declarations: Declaration) -> types.Tool:
-    return types.Tool(
-        function_declarations=[
-            types.FunctionDeclaration(
-                name=declaration.name,
-                description=declaration.description,
-                parameters_json_schema=dict(declaration.parameters),
-            )
-            for declaration in declarations
-        ]
-    )
+def _user(text: str, png: bytes | None = None) -> JsonObject:
+    return {"role": "user", "parts": [{"text": text}, *([] if png is None else [_picture(png)])]}
+
+
+def question(text: str, png: bytes) -> list[JsonObject]:
+    """Return the contents of a judge's question about a screenshot."""
+    return [_user(text, png)]
+
+
+def _picture(png: bytes) -> JsonObject:
+    return {"inlineData": {"mimeType": "image/png", "data": base64.b64encode(png).decode()}}
+
+
+def _function_response(name: str, response: JsonObject, png: bytes | None, call_id: str = "") -> JsonObject:
+    named: JsonObject = {"name": name, "response": dict(response), **({"id": call_id} if call_id else {})}
+    return named if png is None else {**named, "parts": [_picture(png)]}
+
+
+def _system(text: str) -> JsonObject:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+def _declarations(*declarations: Declaration) -> JsonObject:
+    functions = [
+        {"name": each.name, "description": each.description, "parametersJsonSchema": dict(each.parameters)}
+        for each in declarations
+    ]
+    return {"functionDeclarations": functions}
+
+
+def _member(kind: str, name: str, known: Sequence[str]) -> str:
+    """Return a member by its name in either case. Raises SettingsError."""
+    found = next((member for member in known if member.lower() == name.lower()), None)
+    if found is None:
+        raise SettingsError(f"{kind} must be one of {sorted(map(str.lower, known))}, got {name!r}")
+    return found
+
+
+# --- the SDK's types -------------------------------------------------------------------------------------------------
+
+
+def _as_json(value: Any) -> JsonObject:
+    """Return the JSON of a value of the SDK; JSON as it is."""
+    if isinstance(value, Mapping):
+        return value
+    dumped: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {name: inner for name, inner in dumped.items() if name not in ("sdkHttpResponse", "parsed")}
+
+
+_TOP_FIELDS = ("tools", "toolConfig", "safetySettings", "systemInstruction", "cachedContent", "labels", "serviceTier")
+_SDK_ONLY = ("httpOptions", "shouldReturnHttpResponse", "automaticFunctionCalling")
+
+
+def _fields_of(config: types.GenerateContentConfig) -> JsonObject:
+    """Return the fields of a request that the SDK's configuration stands for."""
+    dumped = _as_json(config)
+    fields = {name: value for name, value in dumped.items() if name in _TOP_FIELDS}
+    if isinstance(fields.get("systemInstruction"), str):
+        fields["systemInstruction"] = _system(fields["systemInstruction"])
+    others = {name: value for name, value in dumped.items() if name not in (*_TOP_FIELDS, *_SDK_ONLY)}
+    return {**fields, "generationConfig": others}
+
+
+def _response_of_sdk(body: JsonObject) -> types.GenerateContentResponse:
+    """Return the response as the SDK's type, without fields that this version does not know."""
+    from google.genai import types
+    from pydantic import ValidationError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the SDK warns about values newer than itself
+        try:
+            return types.GenerateContentResponse.model_validate_json(json.dumps(body))
+        except ValidationError as exc:
+            unknown = [error["loc"] for error in exc.errors() if error["type"] == "extra_forbidden"]
+            if not unknown:
+                raise
+    left = json.loads(json.dumps(body))
+    for *above, name in unknown:
+        inner = left
+        for key in above:
+            inner = inner[key]
+        inner.pop(name, None)
+    return _response_of_sdk(left)

@@ -19,9 +19,9 @@ from pytest_vnc_use.planners.common.arguments import (
     number_of,
     split_keys,
 )
-from pytest_vnc_use.planners.common.pixels import SentScreen, while_held
-from pytest_vnc_use.planners.common.turn_results import proposals_of
-from pytest_vnc_use.planners.common.vocabulary import notches
+from pytest_vnc_use.planners.common.screens import SentScreen, while_held
+from pytest_vnc_use.planners.common.toolset import notches
+from pytest_vnc_use.planners.common.turns import proposals_of
 from pytest_vnc_use.types import (
     Action,
     Button,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pytest_vnc_use.planners.common.endpoint import found_key, found_url
-from pytest_vnc_use.planners.common.http_json import Service
-from pytest_vnc_use.planners.common.judge_answers import Grid, JudgeReply
-from pytest_vnc_use.planners.common.pixels import SentScreen
-from pytest_vnc_use.planners.common.retry import Backoff, Failure
-from pytest_vnc_use.planners.common.service_judge import ServiceJudge
-from pytest_vnc_use.planners.openai.answers import read_answer, usage_of
-from pytest_vnc_use.planners.openai.messages import rebuild_items
-from pytest_vnc_use.planners.openai.planner import API_URL, KEY_VARIABLE, LIMIT, URL_VARIABLE
+from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, found_key, found_url
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.screens import SentScreen
+from pytest_vnc_use.planners.openai.planner import (
+    API_URL,
+    KEY_VARIABLE,
+    LIMIT,
+    URL_VARIABLE,
+    read_answer,
+    rebuild_items,
+    usage_of,
+)
 from pytest_vnc_use.types import FrameRef, JsonObject, Observation
 
 

@@ -8,27 +8,40 @@ back unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
+from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.calls import GIVE_UP
-from pytest_vnc_use.planners.common.endpoint import found_key, found_url
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http_json import Service, post_json
-from pytest_vnc_use.planners.common.pixels import PictureLimit, SentScreen
-from pytest_vnc_use.planners.common.retry import Backoff, ask, request_size
-from pytest_vnc_use.planners.common.turn_results import screen_in_details
-from pytest_vnc_use.planners.common.vocabulary import check_at_least_one, check_excluded
-from pytest_vnc_use.planners.openai.actions import (
-    ACTIONS,
-    read_computer_call,
-    read_function_call,
+from pytest_vnc_use.planners.common.http import (
+    Backoff,
+    Failure,
+    Service,
+    ask,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+    post_json,
+    request_size,
 )
-from pytest_vnc_use.planners.openai.answers import OpenAIAnswer, read_answer, usage_of
-from pytest_vnc_use.planners.openai.messages import rebuild_items
-from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal
+from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
+from pytest_vnc_use.planners.common.turns import (
+    CallSteps,
+    removed_of,
+    result_of_call,
+    screen_in_details,
+    screens_seen,
+    skipped,
+    steps_by_call,
+)
+from pytest_vnc_use.planners.openai.actions import ACTIONS, read_computer_call, read_function_call
+from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal, Turn, Usage
 
 API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -146,3 +159,163 @@ def _declarations(declaration: Declaration) -> JsonObject:
         "parameters": dict(declaration.parameters),
         "strict": False,
     }
+
+
+CALLS = ("computer_call", "function_call")
+
+
+@dataclass(frozen=True)
+class OpenAIAnswer:
+    """One answer: its output items as they came, and the values read from them."""
+
+    output: Sequence[JsonObject]
+    words: str
+    thoughts: str
+    calls: tuple[JsonObject, ...]
+    usage: Usage
+    model: str
+
+
+def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
+    """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
+    details = body.get("incomplete_details")
+    reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+    if reason == "content_filter":
+        return Failure(AnswerRefused("the model's service blocked the answer: content_filter"))
+    if body.get("status") != "completed":
+        return malformed(f"its status is {body.get('status')!r} {reason}")
+    output = body.get("output")
+    if not _is_output(output):
+        return malformed(f"its output is {output!r}")
+    refusal = _texts(output, "refusal")
+    if refusal:
+        return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+    summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
+    answer = OpenAIAnswer(
+        output=output,
+        words=_texts(output, "text"),
+        thoughts=_join(part.get("text") for part in summaries),
+        calls=tuple(item for item in output if item["type"] in CALLS),
+        usage=usage_of(body),
+        model=str(body.get("model") or ""),
+    )
+    return answer if answer.calls or answer.words else malformed("it holds neither text nor a call")
+
+
+def _is_output(output: Any) -> TypeGuard[list[JsonObject]]:
+    """Return whether these are items that can be read and sent back. The last one must not be a thought."""
+    if not isinstance(output, list) or not all(map(_is_item, output)):
+        return False
+    ids = [item["call_id"] for item in output if item["type"] in CALLS]
+    return len(ids) == len(set(ids)) and (not output or output[-1]["type"] != "reasoning")
+
+
+def _is_item(item: Any) -> bool:
+    match item:
+        case {"type": "computer_call", "call_id": str(id)}:
+            return bool(id)
+        case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str()}:
+            return bool(id and name)
+        case {"type": "message", "content": list(parts)}:
+            return all(isinstance(part, dict) for part in parts)
+        case {"type": "reasoning", "summary": list(parts)}:
+            return all(isinstance(part, dict) for part in parts)
+        case {"type": "computer_call" | "function_call" | "message" | "reasoning"}:
+            return False
+        case {"type": str()}:
+            return True
+        case _:
+            return False
+
+
+def _texts(output: Sequence[JsonObject], field: str) -> str:
+    parts = [part for item in output if item["type"] == "message" for part in item["content"]]
+    return _join(part.get(field) for part in parts)
+
+
+def _join(texts: Any) -> str:
+    return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
+
+
+def usage_of(body: JsonObject) -> Usage:
+    """Return the tokens of a response.
+
+    `input_tokens` include the cached ones; `output_tokens` include reasoning.
+    """
+    counts = body.get("usage")
+    thinking = count_of(counts, "output_tokens_details", "reasoning_tokens")
+    return Usage(
+        input=count_of(counts, "input_tokens"),
+        cached=count_of(counts, "input_tokens_details", "cached_tokens"),
+        output=max(0, count_of(counts, "output_tokens") - thinking),
+        thinking=thinking,
+    )
+
+
+def rebuild_items(
+    observation: Observation,
+    *,
+    limit: PictureLimit,
+    keep_screenshots: int = 3,
+    include_initial_screenshot: bool = True,
+) -> list[JsonObject]:
+    """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+    turns = [turn for turn in observation.turns if turn.steps]
+    seen = screens_seen(turns, observation.frame)
+    removed = removed_of(len(seen), keep_screenshots)
+    in_words = max(0, removed - 1)
+
+    def url(number: int) -> str:
+        """Return the screen of the request of turn `number`, counted from 0."""
+        png = limit.fit(observation.load_png(seen[number]))
+        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+    first = prompts.task_in_words(observation.task, turns[:in_words])
+    items = [_users(first, url(0) if include_initial_screenshot and not removed else None)]
+    for number, turn in list(enumerate(turns))[in_words:]:
+        items.extend(_items_of(turn, url(number + 1)))
+    return items
+
+
+def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
+    """Yield the model's items and the outputs; if the service would refuse them, a summary in a user message."""
+    output: Sequence[JsonObject] = turn.decision.provider_details.get("output") or ()
+    asked = [item for item in output if item["type"] in CALLS]
+    calls = steps_by_call(turn)
+    if calls is None or len(calls) != len(asked) or not _is_acknowledged(asked, calls):
+        yield _users(prompts.format_turn(turn), url)
+        return
+    yield from output
+    yield from (_output_of(item, steps, url) for item, steps in zip(asked, calls, strict=True))
+    on_screen = [steps for item, steps in zip(asked, calls, strict=True) if item["type"] == "computer_call"]
+    if not on_screen:
+        yield _users(prompts.NEWER_SCREEN, url)
+    elif any(result_of_call(steps) != "ok" for steps in on_screen):
+        yield _users(prompts.format_turn(turn))
+
+
+def _is_acknowledged(asked: Sequence[JsonObject], calls: Sequence[CallSteps]) -> bool:
+    """Return whether every call with safety checks was allowed. The service accepts no history with others."""
+    return all(
+        not was_skipped and all(step.ruling.kind == "allow" for step in steps)
+        for item, steps, was_skipped in zip(asked, calls, skipped(calls), strict=True)
+        if item.get("pending_safety_checks")
+    )
+
+
+def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
+    """Return the one output of a call. It acknowledges the safety checks, because they were allowed."""
+    if item["type"] == "function_call":
+        return {"type": "function_call_output", "call_id": item["call_id"], "output": result_of_call(steps)}
+    output: dict[str, Any] = {
+        "type": "computer_call_output",
+        "call_id": item["call_id"],
+        "output": {"type": "computer_screenshot", "image_url": url, "detail": "original"},
+    }
+    checks = item.get("pending_safety_checks")
+    return output | ({"acknowledged_safety_checks": checks} if checks else {})
+
+
+def _users(text: str, url: str | None = None) -> JsonObject:
+    picture = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *picture]}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.assembly.followed import check_followed
+from pytest_vnc_use.agent.build import check_supported
 from pytest_vnc_use.cli.init import project
 from pytest_vnc_use.cli.init.ci import PACKAGES
 from pytest_vnc_use.cli.init.ini_files import IniFile
@@ -172,7 +172,7 @@ def test_what_is_written_fits_every_planner(tmp_path: Path, program: str, planne
     (tmp_path / "pytest.ini").write_text(text or "")
     options = IniFile.find(tmp_path).options
     written = {name.removeprefix("vnc_"): value for name, value in options.items() if name.startswith("vnc_")}
-    check_followed(merge(({**written, "planner": planner}, str)))
+    check_supported(merge(({**written, "planner": planner}, str)))
 
 
 def test_a_ci_file_that_was_moved_to_the_repositorys_own_folder_is_not_written_again(tmp_path: Path) -> None:

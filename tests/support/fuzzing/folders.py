@@ -304,9 +304,9 @@ def _recordings(folder: Path) -> Iterator[Try]:
             recording = load(file)
             for screen in screens(recording) if recording else ():
                 screen.pixels()
-                for part in screen.volatile:
-                    for look in part.looks:
-                        look.pixels()
+                for part in screen.dynamic:
+                    for variant in part.variants:
+                        variant.pixels()
         finally:
             shutil.rmtree(place)
 

@@ -14,7 +14,7 @@ from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.judge import ChatJudge
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.planners.common.retry import Backoff
+from pytest_vnc_use.planners.common.http import Backoff
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.judge import OpenAIJudge

@@ -12,7 +12,7 @@ from random import Random
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from pytest_vnc_use.assembly import settings_of
+from pytest_vnc_use.agent.build import settings_of
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.cli.mcp_server import Tools
 from pytest_vnc_use.cli.pytest_process import Suite

@@ -1,0 +1,412 @@
+"""The costs of models: prices, the budget of a test and of a session, and the ledger that a session's processes share.
+
+A budget is checked before each call of a model and charged after it. The estimate of a call comes from its text and
+images, and from the largest call so far; it counts nothing as cached. A session is one account for all its processes,
+and calls under way count as reserved. So a session exceeds its limit by at most one call per process, if an answer is
+longer than estimated. A call without a count, such as an abandoned request, counts as estimated, because it may have
+been billed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
+from functools import partial
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import acquire
+from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
+from pytest_vnc_use.files import read_regular, replace_file
+from pytest_vnc_use.plain_text import got
+from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, RunStarted, StepFinished, Usage
+
+tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+IMAGE_TOKENS = 2500
+"""The most tokens of one picture, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
+_MILLION = 1_000_000
+_BUILD = re.compile(r"-(?:\d{3,8}|\d{4}-\d{2}-\d{2})$")
+
+
+class Price(BaseModel):
+    """One row of the table: US dollars for a million tokens of some models, from a day on (UTC)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: list[str] = Field(min_length=1)
+    since: date = Field(date.min, alias="from")
+    input: float = Field(ge=0, allow_inf_nan=False)
+    cached: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """The price of input tokens that were read from a cache. If it is missing, `input` holds."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    image_tokens: int = Field(IMAGE_TOKENS, ge=0)
+
+    def dollars(self, usage: Usage) -> float:
+        """Return the price of these tokens. `usage.input` includes the cached ones."""
+        cached_price = self.input if self.cached is None else self.cached
+        fresh, answered = usage.input - usage.cached, usage.output + usage.thinking
+        return (fresh * self.input + usage.cached * cached_price + answered * self.output) / _MILLION
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    dated: date | None = None
+    price: list[Price] = []
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The prices of one day by model name."""
+
+    by_model: Mapping[str, Price]
+
+    def of(self, model: str) -> Price | None:
+        """Return the price of a model, also for a longer name of it: such as `NAME-001` or `NAME-2026-08-01`."""
+        name = model.removeprefix("models/")
+        return self.by_model.get(name) or self.by_model.get(_BUILD.sub("", name))
+
+    def check(self, model: str) -> None:
+        """Raise SettingsError if the model's price is unknown, so that a dollar limit cannot be kept."""
+        if self.of(model) is None:
+            raise SettingsError(
+                f"the price of the model {model!r} is unknown, so a limit in dollars cannot be checked. Put the "
+                f'price into a file (-o vnc_prices=prices.toml): [[price]] models = ["{model}"], with input and '
+                "output in dollars for a million tokens. Or set a limit in tokens"
+            )
+
+
+def load_prices(path: str = "", *, today: date | None = None) -> Prices:
+    """Return the package's table with the user's rows over it. Raises SettingsError if the file is not valid."""
+    day = today or clock.utc_now().date()
+    own = _rows(_text_of(path), path) if path else []
+    shipped = _rows(files(__package__).joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    return Prices(dict(_valid_on(day, shipped)) | dict(_valid_on(day, own)))
+
+
+def _text_of(path: str) -> str:
+    try:
+        return read_regular(path).decode()
+    except UnicodeDecodeError as exc:
+        raise SettingsError(f"vnc_prices={path!r} must be saved as UTF-8: {exc}") from exc
+    except OSError as exc:
+        raise SettingsError(f"vnc_prices must name a TOML file of prices, got {path!r}: {exc.strerror}") from exc
+
+
+def _rows(text: str, path: str) -> list[Price]:
+    try:
+        return _Table.model_validate(tomllib.loads(text)).price
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SettingsError(f"vnc_prices={path!r}: {place}: {first['msg']}, got {got(first['input'])}") from exc
+    except (ValueError, RecursionError) as exc:  # also for a number with too many digits
+        raise SettingsError(f"vnc_prices={path!r} must be TOML: {exc}") from exc
+
+
+def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
+    """Yield the prices that hold on a day, by model, later ones last."""
+    for row in sorted(rows, key=lambda each: each.since):
+        if row.since <= day:
+            yield from ((model, row) for model in row.models)
+
+
+LOCK_S = 30.0
+PREFIX = "vnc-use-session-"
+"""The beginning of the name of a session's folder for its ledger."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Steps, tokens (input and output), and US dollars."""
+
+    steps: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.steps + other.steps, self.tokens + other.tokens, self.dollars + other.dollars)
+
+
+@dataclass
+class _Account:
+    began_s: float
+    used: Amount = field(default_factory=Amount)
+    reserved: dict[str, Amount] = field(default_factory=dict)
+
+    @property
+    def in_all(self) -> Amount:
+        """Return the sum of the used and reserved amounts."""
+        return sum(self.reserved.values(), self.used)
+
+
+class Ledger:
+    """One account in a folder. Every process opens it by the folder's path and changes it only under a file lock.
+
+    A reservation for a call that never came back, such as after a `kill -9`, stays: the call may have been paid.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = folder
+        self._file = folder / "ledger.json"
+        self._lock = FileLock(folder / "ledger.lock", mode=0o600)
+
+    def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
+        """Count `expected` as used until it is settled under the returned name.
+
+        `refuse` is called first and may raise. It gets the sum of used and reserved, and the seconds since the session
+        began.
+        """
+        name = uuid.uuid4().hex
+        with self._changing() as account:
+            refuse(account.in_all, clock.monotonic() - account.began_s)
+            account.reserved[name] = expected
+        return name
+
+    def settle(self, name: str, used: Amount) -> None:
+        """Replace the reservation of that name by the real use. Without one (`""`), only add the use."""
+        with self._changing() as account:
+            account.reserved.pop(name, None)
+            account.used += used
+
+    def used(self) -> Amount:
+        """Return the use, without reservations."""
+        with self._changing() as account:
+            return account.used
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Account]:
+        with self._hold_lock():
+            account = self._read()
+            yield account
+            replace_file(self._file, json.dumps(asdict(account)).encode(), mode=0o600)
+
+    @contextmanager
+    def _hold_lock(self) -> Iterator[None]:
+        try:
+            lock = acquire(self._lock, LOCK_S)
+        except Timeout as exc:
+            raise InfraError(
+                f"the session's account in {str(self.folder)!r} stayed locked for {LOCK_S} s; "
+                "another process of the session hangs while it writes there"
+            ) from exc
+        with lock:
+            yield
+
+    def _read(self) -> _Account:
+        try:
+            stored = json.loads(self._file.read_text("utf-8"))
+        except FileNotFoundError:
+            return _Account(clock.monotonic())
+        reserved = {name: Amount(**amount) for name, amount in stored["reserved"].items()}
+        return _Account(stored["began_s"], Amount(**stored["used"]), reserved)
+
+
+_CHARACTERS_A_TOKEN = 3
+"""English and JSON have about four, so an estimate is rather too high."""
+_SHORT_ANSWER = 500
+_QUESTION = 3_000
+"""The characters of a judge's prompt with its claim."""
+
+
+@dataclass(frozen=True)
+class Most:
+    """The limits of a test or a session; None is no limit.
+
+    `of` is the beginning of the options' names: `--vnc-max-` for a session's.
+    """
+
+    of: str = "--vnc-"
+    steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+
+    def check(self, used: Amount, spent_s: float, expected: Amount) -> None:
+        """Raise BudgetExceeded if a limit is reached, or if the next call may exceed it."""
+        for name, limit, so_far, next_call in (
+            ("steps", self.steps, used.steps, 1),
+            ("seconds", self.seconds, spent_s, 0),
+            ("tokens", self.tokens, used.tokens, expected.tokens),
+            ("dollars", self.dollars, used.dollars, expected.dollars),
+        ):
+            if limit is not None and (so_far + next_call > limit or so_far >= limit):
+                raise BudgetExceeded(self._message(name, limit, so_far, next_call))
+
+    def _message(self, name: str, limit: float, so_far: float, next_call: float) -> str:
+        more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
+        whose = "session" if self.of.endswith("max-") else "test"
+        return (
+            f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
+            f"asked again. {self.of}{name} sets the limit"
+        )
+
+
+@dataclass
+class Spent:
+    """The use so far: counts of services, and estimates for uncounted calls.
+
+    `dollars` is the sum of the calls with a known price; `unpriced` are the models of the others. `usage` is the
+    services' count. `uncounted` calls have no count from the service; `reckoned` is their estimate. `tokens` and
+    `dollars` include it.
+    """
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    unpriced: set[str] = field(default_factory=set)
+    uncounted: int = 0
+    reckoned: Amount = field(default_factory=Amount)
+
+    @property
+    def tokens(self) -> int:
+        """Return all tokens: input, output and thinking, with the estimated ones."""
+        return _tokens(self.usage) + self.reckoned.tokens
+
+    def add(self, model: str, usage: Usage, reckoned: Amount | None, dollars: float | None) -> None:
+        """Add one call. `reckoned` is set if no service counted it; `dollars` is None if the price is unknown."""
+        self.calls += 1
+        self.usage += usage
+        self.dollars += dollars or 0.0
+        if reckoned:
+            self.uncounted += 1
+            self.reckoned += reckoned
+        if dollars is None and (reckoned or _tokens(usage)):
+            self.unpriced.add(model)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call under way. `name` is its reservation in the ledger, "" without one."""
+
+    model: str
+    expected: Amount = field(default_factory=Amount)
+    name: str = ""
+
+
+class Budget:
+    """The account of one test. Without a shared `ledger`, the test is a session of its own."""
+
+    def __init__(
+        self, prices: Prices, test: Most, session: Most, ledger: Ledger | None = None, judge_model: str = ""
+    ) -> None:
+        self._settled = Spent()
+        self._prices = prices
+        self._test, self._session = test, session
+        self._ledger = ledger
+        self._steps = 0
+        self._began_s = clock.monotonic()
+        self._under_way: dict[int, _Call] = {}
+        self._largest: dict[str, Usage] = {}
+        self._judge_model, self._judgings = judge_model, 0
+
+    @property
+    def spent(self) -> Spent:
+        """Return the use so far. A call under way counts as estimated, also if an interrupt ended its test."""
+        spent = replace(self._settled, unpriced=set(self._settled.unpriced))
+        for call in list(self._under_way.values()):
+            spent.add(
+                call.model, Usage(), call.expected, call.expected.dollars if self._prices.of(call.model) else None
+            )
+        return spent
+
+    def hear(self, event: RunEvent) -> RunEvent:
+        """Return the event; an exchange gets its price. Raises BudgetExceeded if a request must not be sent."""
+        match event:
+            case RunStarted():
+                is_judged = event.test_id and not (event.body_checks or event.own_judge)
+                claims = max(1, len(event.expect)) if is_judged and self._judge_model else 0
+                self._judgings = claims * int(event.settings["votes"])
+            case ModelAsked():
+                self.before(event)
+            case ModelExchange():
+                return self.after(event)
+            case StepFinished():
+                self.stepped()
+            case _:
+                pass
+        return event
+
+    def before(self, asked: ModelAsked) -> None:
+        """Raise BudgetExceeded if the call must not be made, SettingsError if its dollars cannot be known."""
+        if given_up := self._under_way.pop(threading.get_ident(), None):
+            self._settle(given_up, Usage(), uncounted=True)
+        if self._test.dollars or self._session.dollars:
+            self._prices.check(asked.model)
+        expected, name = self._estimate(asked), ""
+        most = expected + self._judging() if asked.purpose == "planner" else expected
+        spent = self.spent
+        own = Amount(self._steps, spent.tokens, spent.dollars)
+        self._test.check(own, 0.0, most)
+        if self._ledger is None:
+            self._session.check(own, clock.monotonic() - self._began_s, most)
+        else:
+            name = self._ledger.reserve(expected, partial(self._session.check, expected=most))
+        self._under_way[threading.get_ident()] = _Call(asked.model, expected, name)
+
+    def after(self, exchange: ModelExchange) -> ModelExchange:
+        """Count the exchange, and return it with its price."""
+        call = self._under_way.pop(threading.get_ident(), _Call(exchange.model))
+        usage, before = exchange.usage, self._largest.get(exchange.purpose, Usage())
+        output = max(usage.output + usage.thinking, before.output)
+        self._largest[exchange.purpose] = Usage(max(usage.input, before.input), 0, output)
+        return replace(exchange, dollars=self._settle(call, exchange.usage, uncounted=exchange.uncounted))
+
+    def _settle(self, call: _Call, usage: Usage, *, uncounted: bool) -> float | None:
+        """Count the call, and return its cost in dollars; None if the price is unknown."""
+        price = self._prices.of(call.model)
+        used = call.expected if uncounted else Amount(0, _tokens(usage), price.dollars(usage) if price else 0.0)
+        dollars = used.dollars if price else None
+        self._settled.add(call.model, usage, used if uncounted else None, dollars)
+        if self._ledger:
+            self._ledger.settle(call.name, used)
+        return dollars
+
+    def stepped(self) -> None:
+        """Count one step that was carried out."""
+        self._steps += 1
+        if self._ledger:
+            self._ledger.settle("", Amount(steps=1))
+
+    def recall(self, exchanges: Iterable[ModelExchange], steps: int) -> None:
+        """Count what a resumed run used in another process."""
+        for exchange in exchanges:
+            price = self._prices.of(exchange.model)
+            self._settled.add(exchange.model, exchange.usage, None, price.dollars(exchange.usage) if price else None)
+        self._steps += steps
+
+    def _judging(self) -> Amount:
+        """Return what the judge's calls at the end of this run may cost."""
+        one = self._estimate(ModelAsked("judge", self._judge_model, _QUESTION, 1, _SHORT_ANSWER))
+        return sum([one] * self._judgings, Amount())
+
+    def _estimate(self, asked: ModelAsked) -> Amount:
+        price = self._prices.of(asked.model)
+        image_tokens = price.image_tokens if price else IMAGE_TOKENS
+        largest = self._largest.get(asked.purpose, Usage())
+        sent = max(math.ceil(asked.characters / _CHARACTERS_A_TOKEN) + asked.images * image_tokens, largest.input)
+        answer = min(asked.answer_tokens, max(_SHORT_ANSWER, largest.output))
+        return Amount(0, sent + answer, price.dollars(Usage(sent, 0, answer)) if price else 0.0)
+
+
+def _tokens(usage: Usage) -> int:
+    return usage.input + usage.output + usage.thinking
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}".rstrip("0").rstrip(".")

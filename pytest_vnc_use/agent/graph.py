@@ -1,0 +1,173 @@
+"""The loop of one run, live or replayed, as a LangGraph graph; the only file that knows langgraph.
+
+    start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
+                            \\-> hitl_gate -> act      where the next call waits for a person
+
+The graph's state holds counters and what is pending, and stays small; what has happened stands in the run folder, from
+which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace keeps
+it until somebody answers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any, cast
+
+with warnings.catch_warnings():
+    # langsmith uses at its import what Python 3.14 deprecates: where warnings are errors, nobody could import it
+    warnings.filterwarnings("ignore", ".*iscoroutinefunction", DeprecationWarning, module=r"langsmith\.")
+    import langsmith
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.graph import END, START, StateGraph
+    from langgraph.types import Command, StateSnapshot, interrupt
+
+from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, History, Nodes, Parts, damage_as_error
+from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
+from pytest_vnc_use.runs.folder import from_json, to_json
+from pytest_vnc_use.safety import rules
+from pytest_vnc_use.types import CUAState, Proposal, Ruling
+from pytest_vnc_use.types.protocols import Replaying
+
+
+class NodeBroke(Exception):
+    """Stands for a node's error where LangGraph sees it."""
+
+
+class TaskRun:
+    """The run of a task on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
+
+    def __init__(self, parts: Parts, history: History) -> None:
+        self._parts = parts
+        self._nodes = Nodes(parts, history)
+        self._answer: bool | None = None
+        self._broke: BaseException | None = None
+
+    @property
+    def _run_id(self) -> str:
+        return self._parts.actor.folder.path.name
+
+    def start(self, task: str) -> CUAState:
+        """Run until an outcome or an interrupt; the state then says which."""
+        return self._run(CUAState(run_id=self._run_id, task=task, elapsed_s=0.0))
+
+    def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
+        """Go on from the last checkpoint; `answer` is a person's yes or no about `asked` where the run waits for one.
+
+        The policy rules anew on what was about to be done: a checkpoint allows nothing. Raises RunFolderError where
+        there is nothing to go on with, nobody was asked, or about another action.
+        """
+        with damage_as_error(self._run_id), self._compiled() as (graph, config):
+            snapshot = graph.get_state(config)
+            self._check_resumable(snapshot, answered=answer is not None)
+            if answer and self._parts.hide(from_json(Proposal, snapshot.values["pending"][0])) != asked:
+                raise RunFolderError(
+                    f"the checkpoint of run {self._run_id!r} holds another action than the one that was asked about; "
+                    "deny it, or start its task again"
+                )
+            if answer is None and snapshot.next == ("act",) and snapshot.values["pending"]:
+                proposal = from_json(Proposal, snapshot.values["pending"][0])
+                graph.update_state(config, {"ruling": to_json(self._nodes.rule_on(proposal))}, as_node="propose")
+            if answer is not None and not snapshot.interrupts:
+                graph.update_state(config, {"ruling": answered(snapshot.values, answer)}, as_node="hitl_gate")
+                answer = None
+            self._nodes.go_on(snapshot.values["elapsed_s"])
+            self._answer = answer
+        return self._run(Command(resume=answer) if answer is not None else None)
+
+    def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
+        run_id = self._run_id
+        if not snapshot.values:
+            raise RunFolderError(NO_CHECKPOINT.format(run_id))
+        if outcome := snapshot.values.get("outcome"):
+            raise RunFolderError(f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run goes on")
+        if answered and not snapshot.interrupts and not was_answered(cast(CUAState, snapshot.values)):
+            raise RunFolderError(f"run {run_id!r} does not wait for approval; `resume` goes on with it")
+
+    def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
+        with self._compiled() as (graph, config):
+            # a recording answers the same again, so one checkpoint is enough, written when its replay stops
+            durability = "exit" if isinstance(self._parts.planner, Replaying) else "sync"
+            with suppress(NodeBroke):
+                graph.invoke(given, config, durability=durability)
+            if self._broke is None:
+                return cast(CUAState, graph.get_state(config).values)
+        raise self._broke  # here, where nothing is handled: what led to it stays as it was
+
+    @contextmanager
+    def _compiled(self) -> Iterator[tuple[Any, Any]]:
+        """Yield the graph on the run's checkpoints, and the config that names the run.
+
+        Within, LangSmith's tracing is off: with LANGSMITH_TRACING=true it would send the state away, texts included.
+        """
+        graph = StateGraph(CUAState)
+        for node in (self._nodes.observe, self._nodes.propose, self.hitl_gate, self._nodes.act):
+            graph.add_node(node.__name__, cast(Any, self._kept_to_itself(node)))
+        graph.add_edge(START, "observe")
+        graph.add_edge("observe", "propose")
+        graph.add_edge("hitl_gate", "act")
+        for node_name in ("propose", "act"):
+            graph.add_conditional_edges(node_name, next_node, ["propose", "hitl_gate", "act", END])
+        checkpoints = self._parts.actor.folder.path / CHECKPOINTS
+        checkpoints.touch(mode=0o600)  # SQLite gives its other files the same rights
+        database = sqlite3.connect(checkpoints, check_same_thread=False)
+        config = {
+            "configurable": {"thread_id": self._run_id},
+            "recursion_limit": 10 * self._parts.limits.steps + 100,
+        }
+        plain = JsonPlusSerializer(allowed_msgpack_modules=None)  # it makes no object that a checkpoint names
+        with closing(database), langsmith.tracing_context(enabled=False):
+            # what is committed outlives this process, as the run's other files do; the disk is not waited for
+            database.execute("PRAGMA synchronous=NORMAL")
+            yield graph.compile(checkpointer=SqliteSaver(database, serde=plain)), config
+
+    def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
+        """Keep a node's errors from LangGraph: it would write their text, secrets too, into a checkpoint."""
+
+        def run(state: CUAState) -> CUAState:
+            try:
+                return node(state)
+            except (GraphBubbleUp, KeyboardInterrupt):  # an interrupt is no error
+                raise
+            except BudgetExceeded as exc:
+                return self._nodes.cut_short(exc)
+            except BaseException as exc:  # noqa: BLE001  # raised again, whatever it is, `pytest.fail` too, by _run
+                self._broke = exc
+            raise NodeBroke(type(self._broke).__name__)
+
+        return run
+
+    def hitl_gate(self, state: CUAState) -> CUAState:
+        """Wait for a person."""
+        ruling = from_json(Ruling, state["ruling"])
+        resumed_with = interrupt({"step": state["step"] + 1, "proposal": state["pending"][0], "rule": ruling.rule})
+        # LangGraph repeats the first answer it was given, were this node to fail; the person's last one counts
+        answer = resumed_with if self._answer is None else self._answer
+        return CUAState(ruling=answered(state, answer))
+
+
+def next_node(state: CUAState) -> str:
+    """Return the node after propose and act."""
+    if state.get("outcome"):
+        return END
+    if not state["pending"]:
+        return "propose"
+    ruling = state["ruling"]
+    return "hitl_gate" if ruling and ruling["kind"] == "ask" else "act"
+
+
+def answered(state: CUAState, answer: bool) -> dict[str, Any]:
+    """Return the ruling on the next call after a person's yes or no, as JSON."""
+    ruling = from_json(Ruling, state["ruling"])
+    after: dict[str, Any] = to_json(rules.answer(ruling, yes=answer))
+    return after
+
+
+def was_answered(state: CUAState) -> bool:
+    """Return whether a person has answered about the next call. Their last answer counts."""
+    ruling = state["ruling"]
+    return bool(state["pending"] and ruling and ruling["by"] == "person")

@@ -1,1 +1,0 @@
-"""The costs of models: prices, budgets, and a ledger that all processes of a session share."""

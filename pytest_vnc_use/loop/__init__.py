@@ -1,1 +1,0 @@
-"""The loop: each turn of a run."""

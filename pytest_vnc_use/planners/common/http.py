@@ -1,0 +1,615 @@
+"""The connection to a model's service: JSON sent and read, asked again, and logged. No other module uses httpx2.
+
+An `Attempt` is a value: the request, the response, and its result or its failure. A failure says whether another
+attempt may help. `ask` makes attempts until one succeeds, and reports each as a `ModelExchange`.
+
+Services report errors in much the same way: a status, and `{"error": {"type": …, "message": …}}`, or a part of that.
+The caller gives what differs between services: the headers, and the function that reads an answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import json
+import random
+import re
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import httpx2
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.errors import (
+    KeyMissing,
+    KeyRejected,
+    ModelUnavailable,
+    PlannerError,
+    QuotaExhausted,
+    SettingsError,
+)
+from pytest_vnc_use.errors.faults import blocked
+from pytest_vnc_use.settings.variables import VARIABLES
+from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, Usage
+from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
+
+Result = TypeVar("Result")
+
+MOST_BYTES = 4 * 2**20
+"""The largest answer that is read. A turn of a model is a few thousand bytes."""
+
+CLEAN_UP_S = 1.0
+"""The extra seconds that a read may wait after our own time limit. A request that was given up then ends by itself."""
+
+PASSING = frozenset({408, 425, 429, 499, 500, 502, 503, 504, 529})
+"""HTTP statuses after which the same request may succeed. 529 is Anthropic's "overloaded"."""
+
+USED_UP = frozenset(
+    {"insufficient_quota", "billing_error", "billing_hard_limit_reached", "exceeded_current_quota_error"}
+)
+"""Error types and codes after which waiting does not help."""
+
+KINDS = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "invalid_api_key": 401,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
+"""Error types and codes within a response of status 200, and the statuses with which they come elsewhere."""
+
+UNSENT = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+    httpx2.InvalidURL,
+)
+"""Errors after which no request was sent."""
+
+LONGEST_ANSWER = 64_000
+"""The assumed tokens of an answer if the request does not limit its length."""
+
+_WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
+_DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
+_MOST_DIGITS = 18
+
+
+# --- the endpoint ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Service:
+    """The URL and the headers of a service. `key` is removed from all reports; it is in `headers` too."""
+
+    url: str
+    model: str
+    key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    usage_of: Callable[[JsonObject], Usage] = field(default=lambda _: Usage(), repr=False)
+    """The function that reads the tokens of a response."""
+
+
+def found_key(api_key: str | None, variables: Sequence[str]) -> str:
+    """Return the given key, or the key in the environment. Raises KeyMissing, or KeyRejected if it cannot be sent."""
+    keys = [api_key, *(VARIABLES.get(name) for name in variables)]
+    key = next((key.strip() for key in keys if key and key.strip()), "")
+    if not key:
+        raise KeyMissing(f"no API key is set; set {variables[0]}. In Python a planner or judge also takes api_key=…")
+    if not (key.isascii() and key.isprintable()):
+        raise KeyRejected("the API key must contain only printable ASCII characters")
+    return key
+
+
+def found_url(base_url: str | None, variable: str = "") -> str | None:
+    """Return the given URL, or the one in the environment, if any.
+
+    Raises SettingsError if it is not http(s), or if the proxy to it cannot be used.
+    """
+    url = base_url or VARIABLES.get(variable) or None
+    if url is not None and not _is_http(url):
+        raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
+    _check_proxies(url or "")
+    return url
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether the URL names this machine. No proxy can reach what is meant by that."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+        if host == "localhost" or host.endswith(".localhost"):
+            return True
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _check_proxies(url: str) -> None:
+    """Raise SettingsError if a proxy of the environment cannot be used. For one URL all of them must be usable."""
+    proxies = getproxies()
+    if is_loopback(url) or "*" in map(str.strip, proxies.get("no", "").split(",")):
+        return
+    socks = ("socks5", "socks5h")
+    for name in ("http", "https", "all"):
+        scheme, found, _ = proxies.get(name, "").partition("://")
+        if found and scheme not in ("http", "https", *socks):
+            known = ", ".join(f"{each}://" for each in ("http", "https", *socks))
+            raise SettingsError(f"{name.upper()}_PROXY must begin with one of {known}, got {scheme}://")
+        if scheme in socks and find_spec("socksio") is None:
+            raise SettingsError(
+                f"{name.upper()}_PROXY names a SOCKS proxy, which needs a library: pip install socksio; "
+                "without proxies: NO_PROXY='*'"
+            )
+
+
+# --- attempts --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """The number of attempts (with the first), the time limit of each, and the waits if the service names none."""
+
+    attempts: int = 5
+    each_s: float = 120.0
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 30.0
+
+    def wait_s(self, attempt: int) -> float:
+        """Return the wait after an attempt (counted from 1).
+
+        It doubles with every attempt. Up to a quarter is added, so that parallel runs do not ask at the same time.
+        """
+        return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (attempt - 1)) * random.uniform(1.0, 1.25)
+
+    def within(self, request_s: float | None) -> Backoff:
+        """Return the same backoff with this time limit for each request, if one is given."""
+        return self if request_s is None else replace(self, each_s=request_s)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The reason why an attempt failed.
+
+    `again`: another attempt may succeed, after `after_s` seconds if known. `unbilled`: the service cannot have done any
+    work for it. `error` has a foreign error only as text, because the frames of its traceback contain the API key.
+    """
+
+    error: PlannerError
+    again: bool = False
+    after_s: float | None = None
+    unbilled: bool = False
+
+
+@dataclass(frozen=True)
+class Attempt(Generic[Result]):
+    """One request, its response in loggable form, its result, and the tokens that the service counted."""
+
+    request: JsonObject
+    response: JsonObject | None
+    result: Result | Failure
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def uncounted(self) -> bool:
+        """Return whether it may be billed although the service counted nothing."""
+        return self.usage == Usage() and not (isinstance(self.result, Failure) and self.result.unbilled)
+
+
+def ask(
+    send: Callable[[float], Attempt[Result]],
+    *,
+    asked: ModelAsked,
+    timeout_s: float,
+    report: Report,
+    backoff: Backoff,
+) -> Result:
+    """Return the first good result.
+
+    `send` gets the seconds for its attempt. `report` is called before and after each attempt; if it raises before, the
+    request is not sent. Raises the last attempt's error if no attempt or time is left, or if another attempt cannot
+    help.
+    """
+    deadline = clock.monotonic() + timeout_s
+    number = 0
+    while True:
+        number += 1
+        report(asked)
+        started = clock.monotonic()
+        attempt = send(min(backoff.each_s, deadline - started))
+        now = clock.monotonic()
+        wait_s = _wait_s(attempt.result, number, deadline - now, backoff)
+        error = str(attempt.result.error) if isinstance(attempt.result, Failure) else ""
+        exchange = ModelExchange(
+            asked.purpose,
+            number,
+            attempt.request,
+            attempt.response,
+            now - started,
+            error,
+            wait_s,
+            model=asked.model,
+            usage=attempt.usage,
+            uncounted=attempt.uncounted,
+        )
+        report(exchange)
+        if not isinstance(attempt.result, Failure):
+            return attempt.result
+        if wait_s is None:
+            raise attempt.result.error from None
+        time.sleep(wait_s)
+
+
+def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> float | None:
+    """Return the seconds until the next attempt, or None if there is none."""
+    if not isinstance(result, Failure) or not result.again or number >= backoff.attempts:
+        return None
+    wait_s = backoff.wait_s(number) if result.after_s is None else result.after_s
+    return wait_s if wait_s < left_s else None
+
+
+def request_size(purpose: str, body: Mapping[str, Any]) -> ModelAsked:
+    """Return the size of a request with this body, which has the model, and `max_tokens` or `max_output_tokens`.
+
+    The size counts its keys and texts. Pictures are data URLs, or `data` in base64.
+    """
+    characters, images = _size(body)
+    answer_tokens = body.get("max_tokens") or body.get("max_output_tokens") or LONGEST_ANSWER
+    return ModelAsked(purpose, str(body["model"]), characters, images, answer_tokens)
+
+
+def _size(value: Any) -> tuple[int, int]:
+    match value:
+        case str() if value.startswith("data:image/"):
+            return 0, 1
+        case str():
+            return len(value), 0
+        case {"mimeType": str(), "data": str()} | {"type": "base64", "data": str()}:
+            return 0, 1
+        case Mapping():
+            sizes = [(len(name) + size[0], size[1]) for name, size in ((str(k), _size(v)) for k, v in value.items())]
+        case list() | tuple():
+            sizes = [_size(each) for each in value]
+        case _:
+            return len(str(value)), 0
+    return sum(size[0] for size in sizes), sum(size[1] for size in sizes)
+
+
+def count_of(counts: Any, *path: str) -> int:
+    """Return the count at this path, a number or its digits; 0 if there is none.
+
+    An unreadable count is no reason to throw an answer away.
+    """
+    for name in path:
+        counts = counts.get(name) if isinstance(counts, Mapping) else None
+    if isinstance(counts, str) and counts.isascii() and len(counts) <= _MOST_DIGITS and counts.isdecimal():
+        counts = int(counts)
+    return counts if isinstance(counts, int) and not isinstance(counts, bool) and counts > 0 else 0
+
+
+# --- one request -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Response:
+    status: int
+    headers: httpx2.Headers
+    text: str
+
+
+class NotJson(Exception):
+    """The service sent something that is not JSON, or JSON that cannot be written again."""
+
+
+def post_json(
+    service: Service, body: JsonObject | None, *, timeout_s: float, read: Callable[[JsonObject], Result | Failure]
+) -> Attempt[Result]:
+    """Return the attempt of one request: a POST of the body, or a GET without one. `read` reads its answer.
+
+    An error before that is a Failure of the attempt. The call takes no longer than `timeout_s`, even if an answer comes
+    a byte at a time. It raises nothing.
+    """
+    response, failure = _ask(service, body, timeout_s, route := _Route())
+    result = route.explain(failure, response) if failure else read(response)
+    if isinstance(result, Failure):
+        error = type(result.error)(redact_key(str(result.error), key=service.key))
+        result = replace(result, error=error)
+    clean = loggable(response, key=service.key) if response else None
+    return Attempt(loggable(body or {}, key=service.key), clean, result, service.usage_of(response))
+
+
+def _ask(
+    service: Service, body: JsonObject | None, timeout_s: float, route: _Route
+) -> tuple[JsonObject, Failure | None]:
+    """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
+    unsent = False
+    try:
+        response = Deadline(timeout_s).call(partial(_send, service, body, timeout_s, route))
+        return _read(service, response)
+    except NotJson as exc:
+        unavailable = str(exc)
+    except (DeadlineExceeded, httpx2.TimeoutException):
+        unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
+    except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+        if failure := _certificate_failure(exc):
+            return {}, failure
+        unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
+    except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
+        problem = f"the model's service could not be asked: {blocked(str(exc)) or repr(exc)}"
+        return {}, Failure(PlannerError(problem), unbilled=True)
+    return {}, Failure(ModelUnavailable(unavailable), again=True, unbilled=unsent)
+
+
+def _send(service: Service, body: JsonObject | None, timeout_s: float, route: _Route) -> _Response:
+    """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
+    ends_at = clock.monotonic() + timeout_s
+    headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
+    method, sent = ("GET", None) if body is None else ("POST", json.dumps(body))
+    asking = httpx2.Client(
+        timeout=timeout_s + CLEAN_UP_S,
+        verify=load_certificates(),
+        trust_env=not is_loopback(service.url),
+        event_hooks={"request": [route.follow]},
+    )
+    with asking, asking.stream(method, service.url, content=sent, headers=headers) as response:
+        content = bytearray()
+        for chunk in response.iter_bytes():
+            content += chunk
+            if len(content) > MOST_BYTES:
+                raise NotJson(f"the model's service sent more than {MOST_BYTES // 2**20} MiB")
+            if clock.monotonic() > ends_at:
+                raise DeadlineExceeded
+    return _Response(response.status_code, response.headers, content.decode(errors="replace"))
+
+
+@cache
+def load_certificates() -> ssl.SSLContext:
+    """Return httpx2's certificates. They are kept, because reading them takes longer than a request on this machine."""
+    return httpx2.create_ssl_context()
+
+
+def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
+    """Return the body, and a failure if the status or the body reports an error. Raises NotJson."""
+    body = read_json(response.text) if response.status == 200 else _error_body(response.text)
+    clean = loggable(body, key=service.key)
+    choices = clean.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    error = clean.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
+    if response.status == 200 and not error:
+        return body, None
+    after_s = retry_after_s(response.headers)
+    return clean, failure_of_error(response.status, error or clean, service=service, after_s=after_s)
+
+
+def read_json(text: str) -> JsonObject:
+    """Return a response's JSON object; empty if there is none. Raises NotJson.
+
+    Infinity and half of a surrogate pair can be read but not sent back: the next turn would fail on them.
+    """
+    try:
+        body = json.loads(text or "{}")
+        json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as exc:
+        raise NotJson(f"the model's service sent something that is not JSON: {exc}") from exc
+    if not is_shallow(body):
+        raise NotJson(f"the model's service sent something that is not JSON: more than {DEEPEST} levels deep")
+    return body if isinstance(body, dict) else {}
+
+
+def _error_body(text: str) -> JsonObject:
+    """Return an error's JSON; of a list, its first item. Text, such as a proxy's HTML, becomes a message."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"message": text[:2000]}
+    first = body[0] if isinstance(body, list) and body else body
+    return first if isinstance(first, dict) else {"message": str(first)[:2000]}
+
+
+class _Route:
+    """The proxy, if any, of a client's newest request. `follow` is its hook."""
+
+    def __init__(self) -> None:
+        self._target = self._peer = ("", 0)
+
+    def follow(self, request: Any) -> None:
+        """Note the request, and let the HTTP library report where it connects to."""
+        url = request.url
+        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+        self._target = self._peer = url.raw_host.decode(), port
+        request.extensions = {**request.extensions, "trace": self._note}
+
+    def _note(self, event: str, info: Mapping[str, Any]) -> None:
+        if event.endswith("connect_tcp.started"):
+            self._peer = info["host"], info["port"]
+
+    def explain(self, failure: Failure, body: JsonObject) -> Failure:
+        """Return the failure with the proxy's name. A refusal whose `body` is no service's error may be the proxy's."""
+        if self._peer == self._target:
+            return failure
+        (host, port), error = self._peer, failure.error
+        refusal = re.search(r"refused(?: the request)?: (.*)", str(error), re.DOTALL)
+        told, kind = str(error), type(error)
+        if refusal and "error" not in body and not failure.again:
+            told, kind = f"the proxy, or the model's service, refused the request: {refusal[1]}", ModelUnavailable
+        proxy = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        told += (
+            f"; it was asked through the proxy {proxy} (of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY); "
+            f"to ask {self._target[0]} directly, add it to NO_PROXY"
+        )
+        return replace(failure, error=kind(told))
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def malformed(why: str) -> Failure:
+    """Return the failure for an answer that cannot be read. The request is repeated at once."""
+    error = ModelUnavailable(f"the model's answer was empty or malformed: {shortened(why)}")
+    return Failure(error, again=True, after_s=0.0)
+
+
+def _certificate_failure(error: BaseException) -> Failure | None:
+    """Return the failure if a certificate was refused; None for another error. Nothing was sent then."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None:
+        return None
+    why = cause.verify_message
+    message = (
+        f"the certificate of the model's service does not fit: {why}; if you trust its issuer, name it in SSL_CERT_FILE"
+    )
+    return Failure(ModelUnavailable(message), unbilled=True)
+
+
+def failure_of_error(status: int, error: Any, *, service: Service, after_s: float | None = None) -> Failure:
+    """Return the failure for an error response, with whether and when to ask again.
+
+    `error` is `{"type", "code", "message"}` (OpenAI, Anthropic, vLLM), `{"code", "status", "message", "details"}`
+    (Google), text (LM Studio), or `{"detail": …}` (FastAPI). In a response of status 200 it counts as an error of the
+    status that it means; only what was sent is told.
+    """
+    fields = error if isinstance(error, dict) else {"message": error}
+    kinds = [str(fields[name]) for name in ("type", "code", "status") if fields.get(name)]
+    details = fields.get("details")
+    details = [each for each in details if isinstance(each, dict)] if isinstance(details, list) else []
+    metadata = fields.get("metadata")  # OpenRouter's, with the words of the service behind it
+    raw = metadata.get("raw") if isinstance(metadata, dict) else ""
+    text = shortened(" ".join(str(part) for part in (fields.get("message") or fields.get("detail"), raw) if part))
+    meant = status if status != 200 else _status_meant(kinds, text)
+    sent = meant if str(meant) in kinds else status
+    kind = next((kind for kind in kinds if kind != str(sent)), "")
+    message = f"{sent} {kind}".rstrip() + f": {text or 'no message'}"
+    after_s = _retry_delay_s(details) if after_s is None else after_s
+    if after_s is not None:
+        message += f" (it asks to wait {after_s:g} s)"
+    if meant in (404, 405):
+        parts = urlsplit(service.url)
+        message += f"; asked at {parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}: "
+        message += "is that the right path?" if "/v1" in parts.path else "is /v1 missing in the base URL?"
+    is_daily = meant == 429 and any("PerDay" in str(each.get("violations")) for each in details)
+    used_up = meant == 402 or is_daily or not USED_UP.isdisjoint(kinds)
+    if any(each.get("reason") == "API_KEY_INVALID" for each in details):
+        meant = 401  # Google's status is 400
+    again = meant in PASSING and not used_up
+    found = _error_of(
+        meant, message, model=service.model, used_up=used_up, quota="daily quota" if is_daily else "quota"
+    )
+    return Failure(found, again=again, after_s=after_s, unbilled=True)
+
+
+def _status_meant(kinds: Sequence[str], text: str) -> int:
+    """Return the status of an error within a response of status 200. One that says nothing is an outage."""
+    for kind in kinds:
+        if re.fullmatch("[45][0-9][0-9]", kind):
+            return int(kind)
+        if kind.lower() in KINDS:
+            return KINDS[kind.lower()]
+    return 404 if not kinds and _WRONG_PATH.search(text) else 500
+
+
+def _error_of(status: int, message: str, *, model: str, used_up: bool, quota: str) -> PlannerError:
+    if used_up or status == 429:
+        return QuotaExhausted(f"the {quota} is used up: {message}")
+    if status == 401:
+        return KeyRejected(f"the API key is missing or was refused: {message}")
+    if status == 403:
+        return KeyRejected(f"the API key, or its access to the model {model!r}, was refused: {message}")
+    if status in PASSING:
+        return ModelUnavailable(f"the model's service failed: {message}")
+    return PlannerError(f"the model's service refused the request: {message}")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait, or None if no header says so.
+
+    The headers are `retry-after-ms` (OpenAI) and `retry-after` (RFC 9110: seconds, or a date).
+    """
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            return max(0.0, float(headers[name]) * unit_s)
+        except (KeyError, ValueError):
+            continue
+    try:
+        date = parsedate_to_datetime(headers["retry-after"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - clock.utc_now()).total_seconds())
+
+
+def _retry_delay_s(details: Sequence[JsonObject]) -> float | None:
+    """Return the delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`; None if there is none."""
+    delays = (each.get("retryDelay") for each in details if str(each.get("@type")).endswith("google.rpc.RetryInfo"))
+    try:
+        return max(0.0, float(str(next(delays)).rstrip("s")))
+    except (StopIteration, ValueError):
+        return None
+
+
+# --- for the run directory -------------------------------------------------------------------------------------------
+
+
+def shortened(message: Any, limit: int = 500) -> str:
+    """Return the text on one line, cut if it is long."""
+    text = " ".join(str(message or "").split())
+    return text if len(text) <= limit else f"{text[:limit]} …"
+
+
+def redact_key(text: str, *, key: str) -> str:
+    """Return the text with the key replaced by a placeholder."""
+    return text.replace(key, "[api key]") if key else text
+
+
+def loggable(body: JsonObject, *, key: str) -> JsonObject:
+    """Return a request or response for the run directory: without the key, each image as `sha256:<hex>` of its bytes.
+
+    It finds images in `data:` URLs, in Anthropic's `{"type": "base64", "data": …}`, and in Google's `inlineData`.
+    """
+    clean: JsonObject = _loggable(body, key)
+    return clean
+
+
+def _loggable(value: Any, key: str) -> Any:
+    if isinstance(value, str):
+        image = _DATA_URL.fullmatch(value)
+        return _digest(image[2]) if image else redact_key(value, key=key)
+    if isinstance(value, Mapping):
+        is_image = (value.get("type") == "base64" or "mimeType" in value) and isinstance(value.get("data"), str)
+        image_data = {"data": _digest(value["data"])} if is_image else {}
+        return {
+            redact_key(str(name), key=key): _loggable(inner, key) for name, inner in {**value, **image_data}.items()
+        }
+    return [_loggable(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _digest(data: str) -> str:
+    """Return the digest of an image in base64 of either alphabet."""
+    try:
+        image = base64.urlsafe_b64decode(data.replace("+", "-").replace("/", "_") + "=" * (-len(data) % 4))
+    except ValueError:
+        image = data.encode()
+    return f"sha256:{hashlib.sha256(image).hexdigest()}"

@@ -1,1 +1,0 @@
-"""The verification of claims about the screen."""

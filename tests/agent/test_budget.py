@@ -1,0 +1,410 @@
+"""What a test and a session may use: the account of one test, and the ledger that processes share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from freezegun import freeze_time
+from hypothesis import given, settings, strategies as st
+
+from pytest_vnc_use.agent.budget import Amount, Budget, Ledger, Most, load_prices
+from pytest_vnc_use.errors import BudgetExceeded, InfraError, SettingsError
+from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
+
+PRICES = load_prices(today=date(2026, 11, 22))
+MODEL = "gemini-3.8-flash"
+SMALL = ModelAsked("planner", MODEL, characters=300, images=0, answer_tokens=100)
+SMALL_TOKENS = 100 + 100
+
+
+SMALL_DOLLARS = (100 * 0.75 + 100 * 3.75) / 1e6
+NO_ANSWER = ModelExchange("planner", 1, {}, None, 0.1, "no answer", model=MODEL, uncounted=True)
+
+
+def exchange(usage: Usage, model: str = MODEL, purpose: str = "planner") -> ModelExchange:
+    return ModelExchange(purpose, 1, {}, {}, 0.1, model=model, usage=usage)
+
+
+def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) -> tuple[int, str]:
+    """Return the number of calls that were allowed, and the message of the first that was not."""
+    for calls in range(1000):
+        try:
+            budget.before(asked)
+        except BudgetExceeded as refused:
+            return calls, str(refused)
+        budget.after(exchange(used))
+    raise AssertionError("never refused")
+
+
+# --- one test --------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_of_a_test() -> None:
+    budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-max-"))
+    calls, told = asked_until_refused(budget, Usage(input=100, output=100))
+    assert calls == 5
+    assert told == (
+        "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
+        "asked again. --vnc-tokens sets the limit"
+    )
+
+
+def test_a_call_that_may_go_beyond_the_limit_is_not_made() -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-max-"))
+    with pytest.raises(BudgetExceeded, match="0 of 199, and the next call may take 200"):
+        budget.before(SMALL)
+
+
+def test_dollars_of_a_test() -> None:
+    budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-max-"))
+    calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
+    assert calls == 7
+    assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
+    assert "the dollars of this test are used up: 0.0091 of 0.01" in told
+
+
+def test_pictures_count_as_the_price_table_says() -> None:
+    budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-max-"))
+    budget.before(ModelAsked("planner", MODEL, 300, images=1, answer_tokens=100))
+    with pytest.raises(BudgetExceeded):
+        budget.before(ModelAsked("planner", MODEL, 300, images=2, answer_tokens=100))
+
+
+def test_the_longest_answer_so_far_is_reckoned_with() -> None:
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
+    budget.before(long_winded)
+    budget.after(exchange(Usage(output=3000, thinking=3000)))
+    with pytest.raises(BudgetExceeded, match="6,000 of 10,000, and the next call may take 6,000"):
+        budget.before(long_winded)
+    budget.before(ModelAsked("judge", MODEL, 0, 0, answer_tokens=8192))
+
+
+def test_a_judges_calls_count_and_retries_too() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    for purpose in ("planner", "planner", "judge"):
+        budget.before(SMALL)
+        budget.after(exchange(Usage(input=100, cached=40, output=10), purpose=purpose))
+    assert (budget.spent.calls, budget.spent.usage) == (3, Usage(300, 120, 30))
+
+
+def test_a_model_without_a_price() -> None:
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    priced = budget.after(exchange(Usage(input=100), model="qwen3-vl-8b"))
+    assert priced.dollars is None
+    assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, 100)
+
+
+@pytest.mark.parametrize(
+    ("started", "judgings"),
+    [
+        ({"expect": ("it is open", "it is full")}, 6),
+        ({}, 3),
+        ({"body_checks": True}, 0),
+        ({"own_judge": True}, 0),
+        ({"test_id": ""}, 0),
+    ],
+    ids=["claims", "end", "nobody", "own judge", "no test"],
+)
+def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgings: int) -> None:
+    def budget(tokens: int) -> Budget:
+        made = Budget(PRICES, Most(tokens=tokens), Most("--vnc-max-"), judge_model=MODEL)
+        given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
+        made.hear(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
+        return made
+
+    price = PRICES.of(MODEL)
+    assert price
+    judging = 1000 + price.image_tokens + 500  # the prompt, the screen, the answer
+    enough = SMALL_TOKENS + judgings * judging
+    with pytest.raises(BudgetExceeded, match=f"0 of .*, and the next call may take {enough:,}"):
+        budget(enough - 1).before(SMALL)
+    sufficient = budget(enough)
+    sufficient.before(SMALL)
+    sufficient.after(exchange(Usage(input=100, output=100)))
+    if judgings:
+        sufficient.before(replace(SMALL, purpose="judge"))
+
+
+@pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
+def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
+    budget = Budget(PRICES, test, session)
+    with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
+        budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
+    budget.before(SMALL)
+
+
+def test_what_nobody_counted_costs_what_was_reckoned() -> None:
+    budget = Budget(PRICES, Most(tokens=500), Most("--vnc-max-"))
+    budget.before(SMALL)
+    assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
+    budget.before(SMALL)
+    budget.after(exchange(Usage(input=50, output=20)))
+    spent = budget.spent
+    assert (spent.calls, spent.uncounted, spent.usage) == (2, 1, Usage(input=50, output=20))
+    assert (spent.tokens, spent.reckoned.tokens) == (SMALL_TOKENS + 70, SMALL_TOKENS)
+    assert spent.dollars == pytest.approx(SMALL_DOLLARS + (50 * 0.75 + 20 * 3.75) / 1e6)
+    budget.before(SMALL)
+    budget.after(NO_ANSWER)
+    with pytest.raises(BudgetExceeded, match="470 of 500"):
+        budget.before(SMALL)
+
+
+def test_what_nobody_counted_of_a_model_without_a_price() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    budget.before(ModelAsked("planner", "qwen3-vl-8b", 300, 0, 100))
+    assert budget.after(replace(NO_ANSWER, model="qwen3-vl-8b")).dollars is None
+    assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, SMALL_TOKENS)
+
+
+def test_a_request_that_reached_nobody_costs_nothing() -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-max-"))
+    for _ in range(3):
+        budget.before(SMALL)
+        budget.after(replace(NO_ANSWER, uncounted=False))
+    assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
+
+
+def test_a_call_that_is_under_way_costs_what_was_reckoned() -> None:
+    """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-max-"))
+    asked, answered = threading.Event(), threading.Event()
+
+    def call() -> None:
+        budget.before(SMALL)
+        asked.set()
+        answered.wait(timeout=400)
+        budget.after(exchange(Usage(input=30)))
+
+    asking = threading.Thread(target=call)
+    asking.start()
+    assert asked.wait(timeout=400)
+    spent = budget.spent
+    assert (spent.calls, spent.uncounted, spent.tokens) == (1, 1, SMALL_TOKENS)
+    assert spent.dollars == pytest.approx(SMALL_DOLLARS)
+    with pytest.raises(BudgetExceeded, match="200 of 201"):
+        budget.before(SMALL)
+    answered.set()
+    asking.join()
+    assert (budget.spent.calls, budget.spent.uncounted, budget.spent.tokens) == (1, 0, 30)
+
+
+def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), Most("--vnc-max-"), Ledger(tmp_path))
+    budget.before(SMALL)
+    budget.before(SMALL)
+    budget.after(exchange(Usage(input=60)))
+    assert budget.spent.tokens == Ledger(tmp_path).used().tokens == SMALL_TOKENS + 60
+
+
+def test_steps_of_a_session_without_a_ledger() -> None:
+    budget = Budget(PRICES, Most(), Most("--vnc-max-", steps=2))
+    for _ in range(2):
+        budget.before(SMALL)
+        budget.stepped()
+    with pytest.raises(BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-max-steps"):
+        budget.before(SMALL)
+
+
+# --- a session -------------------------------------------------------------------------------------------------------
+
+
+def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
+    budgets = [
+        Budget(PRICES, Most(), Most("--vnc-max-", tokens=500, steps=3), Ledger(tmp_path / "session")) for _ in range(2)
+    ]
+    budgets[0].before(SMALL)
+    budgets[0].after(exchange(Usage(input=350)))
+    budgets[0].stepped()
+    with pytest.raises(BudgetExceeded, match=r"tokens of this session are used up: 350 of 500, .*--vnc-max-tokens"):
+        budgets[1].before(SMALL)
+
+
+def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
+    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets[0].before(SMALL)
+    with pytest.raises(BudgetExceeded):
+        budgets[1].before(SMALL)
+    budgets[0].after(exchange(Usage(input=10)))
+    budgets[1].before(SMALL)
+
+
+def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> None:
+    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets[0].before(SMALL)
+    budgets[0].after(NO_ANSWER)
+    used = Ledger(tmp_path).used()
+    assert (used.tokens, used.dollars) == (SMALL_TOKENS, pytest.approx(SMALL_DOLLARS))
+    with pytest.raises(BudgetExceeded, match="200 of 350"):
+        budgets[1].before(SMALL)
+
+
+def test_an_account_that_stays_locked_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.budget.LOCK_S", 0.1)
+    ledger = Ledger(tmp_path)
+    with FileLock(tmp_path / "ledger.lock"), pytest.raises(InfraError, match=r"stayed locked for 0\.1 s"):
+        ledger.used()
+
+
+def test_ledger_locked_and_frozen_clock_raises_infra_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.budget.LOCK_S", 0.1)
+    ledger = Ledger(tmp_path)
+    with (
+        FileLock(tmp_path / "ledger.lock"),
+        freeze_time("2030-01-02"),
+        pytest.raises(InfraError, match="stayed locked"),
+    ):
+        ledger.used()
+
+
+def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.settle("", Amount())
+    with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
+        Budget(PRICES, Most(), Most("--vnc-max-", seconds=1e-9), ledger).before(SMALL)
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from pytest_vnc_use.agent.budget import Budget, Most
+from pytest_vnc_use.errors import BudgetExceeded
+from pytest_vnc_use.agent.budget import Ledger
+from pytest_vnc_use.agent.budget import load_prices
+from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
+
+budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
+while True:
+    try:
+        budget.before(ModelAsked("planner", "m", 300, 0, 100))
+    except BudgetExceeded:
+        break
+    budget.after(ModelExchange("planner", 1, {}, {}, 0.1, model="m", usage=Usage(input=130, output=300)))
+print(budget.spent.tokens)
+"""
+
+
+@pytest.mark.slow
+def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WORKER, str(tmp_path)]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    used = [int(worker.communicate(timeout=400)[0]) for worker in workers]
+    assert 20_000 - 430 < sum(used) <= 20_000 + 4 * 430
+    assert Ledger(tmp_path).used().tokens == sum(used)
+
+
+KILLED = """
+import signal, sys
+from pathlib import Path
+from pytest_vnc_use.agent.budget import Amount, Ledger
+
+Ledger(Path(sys.argv[1])).reserve(Amount(tokens=300), lambda *_: None)
+print("asked", flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "asked\n"
+        process.kill()
+    budget = Budget(PRICES, Most(), Most("--vnc-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
+    assert asked_until_refused(budget, Usage(input=100, output=100))[0] == 1
+
+
+@dataclass
+class Workers:
+    """Four, each with a budget, at most one call under way, and a service that knows what it bills.
+
+    A call that nobody heard of the end of is billed in full where its answer is no longer than was reckoned.
+    """
+
+    ledger: Ledger
+    session: Most
+    billed: Amount = Amount()
+    largest: Amount = Amount()
+
+    def __post_init__(self) -> None:
+        self.budgets = [self._started() for _ in range(4)]
+        self.under_way: dict[int, int] = {}
+
+    def _started(self) -> Budget:
+        return Budget(PRICES, Most(), self.session, self.ledger)
+
+    def carry_out(self, who: int, event: str, characters: int, answer: int) -> None:
+        if event == "asks":
+            self._asks(who, characters)
+        elif who in self.under_way and event == "is answered":
+            usage = Usage(input=self.under_way.pop(who) // 3, output=answer)
+            self._bill(usage)
+            self.budgets[who].after(exchange(usage))
+        elif who in self.under_way and event in ("hears nothing", "reaches nobody"):
+            uncounted = event == "hears nothing"
+            self._lose(who, answer if uncounted else None)
+            self.budgets[who].after(replace(NO_ANSWER, uncounted=uncounted))
+        elif event == "crashes":
+            self._lose(who, answer)
+            self.budgets[who] = self._started()
+
+    def _asks(self, who: int, characters: int) -> None:
+        """Also where it was interrupted in the call before."""
+        self._lose(who, 400)
+        try:
+            self.budgets[who].before(ModelAsked("planner", MODEL, characters, 0, 500))
+        except BudgetExceeded:
+            return
+        self.under_way[who] = characters
+
+    def _lose(self, who: int, answer: int | None) -> None:
+        characters = self.under_way.pop(who, None)
+        if characters is not None and answer is not None:
+            self._bill(Usage(input=characters // 3, output=min(answer, 500)))
+
+    def _bill(self, usage: Usage) -> None:
+        price = PRICES.of(MODEL)
+        assert price is not None
+        bill = Amount(0, usage.input + usage.output, price.dollars(usage))
+        self.billed += bill
+        self.largest = Amount(0, max(bill.tokens, self.largest.tokens), max(bill.dollars, self.largest.dollars))
+
+
+EVENTS = st.sampled_from(["asks", "asks", "is answered", "is answered", "hears nothing", "reaches nobody", "crashes"])
+ROUNDING = 1e-9
+"""In dollars: what adding floats may err."""
+
+
+@pytest.mark.slow
+@settings(deadline=None, database=None, max_examples=200)
+@given(
+    tokens=st.one_of(st.none(), st.integers(1, 5_000)),
+    dollars=st.floats(1e-5, 8e-3),
+    events=st.lists(st.tuples(st.integers(0, 3), EVENTS, st.integers(0, 3_000), st.integers(0, 900)), max_size=50),
+)
+def test_no_order_of_calls_and_crashes_goes_beyond_the_limit_and_one_call_each(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokens: int | None,
+    dollars: float,
+    events: list[tuple[int, str, int, int]],
+) -> None:
+    limits = Most("--vnc-max-", tokens=tokens, dollars=None if tokens else dollars)
+    workers = Workers(Ledger(tmp_path_factory.mktemp("ledger")), limits)
+    for event in events:
+        workers.carry_out(*event)
+    if tokens:
+        assert workers.billed.tokens <= tokens + 4 * workers.largest.tokens
+    else:
+        assert workers.billed.dollars <= dollars + 4 * workers.largest.dollars + ROUNDING
+    counted: list[Amount] = []
+    workers.ledger.reserve(Amount(), lambda amount, _: counted.append(amount))
+    assert counted[0].tokens >= workers.billed.tokens
+    assert counted[0].dollars >= workers.billed.dollars - ROUNDING

@@ -1,0 +1,159 @@
+"""From settings to desktops: who gets which, and what a wrong setting says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.build import counted_in
+from pytest_vnc_use.errors import DesktopRefused, SettingsError
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Move
+from support import vnc_servers
+from support.pictures import noise
+
+
+@pytest.mark.desktop
+def test_given_addresses_are_shared_one_user_at_a_time() -> None:
+    with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
+        settings = Settings(server=f"{one.address}, {two.address}", lease_seconds=0.2)
+        first, second = build.lease_desktop(settings, "one"), build.lease_desktop(settings, "two")
+        assert {first.server, second.server} == {one.address, two.address}
+        with pytest.raises(DesktopRefused, match=f"'{re.escape(first.server)}' by one"):
+            build.lease_desktop(settings, "three")
+        first.stop()
+        third = build.lease_desktop(settings, "three")
+        assert third.server == first.server
+        second.stop()
+        third.stop()
+
+
+@pytest.mark.desktop
+def test_of_several_addresses_one_that_does_not_answer_is_passed_over() -> None:
+    with vnc_servers.tigervnc() as alive:
+        dead = f"127.0.0.1::{vnc_servers.free_port()}"
+        settings = Settings(server=f"{dead},{alive.address}", lease_seconds=1)
+        with pytest.warns(UserWarning, match=f"skipped this desktop: .*{re.escape(dead)}"):
+            desktop = build.lease_desktop(settings, "one")
+        assert desktop.server == alive.address
+        desktop.stop()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [(Settings(), "--vnc-server"), (Settings(server="qt"), "--vnc-app")],
+    ids=["no desktop", "no program"],
+)
+def test_what_is_missing_is_told(settings: Settings, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        build.lease_desktop(settings)
+
+
+def test_the_judge_of_a_model_that_only_acts_is_another_model() -> None:
+    settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
+    assert build.model_that_judges(settings) == "gemini-3.8-flash"
+    assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
+    assert build.model_that_judges(replace(settings, judge_model="other")) == "other"
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "a-key")
+
+
+LOCAL = "http://localhost:1234/v1"
+
+
+@pytest.mark.parametrize(
+    ("settings", "planner", "judge"),
+    [
+        (Settings(planner="gemini"), "gemini (gemini-3.8-flash)", "gemini-3.8-flash"),
+        (Settings(planner="anthropic", judge="gemini"), "anthropic (claude-sonnet-5)", "gemini-3.8-flash"),
+        (Settings(planner="anthropic", model="claude-opus-5"), "anthropic (claude-opus-5)", "claude-opus-5"),
+        (Settings(planner="openai"), "openai (gpt-5.5)", "gpt-5.5"),
+        (
+            Settings(planner="openai", base_url=LOCAL, model="qwen3-vl-8b"),
+            "openai-compatible (qwen3-vl-8b at localhost:1234)",
+            "qwen3-vl-8b",
+        ),
+    ],
+)
+def test_the_planner_and_the_judge_that_are_named(keys: None, settings: Settings, planner: str, judge: str) -> None:
+    assert build.build_planner(settings).name == planner
+    assert build.model_that_judges(settings) == judge
+    assert type(build.build_judge(settings)).__name__ != "NoJudge"
+
+
+def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_planner.py").write_text("def plan(observation):\n    return None\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert build.build_planner(Settings(planner="own_planner:plan")).name == "callable (own_planner:plan)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (Settings(), "no planner is configured: do the task once yourself with --vnc-record=demonstrate"),
+        (Settings(planner="gemini", base_url=LOCAL), "--vnc-base-url needs --vnc-planner=openai, got .*'gemini'"),
+        (Settings(planner="openai", base_url=LOCAL), "--vnc-model must name the model at --vnc-base-url"),
+        (Settings(planner="no_such_module:plan"), "'no_such_module:plan' must be importable"),
+    ],
+)
+def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        build.build_planner(settings)
+
+
+@pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai"])
+def test_a_limit_of_bytes_holds_for_who_plans_and_who_judges(keys: None, planner: str) -> None:
+    settings = Settings(planner=planner, picture_bytes=50_000)
+    built, judge = build.build_planner(settings), build.build_judge(settings)
+    assert (type(built).__name__, type(judge).__name__) == ("SmallerPictures", "SmallerFrames")
+    assert built.name == build.build_planner(replace(settings, picture_bytes=0)).name
+
+
+@pytest.mark.parametrize(
+    ("settings", "size"),
+    [
+        (Settings(planner="gemini"), (1000, 1000)),
+        (Settings(planner="gemini", picture_bytes=9_000), (1000, 1000)),
+        (Settings(planner="openai", base_url=LOCAL, model="m"), (1000, 1000)),
+        (Settings(planner="openai", base_url=LOCAL, model="m", coordinates="pixels"), (1920, 1080)),
+        (Settings(planner="openai"), (1920, 1080)),
+        (Settings(planner="anthropic", computer_tool="computer_20250124"), (1456, 819)),
+        (Settings(planner="a_module:of_the_users"), (1920, 1080)),
+        (Settings(), (1920, 1080)),
+    ],
+)
+def test_elements_are_listed_in_what_the_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
+    assert counted_in(settings, lambda: noise(1920, 1080))(1920, 1080) == size
+
+
+@pytest.mark.parametrize("planner", ["anthropic", "openai"])
+def test_elements_are_listed_in_the_pixels_of_the_picture_that_is_sent(planner: str) -> None:
+    settings = Settings(planner=planner, picture_bytes=20_000)
+    width, height = counted_in(settings, lambda: noise(1600, 1000))(1600, 1000)
+    assert width < 400
+    assert abs(width / height - 1.6) < 0.05
+
+
+def test_without_a_model_nobody_judges() -> None:
+    assert type(build.build_judge(Settings())).__name__ == "NoJudge"
+
+
+@pytest.mark.desktop
+def test_the_pointer_is_in_the_frames_where_the_setting_says_so() -> None:
+    with vnc_servers.tigervnc() as server:
+        server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
+        frames = []
+        for show_pointer in (True, False):
+            controller = build.connect(Settings(server=server.address, show_pointer=show_pointer))
+            controller.perform(Move(300, 300))
+            frames.append(controller.frame())
+            controller.close()
+        assert frames[0] != frames[1]

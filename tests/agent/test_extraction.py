@@ -1,0 +1,182 @@
+"""Values read off the screen: what is asked for, what is made of the answer, and what is said where it does not fit."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, RootModel
+
+from pytest_vnc_use.agent.claims import Form, NoJudge
+from pytest_vnc_use.errors import Inconclusive, SettingsError
+from pytest_vnc_use.planners.common.judge import value_schema
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.types import Region
+from support.judges import ListJudge, agent_before
+from support.messages_rules import schema_problems
+from support.strict_schemas import problems_of_format
+
+
+class Fruit(enum.Enum):
+    APPLE = "apple"
+    PEAR = "pear"
+
+
+class Line(BaseModel):
+    fruit: Fruit
+    count: int = Field(ge=1, description="how many of it")
+
+
+class Basket(BaseModel):
+    """The basket of the shop."""
+
+    lines: list[Line] = Field(max_length=9)
+    total: Decimal
+    due: datetime.date | None = None
+    corner: tuple[int, int] = (0, 0)
+    state: Literal["open", "paid"] = "open"
+    owner: Annotated[str, Field(min_length=1, pattern="^[a-z]+$")] = "alice"
+
+
+class Tree(BaseModel):
+    name: str
+    children: list[Tree] = []
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+
+
+class Pet(RootModel[Annotated[Cat | Dog, Field(discriminator="kind")]]):
+    """One of several."""
+
+
+class Anything(BaseModel):
+    value: Any
+
+
+class Prices(BaseModel):
+    by_name: dict[str, float]
+
+
+class Calling(BaseModel):
+    call: Callable[[], None]
+
+
+BASKET = {
+    "lines": [{"fruit": "apple", "count": 2}],
+    "total": "3.00",
+    "due": None,
+    "corner": [10, 20],
+    "state": "open",
+    "owner": "alice",
+}
+
+# --- schemas ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [Basket, Tree, Pet, int, float | None, list[Line], tuple[int, str]])
+def test_every_service_takes_the_schema(model: Any) -> None:
+    schema = value_schema(Form.of(model).schema)
+    assert list(problems_of_format({"name": "value", "strict": True, "schema": schema}, "text.format")) == []
+    assert list(schema_problems({**schema, "properties": {**schema["properties"], "box_2d": {}}})) == []
+    assert schema["required"] == ["reason", "value", "box_2d"]
+
+
+def test_what_a_field_is_described_as_is_told() -> None:
+    assert Form.of(Basket).schema["$defs"]["Line"]["properties"]["count"]["description"] == "how many of it"
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (Calling, "extract needs a type with a JSON Schema, such as a pydantic model, got 'Calling'"),
+        ("Basket", "extract needs a type with a JSON Schema"),
+        (type("Foreign", (), {}), "extract needs a type with a JSON Schema, .* got 'Foreign'"),
+        (list["int |"], "extract needs a type .*, got 'list': Forward reference must be an expression"),  # noqa: F722
+        (list["datetime.Nope"], "extract needs a type .*, got 'list': .*datetime"),
+        (list["1 / 0"], "extract needs a type .*, got 'list': division by zero"),
+        (Annotated[str, Field(pattern="(")], "extract needs a type with a JSON Schema"),
+        (Prices, "Prices.by_name is a dict with any keys; make it a list of models"),
+        (Anything, "Anything.value may be anything"),
+        (list, "list may be anything"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
+    model: Any, problem: str, tmp_path: Path
+) -> None:
+    judge = ListJudge([])
+    with pytest.raises(SettingsError, match=problem):
+        agent_before(judge, tmp_path).extract(model, "what is in the basket?")
+    assert judge.asked == []
+
+
+def test_a_question_must_be_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="`question` must name the value to read, got ' '"):
+        agent_before(ListJudge([]), tmp_path).extract(Basket, " ")
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge([BASKET]), tmp_path)
+    basket = agent.extract(Basket, "what is in the basket?")
+    assert basket.total == Decimal("3.00")
+    assert basket.lines == [Line(fruit=Fruit.APPLE, count=2)]
+    assert basket.corner == (10, 20)
+    [reading] = agent.extracted
+    assert (reading.region, reading.reason) == (Region(1, 2, 3, 4), "it is written there")
+    assert reading.frame == agent.controller.frame().ref
+
+
+@pytest.mark.parametrize(
+    ("model", "said", "value"), [(int, 3, 3), (list[int], [1, 2], [1, 2]), (int | None, None, None)]
+)
+def test_a_value_need_be_no_model(model: Any, said: Any, value: Any, tmp_path: Path) -> None:
+    assert agent_before(ListJudge([said]), tmp_path).extract(model, "how many apples?") == value
+
+
+def test_a_wrong_type_is_an_error_that_shows_what_was_read(tmp_path: Path) -> None:
+    wrong = {**BASKET, "total": "three", "lines": [{"fruit": "apple", "count": 0}]}
+    agent = agent_before(ListJudge([wrong]), tmp_path)
+    with pytest.raises(Inconclusive) as raised:
+        agent.extract(Basket, "what is in the basket?")
+    told = str(raised.value)
+    assert "extract: the value is not a valid Basket: lines.0.count: Input should be greater than or equal to 1" in told
+    assert "got 'three'" in told
+    assert '"total": "three"' in told
+    assert agent.extracted[0].value == wrong
+
+
+def test_what_is_not_on_the_screen_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Inconclusive, match=r"no Basket is on the screen for 'what is in the basket\?': it is written"):
+        agent_before(ListJudge([None]), tmp_path).extract(Basket, "what is in the basket?")
+
+
+def test_without_a_model_nobody_can_read(tmp_path: Path) -> None:
+    with pytest.raises(Inconclusive, match="nobody can read values: NoJudge only judges claims"):
+        agent_before(NoJudge(), tmp_path).extract(int, "how many apples?")
+
+
+def test_what_was_read_is_in_the_run_folder_without_secrets(tmp_path: Path) -> None:
+    agent = agent_before(ListJudge([["pass", "word-1"], "many"]), tmp_path, secrets={"PASSWORD": "word-1"})
+    result = agent.run("Open the basket")
+    assert agent.extract(list[str], "what is written there?") == ["pass", "word-1"]
+    with pytest.raises(Inconclusive):
+        agent.extract(int, "how many apples?")
+    first, second = read_trace(result.run_folder).extracted
+    assert first.reading.value == ["pass", "<secret:PASSWORD>"]
+    assert (first.form, first.problem) == ("list", "")
+    assert (second.form, second.reading.value) == ("int", "many")
+    assert "got 'many'" in second.problem
+    assert (result.run_folder / "screens" / f"{first.reading.frame.digest}.png").exists()

@@ -1,0 +1,60 @@
+"""A key that a command prints: fetched once, sent to the planner's service only, and never shown."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.agent.build import ambient_secrets, build_judge, build_planner
+from pytest_vnc_use.errors import KeyMissing, SettingsError
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.settings.settings import Settings
+from support.chat_server import ChatServer, call
+from support.gemini_conversations import History, Talk
+
+
+def python(code: str) -> str:
+    """Return a command that runs Python code."""
+    return shlex.join([sys.executable, "-S", "-c", code])
+
+
+def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
+    counted = tmp_path / "runs"
+    command = python(f"open({str(counted)!r}, 'a').write('x'); print('fetched-key')")
+    with ChatServer([call("wait")], api_key="fetched-key") as server:
+        settings = Settings(planner="openai", base_url=server.url, model="some-model", api_key_command=command)
+        assert isinstance(build_planner(settings), OpenAICompatible)
+        assert "fetched-key" in ambient_secrets(settings).values()  # reports and run folders hide it
+        build_judge(settings)
+        decision = Talk(server, build_planner(settings), history=History()).decide()
+    assert decision.kind == "act"
+    assert counted.read_text() == "x"
+    assert "fetched-key" not in os.environ.values()
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (python("print('secret-1'); raise SystemExit(3)"), "its exit code was 3"),
+        (python("pass"), "it printed nothing"),
+        (python("print('secret-1 and words')"), "its output must be one word"),
+        ("/no/such/program", "No such file"),
+        ("'unclosed", "No closing quotation"),
+        (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
+    ],
+)
+def test_a_failure_is_one_error_without_the_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_vnc_use.agent.build.KEY_COMMAND_S", 2.0)
+    with pytest.raises(SettingsError, match=problem) as failed:
+        build_planner(Settings(planner="gemini", api_key_command=command))
+    assert "secret-1" not in str(failed.value).replace(repr(command), "")
+
+
+def test_the_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(KeyMissing):
+        build_judge(Settings(planner="gemini", judge="anthropic", api_key_command=python("print('fetched-key')")))

@@ -1,0 +1,732 @@
+"""The loop: order, limits, the gate, and going on after a wait or a crash, in this process and in another."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent.run import CHECKPOINTS
+from pytest_vnc_use.errors import (
+    AgentFailed,
+    AnswerRefused,
+    ConnectionLost,
+    ModelUnavailable,
+    RecordingDrifted,
+    RunFolderError,
+    SettingsError,
+    TaskFailed,
+)
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.safety.rules import Policy, Rule
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    CallFunction,
+    Click,
+    Confirmation,
+    Decision,
+    InvalidAction,
+    KeyCombo,
+    Limits,
+    Observation,
+    Outcome,
+    Proposal,
+    RunEvent,
+    TypeText,
+    Usage,
+    Wait,
+)
+from support.json_server import JsonServer, Posted, Reply
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.paths import TESTS
+
+CLICKS = [Click(10, 10), Click(20, 20), Click(30, 30)]
+RISKY = Proposal(Click(50, 50), "buy", confirmation=Confirmation("this spends money"))
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.events: list[RunEvent] = []
+
+    def observe(self, event: RunEvent) -> None:
+        self.events.append(event)
+
+
+@pytest.fixture
+def controller() -> PaintedController:
+    return PaintedController()
+
+
+@pytest.fixture
+def agent_of(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+    def build(*decisions: object, **options: object) -> VncUseAgent:
+        planner = ListPlanner(decisions)  # type: ignore[arg-type]
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
+
+    return build
+
+
+def proposals(*actions: Click) -> tuple[Proposal, ...]:
+    return tuple(Proposal(action) for action in actions)
+
+
+def test_all_calls_of_a_turn_are_carried_out_in_order(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    result = agent_of(act(*proposals(*CLICKS)), act(Proposal(KeyCombo(("enter",)))), finished("bought")).run("buy")
+    assert controller.performed == [*CLICKS, KeyCombo(("enter",))]
+    assert (result.outcome, result.message) == (Outcome.DONE, "bought")
+    assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 1), (4, 2)]
+    assert [step.frame_before for step in result.steps[1:]] == [step.frame_after for step in result.steps[:-1]]
+
+
+def test_the_planner_sees_the_task_the_turns_and_the_pictures(agent_of: Callable[..., VncUseAgent]) -> None:
+    planner = ListPlanner([act(*proposals(CLICKS[0])), finished()])
+    agent = agent_of()
+    agent._models.given_planner = planner
+    result = agent.run("look")
+    first, second = planner.seen
+    assert (first.task, first.turns, first.frame) == ("look", (), first.first_frame)
+    assert second.turns[0].steps == result.steps
+    assert second.load_png(second.frame).startswith(b"\x89PNG")
+
+
+def test_usage_is_counted_once_a_turn(agent_of: Callable[..., VncUseAgent]) -> None:
+    turn = Decision("act", "", proposals(*CLICKS), usage=Usage(100, 10, 5, 2))
+    result = agent_of(turn, finished()).run("count")
+    assert result.usage == Usage(100, 10, 5, 2)
+    assert [step.usage.input for step in result.steps] == [100, 0, 0]
+
+
+def test_an_action_that_cannot_be_done_is_told_to_the_planner_and_the_run_goes_on(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    wrong = (Proposal(KeyCombo(("nosuchkey",))), Proposal(InvalidAction("fly", "there is no action 'fly'")))
+    result = agent_of(act(*wrong, Proposal(CLICKS[0])), finished()).run("try")
+    assert [step.error for step in result.steps] == ["unknown key 'nosuchkey'", "there is no action 'fly'", ""]
+    assert controller.performed == [CLICKS[0]]
+    assert result.outcome is Outcome.DONE
+
+
+def test_a_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    batch = (Proposal(CLICKS[0]), Proposal(InvalidAction("click", "off the screen")), Proposal(CLICKS[1]), RISKY)
+    waits = agent_of(Decision("act", proposals=batch, stop_at_error=True), finished(), hitl_mode=True)
+    result = waits.run("click")
+    assert result.outcome is Outcome.DONE
+    assert controller.performed == [CLICKS[0]]
+    errors = [step.error for step in result.steps]
+    assert errors == ["", "off the screen", *2 * ["not carried out: an earlier action of this turn failed"]]
+
+
+def test_a_users_function_is_called_by_name_and_its_error_is_told(agent_of: Callable[..., VncUseAgent]) -> None:
+    def price(item: str) -> float:
+        return {"apple": 1.5}[item]
+
+    calls = [
+        CallFunction("price", {"item": "apple"}),
+        CallFunction("price", {"item": "gold"}),
+        CallFunction("cost", {}),
+    ]
+    result = agent_of(act(*map(Proposal, calls)), finished(), functions=[price]).run("ask")
+    assert result.steps[0].output == "1.5"
+    assert "KeyError" in result.steps[1].error
+    assert "'cost'" in result.steps[2].error
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_step_limit_ends_the_run_in_the_middle_of_a_turn(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(steps=2))
+    assert result.outcome is Outcome.STEP_LIMIT
+    assert controller.performed == CLICKS[:2]
+
+
+def test_the_time_limit_holds_while_the_planner_hangs(agent_of: Callable[..., VncUseAgent]) -> None:
+    released = threading.Event()
+
+    def hang() -> Decision:
+        released.wait()
+        return finished()
+
+    result = agent_of(hang).run("wait", limits=Limits(seconds=0.3))
+    released.set()
+    assert result.outcome is Outcome.TIME_LIMIT
+
+
+def test_the_time_limit_holds_while_the_hands_hang_and_no_late_action_follows(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    controller.hang.clear()
+    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=0.3))
+    assert result.outcome is Outcome.TIME_LIMIT
+    assert controller.closed
+
+
+def test_a_long_wait_is_cut_to_what_is_left(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent_of(act(Proposal(Wait(3600))), finished()).run("wait", limits=Limits(seconds=5))
+    (waited,) = controller.performed
+    assert isinstance(waited, Wait)
+    assert waited.duration_s <= 5
+
+
+def test_standing_still_is_told_and_then_ends_the_run(tmp_path: Path) -> None:
+    controller = PaintedController(repaint=False)
+    planner = ListPlanner([act(*proposals(CLICKS[0]))] * 10)
+    settings = Settings(runs_dir=str(tmp_path))
+    result = VncUseAgent(settings=settings, controller=controller, planner=planner).run("click", limits=Limits(stall=3))
+    assert result.outcome is Outcome.GAVE_UP
+    assert [bool(step.note) for step in result.steps] == [False, False, True, True]
+
+
+def test_waiting_is_not_standing_still(tmp_path: Path) -> None:
+    controller = PaintedController(repaint=False)
+    planner = ListPlanner([*[act(Proposal(Wait(0.1)))] * 10, finished()])
+    settings = Settings(runs_dir=str(tmp_path))
+    assert VncUseAgent(settings=settings, controller=controller, planner=planner).run("wait").outcome is Outcome.DONE
+
+
+def test_a_refused_answer_blocks_the_run(agent_of: Callable[..., VncUseAgent]) -> None:
+    def refuse() -> Decision:
+        raise AnswerRefused("the prompt was blocked: SAFETY")
+
+    result = agent_of(refuse).run("look")
+    assert (result.outcome, result.message) == (Outcome.BLOCKED, "the prompt was blocked: SAFETY")
+
+
+def test_a_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUseAgent]) -> None:
+    def fail() -> Decision:
+        raise ModelUnavailable("503 after 5 attempts")
+
+    agent = agent_of(fail)
+    with pytest.raises(ModelUnavailable, match="503"):
+        agent.run("look")
+    ended = read_trace(agent.runs[0]).ended
+    assert ended is not None
+    assert ended.outcome is None
+    assert "ModelUnavailable: 503" in ended.error
+
+
+# --- the gate --------------------------------------------------------------------------------------------------------
+
+
+def test_hitl_block(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    """Without a person and without a rule, what the model wants confirmed is not done, and ends the run."""
+    result = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), hitl_mode=False).run("buy")
+    assert result.outcome is Outcome.DENIED
+    assert controller.performed == [CLICKS[0]]
+    assert "this spends money" in result.message
+
+
+def test_a_confirmation_holds_only_its_own_call(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), finished())
+    waiting = agent.run("buy")
+    assert waiting.outcome is Outcome.WAITING
+    assert controller.performed == [CLICKS[0]]
+    result = agent.approve(waiting.run_id)
+    assert result.outcome is Outcome.DONE
+    assert controller.performed == [CLICKS[0], RISKY.action, CLICKS[1]]
+    assert [step.ruling.by for step in result.steps] == ["policy", "person", "policy"]
+
+
+def test_a_no_ends_the_run(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    agent = agent_of(act(RISKY))
+    result = agent.deny(agent.run("buy").run_id)
+    assert result.outcome is Outcome.DENIED
+    assert controller.performed == []
+
+
+def test_on_deny_continue_tells_the_planner_no(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished(), policy=Policy(on_deny="continue"), hitl_mode=False)
+    result = agent.run("buy")
+    assert result.outcome is Outcome.DONE
+    assert result.steps[0].error.startswith("denied: ")
+    assert controller.performed == [CLICKS[0]]
+
+
+def test_an_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    class Yes:
+        def __init__(self) -> None:
+            self.asked: list[int] = []
+
+        def approve(self, asked: ApprovalAsked) -> bool:
+            self.asked.append(asked.number)
+            return True
+
+    approver = Yes()
+    result = agent_of(act(RISKY, Proposal(CLICKS[0]), RISKY), finished()).run("buy", approver=approver)
+    assert result.outcome is Outcome.DONE
+    assert approver.asked == [1, 3]
+    assert controller.performed == [RISKY.action, CLICKS[0], RISKY.action]
+
+
+def test_only_a_waiting_run_is_approved_and_only_an_unfinished_one_resumed(
+    agent_of: Callable[..., VncUseAgent],
+) -> None:
+    agent = agent_of(finished())
+    run_id = agent.run("look").run_id
+    with pytest.raises(RunFolderError, match="is over, it ended as 'done'"):
+        agent.approve(run_id)
+    with pytest.raises(RunFolderError, match="is over"):
+        agent.resume(run_id)
+    with pytest.raises(RunFolderError, match="there is no run folder"):
+        agent.resume("nosuchrun")
+
+
+def test_resume_without_checkpoint_raises_run_folder_error(agent_of: Callable[..., VncUseAgent]) -> None:
+    agent = agent_of(act(RISKY), finished())
+    waiting = agent.run("buy")
+    (agent.runs[-1] / CHECKPOINTS).unlink()
+    with pytest.raises(RunFolderError, match="left no checkpoint to go on from"):
+        agent.approve(waiting.run_id)
+
+
+def test_a_waiting_run_that_is_resumed_still_waits(agent_of: Callable[..., VncUseAgent]) -> None:
+    agent = agent_of(act(RISKY))
+    waiting = agent.run("buy")
+    assert agent.resume(waiting.run_id).outcome is Outcome.WAITING
+
+
+def test_the_last_answer_of_a_person_counts(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    """A yes that never led to the action, for the desktop was gone, and then a no: the action is not carried out."""
+    agent = agent_of(act(RISKY))
+    waiting = agent.run("buy")
+    controller.closed = True
+    with pytest.raises(ConnectionLost):
+        agent.approve(waiting.run_id)
+    controller.closed = False
+    assert agent.deny(waiting.run_id).outcome is Outcome.DENIED
+    assert controller.performed == []
+
+
+def test_a_yes_is_not_carried_out_on_another_screen(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished("looked again"))
+    waiting = agent.run("buy")
+    controller.other_than_painted = 77
+    result = agent.approve(waiting.run_id)
+    assert result.outcome is Outcome.DONE
+    assert controller.performed == []
+    assert ["the screen changed while the run was stopped" in step.error for step in result.steps] == [True, True]
+
+
+def test_a_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    agent = agent_of(act(RISKY, RISKY), finished())
+    waiting = agent.run("buy")
+    assert agent.approve(waiting.run_id, step=1).outcome is Outcome.WAITING
+    with pytest.raises(RunFolderError, match="does not wait for an answer about step 1"):
+        agent.approve(waiting.run_id, step=1)
+    assert controller.performed == [RISKY.action]
+
+
+def test_a_run_goes_on_under_the_policy_of_its_own(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    strict = Policy((Rule("deny", text=re.compile("rm -rf")),), unmatched="ask")
+    agent = agent_of(act(RISKY, Proposal(TypeText("rm -rf /"))))
+    waiting = agent.run("tidy up", policy=strict)
+    stranger = agent_of()
+    with pytest.raises(SettingsError, match="started with a policy object"):
+        stranger.approve(waiting.run_id)
+    assert agent.approve(waiting.run_id).outcome is Outcome.DENIED
+    assert controller.performed == [RISKY.action]
+
+
+def test_a_password_that_is_also_a_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
+    agent = agent_of(act(RISKY), finished(), vnc_password="desktop")
+    waiting = agent.run("show the desktop settings", expect=["the desktop settings are shown"])
+    started = read_trace(waiting.run_folder).started
+    assert (started.task, started.settings["environment"]) == ("show the desktop settings", "desktop")
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+
+
+def test_nobody_is_asked_about_a_step_beyond_the_limit(agent_of: Callable[..., VncUseAgent]) -> None:
+    result = agent_of(act(Proposal(CLICKS[0]), RISKY)).run("buy", limits=Limits(steps=1))
+    assert result.outcome is Outcome.STEP_LIMIT
+
+
+def test_a_run_is_driven_by_one_at_a_time(agent_of: Callable[..., VncUseAgent]) -> None:
+    told: list[str] = []
+
+    def meddle() -> Decision:
+        with pytest.raises(RunFolderError, match="is carrying out run") as caught:
+            agent.resume("r1")
+        told.append(str(caught.value))
+        return finished()
+
+    agent = agent_of(meddle)
+    agent.run("look", run_id="r1")
+    assert told
+
+
+def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[..., VncUseAgent]) -> None:
+    gave_up = Decision("gave_up", "no basket\x1b[2J in sight")
+    with pytest.raises(TaskFailed, match="ended as gave_up: no basket") as caught:
+        agent_of(gave_up, check=True).run("open the basket")
+    assert "\x1b" not in str(caught.value)
+    assert agent_of(gave_up, check=True).run("look", check=False).outcome is Outcome.GAVE_UP
+    with pytest.raises(TypeError, match="compare its `outcome`"):
+        bool(agent_of(finished()).run("look"))
+
+
+def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[..., VncUseAgent]) -> None:
+    with pytest.raises(AgentFailed, match="is `act` without any action"):
+        agent_of(act()).run("look")
+
+
+def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
+    with pytest.raises(SettingsError, match="must have a name of its own"):
+        agent_of(finished(), functions=[print, print])
+
+
+# --- a replay --------------------------------------------------------------------------------------------------------
+
+
+class RecordedTurns(ListPlanner):
+    """A planner that reads its decisions from a recording."""
+
+    name = "recording"
+    is_live = False
+
+
+@pytest.fixture
+def replaying(controller: PaintedController, tmp_path: Path) -> Callable[..., VncUseAgent]:
+    def build(*decisions: object) -> VncUseAgent:
+        settings = Settings(runs_dir=str(tmp_path / "runs"))
+        return VncUseAgent(settings=settings, controller=controller, planner=RecordedTurns(decisions))  # type: ignore[arg-type]
+
+    return build
+
+
+def test_replay_that_broke_resumes_from_one_checkpoint(
+    replaying: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    outage = iter([ModelUnavailable("no answer")])
+
+    def last() -> Decision:
+        for error in outage:
+            raise error
+        return finished("done")
+
+    agent = replaying(act(*proposals(*CLICKS[:2])), act(*proposals(CLICKS[2])), last)
+    with pytest.raises(ModelUnavailable):
+        agent.run("look")
+    with closing(sqlite3.connect(agent.runs[-1] / CHECKPOINTS)) as database:
+        assert database.execute("SELECT count(*) FROM checkpoints").fetchone() == (1,)
+    result = agent.resume(agent.runs[-1].name)
+    assert (result.outcome, result.message) == (Outcome.DONE, "done")
+    assert [(step.number, step.turn) for step in result.steps] == [(1, 1), (2, 1), (3, 2)]
+    assert controller.performed == CLICKS
+
+
+def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+    def drift() -> Decision:
+        raise RecordingDrifted("the screen is not as recorded")
+
+    agent = replaying(act(*proposals(CLICKS[0])), drift)
+    with pytest.raises(RecordingDrifted):
+        agent.run("look")
+    other = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=PaintedController())
+    with pytest.raises(SettingsError, match="Run its test again"):
+        other.resume(agent.runs[-1].name)
+
+
+def test_replay_with_risky_step_waits_for_approval(
+    replaying: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    agent = replaying(act(*proposals(CLICKS[0]), RISKY, *proposals(CLICKS[1])), finished())
+    waiting = agent.run("buy")
+    assert (waiting.outcome, controller.performed) == (Outcome.WAITING, CLICKS[:1])
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+    assert controller.performed == [CLICKS[0], RISKY.action, CLICKS[1]]
+
+
+# --- threads ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("build", ["agent_of", "replaying"])
+def test_run_started_in_thread_resumes_in_another(
+    build: str, controller: PaintedController, request: pytest.FixtureRequest
+) -> None:
+    agent = request.getfixturevalue(build)(act(RISKY), finished())
+
+    async def buy() -> Outcome:
+        waiting = await asyncio.to_thread(agent.run, "buy")
+        assert waiting.outcome is Outcome.WAITING
+        return agent.approve(waiting.run_id).outcome
+
+    thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(buy())))
+    outcomes: list[Outcome] = []
+    thread.start()
+    thread.join()
+    assert (outcomes, controller.performed) == ([Outcome.DONE], [RISKY.action])
+
+
+# --- another process -------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+import os, signal, sys
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from test_graph import CLICKS, RISKY, proposals
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click
+
+class Deadly(PaintedController):
+    def perform(self, action):
+        super().perform(action)
+        if action == Click(20, 20):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+decisions = {decisions}
+agent = VncUseAgent(settings=Settings(runs_dir={runs!r}), controller={controller}(), planner=ListPlanner(decisions))
+print({call}.outcome)
+"""
+
+
+def in_another_process(tmp_path: Path, call: str, decisions: str, controller: str) -> subprocess.CompletedProcess[str]:
+    program = PROGRAM.format(decisions=decisions, runs=str(tmp_path), controller=controller, call=call)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(Path(__file__).parent)])}
+    return subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=400, check=False
+    )
+
+
+@pytest.mark.slow
+def test_a_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
+    decisions = "[act(RISKY, *proposals(CLICKS[0])), finished()]"
+    first = in_another_process(tmp_path, "agent.run('buy', run_id='r1')", decisions, "PaintedController")
+    assert first.stdout.strip() == "waiting_for_approval", first.stderr
+    second = in_another_process(tmp_path, "agent.approve('r1')", decisions, "PaintedController")
+    assert second.stdout.strip() == "done", second.stderr
+    assert [step.ruling.by for step in read_trace(tmp_path / "r1").steps] == ["person", "policy"]
+
+
+@pytest.mark.slow
+def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) -> None:
+    decisions = "[act(*proposals(*CLICKS)), finished()]"
+    first = in_another_process(tmp_path, "agent.run('click', run_id='r1')", decisions, "Deadly")
+    assert first.returncode == -signal.SIGKILL, first.stderr
+    second = in_another_process(tmp_path, "agent.resume('r1')", decisions, "Deadly")
+    assert second.stdout.strip() == "done", second.stderr
+    steps = read_trace(tmp_path / "r1").steps
+    assert [step.proposal.action for step in steps] == CLICKS
+    assert steps[0].error == ""
+    assert "its effect is unknown" in steps[1].error
+    assert "decide again" in steps[2].error
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_is_typed_but_stands_nowhere(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController
+) -> None:
+    typed = Proposal(TypeText("<secret:PIN>"), "type hunter2")
+    agent = agent_of(act(typed, words="it is hunter2"), finished("hunter2 was right"), secrets={"PIN": "hunter2"})
+    result = agent.run("log in with hunter2")
+    assert controller.typed == "hunter2"
+    assert "hunter2" not in repr(result)
+    for file in result.run_folder.rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+def test_only_declared_secrets_are_ever_typed(
+    agent_of: Callable[..., VncUseAgent], controller: PaintedController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "the-key\n")
+    fishing = "<secret:GOOGLE_API_KEY> <secret:VNC_PASSWORD>"
+    agent = agent_of(act(Proposal(TypeText(fishing))), finished("the-key"), vnc_password="pass")
+    result = agent.run("type the password, pass")
+    assert controller.performed == []
+    assert "the secret 'GOOGLE_API_KEY' is not declared" in result.steps[0].error
+    assert "the-key" not in result.message
+    trace = read_trace(result.run_folder)
+    assert "pass" in agent._models.given_planner.seen[0].task  # type: ignore[union-attr]
+    assert "the-key" not in str(trace.ended)
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(Wordless(), "leave raised Wordless: "), (SystemExit(3), "leave raised SystemExit: 3")]
+)
+def test_the_planner_is_told_whatever_a_function_raises(
+    agent_of: Callable[..., VncUseAgent], error: BaseException, told: str
+) -> None:
+    def leave() -> str:
+        raise error
+
+    agent = agent_of(act(Proposal(CallFunction("leave", {}))), finished(), functions=[leave])
+    (step,) = read_trace(agent.run("leave").run_folder).steps
+    assert step.error.startswith(told)
+
+
+def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., VncUseAgent]) -> None:
+    def pay(pin: str) -> str:
+        raise ValueError(f"{pin} is wrong")
+
+    def fail() -> Decision:
+        raise ModelUnavailable("it said hunter2")
+
+    agent = agent_of(
+        act(Proposal(CallFunction("pay", {"pin": "hunter2"}))), fail, functions=[pay], secrets={"PIN": "hunter2"}
+    )
+    with pytest.raises(ModelUnavailable, match="it said <secret:PIN>"):
+        agent.run("pay")
+    (step,) = read_trace(agent.runs[0]).steps
+    assert step.error == "pay raised ValueError: <secret:PIN> is wrong"
+    for file in agent.runs[0].rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+def test_functions_get_the_values_of_secrets_wherever_they_stand(agent_of: Callable[..., VncUseAgent]) -> None:
+    paid: list[object] = []
+
+    def pay(card: dict[str, object], pin: int) -> None:
+        paid.append((card, pin))
+
+    call = CallFunction("pay", {"card": {"pins": ["<secret:PIN>"]}, "pin": 1234})
+    agent_of(act(Proposal(call)), finished(), functions=[pay], secrets={"PIN": "1234"}).run("pay")
+    assert paid == [({"pins": ["1234"]}, 1234)]
+
+
+def test_no_error_leaves_a_secret_in_a_checkpoint(agent_of: Callable[..., VncUseAgent]) -> None:
+    def fail() -> Decision:
+        raise ValueError("hunter2 is no number")
+
+    agent = agent_of(fail, secrets={"PIN": "hunter2"})
+    with pytest.raises(ValueError, match="no number"):
+        agent.run("pay")
+    for file in agent.runs[0].rglob("*"):
+        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
+
+
+TRACED = """
+import sys
+
+from langchain_core.tracers.langchain import wait_for_all_tracers
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from test_graph import RISKY
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.settings.settings import Settings
+
+settings = Settings(runs_dir=sys.argv[1])
+agent = VncUseAgent(settings=settings, controller=PaintedController(), planner=ListPlanner([act(RISKY), finished()]))
+agent.approve(agent.run("a task").run_id)
+wait_for_all_tracers()
+"""
+
+
+@pytest.mark.slow
+def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
+    """LangGraph would send the state to the address in LANGSMITH_ENDPOINT."""
+
+    def accept(_: Posted) -> Reply:
+        return Reply({})
+
+    with JsonServer(accept, accept) as server:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS / "agent", TESTS.parent))),
+            "LANGSMITH_TRACING": "true",
+            "LANGSMITH_ENDPOINT": server.url,
+            "LANGSMITH_API_KEY": "a-key",
+        }
+        command = [sys.executable, "-c", TRACED, str(tmp_path)]
+        subprocess.run(command, env=environment, check=True, timeout=400)
+        assert server.requests == []
+
+
+# --- growth ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_disk_and_memory_grow_linearly_with_the_steps(tmp_path: Path) -> None:
+    """Ten times the steps take about ten times the room; with pictures or history in a checkpoint it were a hundred."""
+    small, large = (room_taken(tmp_path / str(steps), steps) for steps in (30, 300))
+    assert large.checkpoints < 13 * small.checkpoints
+    assert large.folder < 13 * small.folder
+    assert large.memory < 13 * small.memory
+
+
+@dataclass
+class Room:
+    """Bytes on disk before the last turn, and bytes of memory still held when the run is over."""
+
+    checkpoints: int
+    folder: int
+    memory: int
+
+
+def room_taken(runs: Path, steps: int) -> Room:
+    decisions = [act(Proposal(Click(step % 300, step // 300))) for step in range(steps)]
+    planner = Forgetful([*decisions, finished()], runs)
+    agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
+    tracemalloc.start()
+    result = agent.run("count", limits=Limits(steps=steps, seconds=100))
+    gc.collect()
+    memory, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (result.outcome, len(result.steps)) == (Outcome.DONE, steps)
+    checkpoints = sum(size for file, size in planner.sizes.items() if "sqlite" in file.name)
+    return Room(checkpoints, sum(planner.sizes.values()), memory)
+
+
+class Forgetful(ListPlanner):
+    """Keeps no observation, so that what a run holds is the run's own; notes the sizes of its files.
+
+    A run that has ended has no checkpoints.
+    """
+
+    def __init__(self, decisions: Sequence[Decision], runs: Path) -> None:
+        super().__init__(decisions)
+        self._runs = runs
+        self.sizes: dict[Path, int] = {}
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        decision = super().decide(observation, timeout_s=timeout_s)
+        self.seen.clear()
+        if decision.kind == "finished":
+            self.sizes = {file: file.stat().st_size for file in self._runs.rglob("*")}
+        return decision
+
+
+@pytest.mark.slow
+def test_elapsed_time_is_kept_over_a_wait(agent_of: Callable[..., VncUseAgent]) -> None:
+    """The limit counts what the run itself took, not how long a person took to answer."""
+    agent = agent_of(act(RISKY), finished())
+    waiting = agent.run("buy", limits=Limits(seconds=2))
+    time.sleep(2.1)  # the point is that wall-clock time passes while nobody runs
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE

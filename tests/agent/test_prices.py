@@ -1,0 +1,103 @@
+"""Prices of models: the dated table, and the user's over it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent.budget import load_prices
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import Usage
+
+DAY = date(2026, 11, 22)
+MILLION = Usage(input=1_000_000, cached=400_000, output=1_000_000, thinking=1_000_000)
+
+
+def test_cached_tokens_are_cheaper_and_thoughts_are_paid_as_answers() -> None:
+    price = load_prices(today=DAY).of("gemini-3.8-flash")
+    assert price is not None
+    assert price.dollars(MILLION) == pytest.approx(0.6 * 0.75 + 0.4 * 0.075 + 2 * 3.75)
+
+
+@pytest.mark.parametrize(
+    ("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50), (date(2030, 5, 1), 1.50)]
+)
+def test_a_price_holds_from_its_day_on(day: date, dollars: float) -> None:
+    price = load_prices(today=day).of("gemini-3.8-flash")
+    assert price is not None
+    assert price.dollars(Usage(input=1_000_000)) == pytest.approx(dollars)
+
+
+def test_today_is_the_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    new_year = datetime(2027, 1, 1, 0, 30, tzinfo=timezone.utc)
+    monkeypatch.setattr(clock, "epoch", new_year.timestamp)
+    price = load_prices().of("gemini-3.8-flash")
+    assert price is not None
+    assert price.input == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "input_price"),
+    [
+        ("models/gemini-3.8-flash", 0.75),
+        ("gemini-3.8-flash-001", 0.75),
+        ("gemini-3.5-flash", 1.5),
+        ("gemini-3.5-flash-lite", 0.3),
+        ("gemini-3.5-flash-lite-20260801", 0.3),
+        ("gemini-3.8-flash-2026-04-23", 0.75),
+        ("gemini-3.8-flash-image", None),
+        ("claude-sonnet-5", None),
+    ],
+)
+def test_models_by_their_names(name: str, input_price: float | None) -> None:
+    price = load_prices(today=DAY).of(name)
+    assert (price.input if price else None) == input_price
+
+
+def test_the_users_prices_stand_over_those_of_the_package(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 9\noutput = 0\n'
+        '[[price]]\nmodels = ["qwen3-vl-8b"]\ninput = 0\noutput = 0\n'
+    )
+    prices = load_prices(str(own), today=DAY)
+    flash, qwen, lite = map(prices.of, ("gemini-3.8-flash", "qwen3-vl-8b", "gemini-3.5-flash-lite"))
+    assert flash is not None
+    assert flash.dollars(MILLION) == pytest.approx(9)
+    assert qwen is not None
+    assert qwen.dollars(MILLION) == 0
+    assert lite is not None
+    prices.check("qwen3-vl-8b")
+
+
+def test_a_model_without_a_price_is_told_with_what_to_write() -> None:
+    with pytest.raises(SettingsError, match=r"price of the model 'claude-sonnet-5' is unknown, .*\[\[price\]\]"):
+        load_prices(today=DAY).check("claude-sonnet-5")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '[[price]]\nmodels = ["m"]\ninput = -1\noutput = 1\n',
+            r"price\.0\.input: .*greater than or equal to 0, got -1",
+        ),
+        ('[[price]]\nmodels = ["m"]\ninput = nan\noutput = 1\n', r"price\.0\.input: .*finite"),
+        ("[[price]]\nmodels = []\ninput = 1\noutput = 1\n", r"price\.0\.models"),
+        ('[[price]]\nmodels = ["m"]\ninput = 1\n', r"price\.0\.output: Field required"),
+        ('[[price]]\nmodels = ["m"]\ninput = 1\noutput = 1\nimages = 3\n', r"price\.0\.images: Extra inputs"),
+        ("[[price", "must be TOML"),
+    ],
+)
+def test_a_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "p.toml").write_text(text)
+    with pytest.raises(SettingsError, match=problem):
+        load_prices(str(tmp_path / "p.toml"))
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
+        load_prices("nowhere.toml")

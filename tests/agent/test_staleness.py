@@ -1,0 +1,268 @@
+"""While a model thinks the screen is watched: an answer about a screen that is gone is asked for again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageDraw
+
+from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
+from pytest_vnc_use.agent.run import MOST_AGAIN, STALE
+from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.report.phrases import thrown_away_in_words
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.same_screen import still_shows
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Decision, Frame, FrameRef, Observation, Proposal, Region, Usage, Wait
+from support.gemini_rules import Request
+from support.gemini_server import GeminiServer, Reply, calls, text
+from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
+from support.shop_runs import PLAYERS, Said
+from support.vnc_servers import VncServer
+
+CLICK = act(Proposal(Click(10, 10)))
+COSTS = Usage(100, 10, 5, 2)
+
+
+class Model:
+    """The port Planner, as a model: before answer n the screen is painted in shade n of `shades`; 0 leaves it."""
+
+    name = "model"
+
+    def __init__(self, controller: PaintedController, shades: list[int], *decisions: Decision) -> None:
+        self._controller, self._shades = controller, iter(shades)
+        self._decisions = [dataclasses.replace(decision, model="m-1", usage=COSTS) for decision in decisions]
+        self.seen: list[Observation] = []
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        self.seen.append(observation)
+        self._controller.other_than_painted = next(self._shades, 0) or self._controller.other_than_painted
+        return self._decisions[len(observation.turns)]
+
+
+@pytest.fixture
+def controller() -> PaintedController:
+    return PaintedController()
+
+
+@pytest.fixture
+def run(controller: PaintedController, tmp_path: Path) -> Callable[..., RunResult]:
+    def run_with(planner: object, **settings: object) -> RunResult:
+        agent = VncUseAgent(
+            settings=Settings(runs_dir=str(tmp_path), **settings),  # type: ignore[arg-type]
+            controller=controller,
+            planner=planner,  # type: ignore[arg-type]
+        )
+        return agent.run("look")
+
+    return run_with
+
+
+def test_an_answer_about_a_screen_that_is_gone_is_thrown_away_and_paid_for(
+    controller: PaintedController, run: Callable[..., RunResult]
+) -> None:
+    model = Model(controller, [77], CLICK, finished())
+    result = run(model)
+    assert (result.outcome, controller.performed) == (Outcome.DONE, [Click(10, 10)])
+    assert [observation.frame for observation in model.seen[:2]] == [painted(0).ref, painted(77).ref]
+    assert model.seen[1].turns == ()
+    (step,) = result.steps
+    assert (step.frame_before, step.asked_again, step.note) == (painted(77).ref, 1, "")
+    assert step.usage == COSTS + COSTS
+    assert result.usage == COSTS + COSTS + COSTS
+    assert "asked again once: the screen changed" in result.transcript
+    assert thrown_away_in_words(read_trace(result.run_folder)).startswith("1: ")
+
+
+def test_it_is_asked_again_so_often_and_then_believed(
+    controller: PaintedController, run: Callable[..., RunResult]
+) -> None:
+    model = Model(controller, [*range(71, 71 + MOST_AGAIN + 1)], CLICK, finished())
+    result = run(model)
+    assert len(model.seen) == MOST_AGAIN + 2
+    assert controller.performed == [Click(10, 10)]
+    (step,) = result.steps
+    assert (step.asked_again, step.note) == (MOST_AGAIN, STALE)
+    assert model.seen[-1].turns[0].decision.stale
+
+
+@pytest.mark.parametrize("closing", [finished(), Decision("gave_up", "no button in sight")])
+def test_an_end_is_not_believed_on_a_screen_that_is_gone(
+    controller: PaintedController, run: Callable[..., RunResult], closing: Decision
+) -> None:
+    model = Model(controller, [77], closing)
+    result = run(model)
+    assert [observation.frame for observation in model.seen] == [painted(0).ref, painted(77).ref]
+    assert read_trace(result.run_folder).turns[0].decision.asked_again == 1
+    assert result.usage == COSTS + COSTS
+
+
+def test_a_switch_turns_it_off(controller: PaintedController, run: Callable[..., RunResult]) -> None:
+    model = Model(controller, [77], CLICK, finished())
+    assert run(model, watch=False).usage == COSTS + COSTS
+    assert len(model.seen) == 2
+
+
+def test_who_asks_no_model_is_asked_once(controller: PaintedController, run: Callable[..., RunResult]) -> None:
+    def change() -> Decision:
+        controller.other_than_painted = 77
+        return CLICK
+
+    planner = ListPlanner([change, finished()])
+    assert run(planner).outcome is Outcome.DONE
+    assert len(planner.seen) == 2
+
+
+def test_a_wait_is_not_asked_for_again(controller: PaintedController, run: Callable[..., RunResult]) -> None:
+    model = Model(controller, [77], act(Proposal(Wait(0.1))), finished())
+    run(model)
+    assert len(model.seen) == 2
+
+
+def test_what_was_thrown_away_counts_where_time_is_up(controller: PaintedController, tmp_path: Path) -> None:
+    released = threading.Event()
+
+    class Hangs(Model):
+        def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+            if self.seen:
+                released.wait()
+            return super().decide(observation, timeout_s=timeout_s)
+
+    agent = VncUseAgent(
+        settings=Settings(runs_dir=str(tmp_path)), controller=controller, planner=Hangs(controller, [77], CLICK)
+    )
+    result = agent.run("look", limits=Limits(seconds=1))
+    released.set()
+    assert (result.outcome, result.usage, result.steps) == (Outcome.TIME_LIMIT, COSTS, ())
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"), [(AnswerRefused("SAFETY"), Outcome.BLOCKED), (BudgetExceeded("no dollars"), Outcome.BUDGET)]
+)
+def test_what_was_thrown_away_counts_where_nothing_more_is_answered(
+    controller: PaintedController, run: Callable[..., RunResult], reason: Exception, outcome: Outcome
+) -> None:
+    class Refused(Model):
+        def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+            if self.seen:
+                raise reason
+            return super().decide(observation, timeout_s=timeout_s)
+
+    result = run(Refused(controller, [77], CLICK))
+    assert (result.outcome, result.message, result.usage) == (outcome, str(reason), COSTS)
+    assert controller.performed == []
+
+
+def test_a_desktop_that_goes_while_the_model_thinks_is_told_at_once(
+    controller: PaintedController, run: Callable[..., RunResult]
+) -> None:
+    answered = threading.Event()
+
+    def hang() -> Decision:
+        controller.close()
+        answered.wait()
+        return finished()
+
+    with pytest.raises(ConnectionLost, match="closed"):
+        run(ListPlanner([hang]), seconds=60.0)
+    answered.set()
+
+
+# --- what matters ----------------------------------------------------------------------------------------------------
+
+
+def with_box(left: int, top: int, right: int, bottom: int, *moving: Region) -> Frame:
+    image = Image.new("RGB", (320, 200), "white")
+    ImageDraw.Draw(image).rectangle((left, top, right - 1, bottom - 1), "black")
+    png = png_of(image)
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), 320, 200), png, moving=moving)
+
+
+def png_of(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("now", "same"),
+    [
+        (with_box(50, 50, 52, 70), True),
+        (with_box(50, 50, 58, 60), False),
+        (with_box(50, 50, 90, 90, Region(32, 32, 96, 96)), True),
+        (with_box(50, 50, 100, 90, Region(32, 32, 96, 96)), False),
+    ],
+    ids=["a caret", "a digit", "within what moves", "beyond what moves"],
+)
+def test_what_matters_of_a_change(now: Frame, same: bool) -> None:
+    assert still_shows(png_of(Image.new("RGB", (320, 200), "white")), now) is same
+
+
+# --- on a real desktop, with Gemini's wire format --------------------------------------------------------------------
+
+
+@pytest.mark.desktop
+@pytest.mark.parametrize("last_words", ["It is done.", ""], ids=["before it ends", "before it acts"])
+def test_a_screen_that_changes_while_the_model_thinks(tigervnc: VncServer, tmp_path: Path, last_words: str) -> None:
+    def paint(columns: int) -> None:
+        tigervnc.output_of("xsetroot", "-mod", str(columns), "16")
+
+    def reply(request: Request) -> Reply:
+        number = len(model.requests)
+        if number == 1:
+            paint(5)
+        return text(last_words or "Done.") if last_words or number == 3 else calls(("click", {"x": 500, "y": 500}))
+
+    paint(16)
+    with GeminiServer(reply) as model:
+        planner = GeminiComputerUse(api_key=model.api_key, base_url=model.url)
+        settings = Settings(server=tigervnc.address, runs_dir=str(tmp_path))
+        with VncUseAgent(settings=settings, planner=planner) as agent:
+            result = agent.run("look")
+    assert (result.outcome, model.refusals) == (Outcome.DONE, [])
+    assert len(model.requests) == (2 if last_words else 3)
+    before, after = (request.images for request in model.requests[:2])
+    assert len(before) == len(after) == 1
+    assert before != after
+    assert read_trace(result.run_folder).turns[0].decision.asked_again == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLAYERS)
+def test_later_requests_repeat_the_pictures_that_were_decided_about(
+    controller: PaintedController, run: Callable[..., RunResult], name: str
+) -> None:
+    """And not the screens that were gone when the model answered; what was sent before stays as it was sent."""
+    player, click = PLAYERS[name], Said((Click(10, 10),), "Click.")
+    answers = iter([player.say(click)] * 4)
+
+    def reply(_: object) -> object:
+        number = len(server.requests)
+        controller.other_than_painted = {1: 71, 3: 73}.get(number, controller.other_than_painted)
+        return next(answers) if number < 5 else player.done
+
+    with player.replying(reply) as (server, planner):
+        result = run(planner)
+    assert (result.outcome, len(server.requests), list(server.refusals)) == (Outcome.DONE, 5, [])
+    assert [step.asked_again for step in result.steps] == [1, 1]
+    first, again, second, changed, last = map(pictures_of, server.requests)
+    assert len(first) == len(again) == 1
+    assert first != again
+    assert set(second) == set(again)
+    assert changed[: len(again)] == again
+    assert last[: len(changed)] == changed
+
+
+def pictures_of(request: Any) -> list[str]:
+    """In base64, in order."""
+    return re.findall(r"iVBOR[\w+/=]+", json.dumps(request if isinstance(request, dict) else request.body))

@@ -1,0 +1,161 @@
+"""What a step acts on: its elements, asked within a limit, and a picture of the place."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.agent import act as targets
+from pytest_vnc_use.agent.act import Asker, Targets, around
+from pytest_vnc_use.recordings.images import pixels_of
+from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Action, Click, Drag, Frame, FrameRef, KeyCombo, Proposal, Region, TypeText, Wait
+from pytest_vnc_use.types.elements import Element, Elements
+from support.memory_desktop import SIZE, ListPlanner, PaintedController, act, finished, painted
+
+BUTTON = Element("button", "Sign in", Region(10, 10, 60, 30))
+FIELD = Element("textbox", "User", Region(10, 40, 60, 60))
+
+
+@pytest.mark.parametrize(
+    ("at", "region"),
+    [
+        ((400, 300), Region(320, 270, 480, 330)),
+        ((0, 0), Region(0, 0, 160, 60)),
+        ((799, 599), Region(640, 540, 800, 600)),
+        ((-5, 9000), Region(0, 540, 160, 600)),
+    ],
+)
+def test_the_picture_of_a_place_stays_on_the_screen(at: tuple[int, int], region: Region) -> None:
+    assert around(at, (800, 600)) == region
+
+
+def test_a_small_screen_is_shown_whole() -> None:
+    assert around((5, 5), (100, 40)) == Region(0, 0, 100, 40)
+
+
+def two_colours() -> Frame:
+    image = Image.new("RGB", SIZE, (0, 0, 90))
+    image.paste((200, 10, 10), (150, 80, 170, 100))
+    file = BytesIO()
+    image.save(file, "PNG")
+    return Frame(FrameRef("a" * 64, *SIZE), file.getvalue())
+
+
+@pytest.mark.parametrize("at_hand", [True, False])
+def test_the_place_is_stored_as_it_was_before_the_action(tmp_path: Path, at_hand: bool) -> None:
+    folder, frame = RunFolder.create(tmp_path, "run-1"), two_colours()
+    seen = Targets(lambda _: (), folder)
+    seen.see(Frame(frame.ref, frame.png, pixels=pixels_of(frame.png) if at_hand else None))
+    target = seen.of(Click(160, 90), frame.ref, 60)
+    assert target.crop is not None
+    crop = Image.open(BytesIO(folder.load_png(target.crop)))
+    assert crop.size == (target.crop.width, target.crop.height) == targets.CROP_PX
+    assert crop.getpixel((80, 30)) == (200, 10, 10)
+    assert crop.getpixel((0, 0)) == (0, 0, 90)
+
+
+def test_typed_text_goes_to_the_focus_or_to_the_field_clicked_before(tmp_path: Path) -> None:
+    told: dict[type, Elements] = {Click: (FIELD,)}
+    seen = Targets(lambda action: told.get(type(action), ()), RunFolder.create(tmp_path, "run-1"))
+    frame = painted(1)
+    seen.see(frame)
+
+    def elements(action: Action) -> Elements:
+        return seen.of(action, frame.ref, 60).elements
+
+    assert elements(TypeText("a")) == ()
+    elements(Click(20, 50))
+    elements(Wait())
+    assert elements(TypeText("a")) == (FIELD,)
+    assert seen.of(TypeText("a"), frame.ref, 60).crop == seen.of(Click(20, 50), frame.ref, 60).crop
+    elements(KeyCombo(("tab",)))
+    assert seen.of(TypeText("a"), frame.ref, 60) == targets.StepTarget(asked_s=pytest.approx(0, abs=1))
+    told[Click] = (BUTTON,)
+    elements(Click(20, 20))
+    assert elements(TypeText("a")) == ()
+    told[TypeText] = (FIELD,)
+    assert elements(TypeText("a")) == (FIELD,)
+
+
+def test_a_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "ASK_S", 0.05)
+    monkeypatch.setattr(targets, "_SLOW_S", 0.05)
+    asked, never = [], threading.Event()
+
+    def hang(action: Action) -> Elements:
+        asked.append(action)
+        never.wait(30)
+        return (BUTTON,)
+
+    ask = Asker(hang)
+    assert [ask(Click(1, 1)) for _ in range(5)] == [()] * 5
+    assert len(asked) == 3
+    never.set()
+
+    def break_down(action: Action) -> Elements:
+        asked.append(action)
+        raise RuntimeError("no tree")
+
+    ask = Asker(break_down)
+    assert [ask(Click(1, 1)) for _ in range(5)] == [()] * 5
+    assert len(asked) == 8
+
+
+def test_only_what_has_a_place_or_types_is_asked_for() -> None:
+    asked: list[Action] = []
+    ask = Asker(lambda action: (asked.append(action), (BUTTON,))[1])
+    for action in (Wait(), KeyCombo(("enter",)), Click(1, 1), Drag(1, 1, 2, 2), TypeText("a")):
+        ask(action)
+    assert [each.kind for each in asked] == ["click", "drag", "type_text"]
+
+
+class TellingController(PaintedController):
+    """A controller that knows what each action acts on."""
+
+    def __init__(self, *told: Element) -> None:
+        super().__init__()
+        self.told = told
+
+    def elements_of(self, action: Action) -> Elements:
+        return self.told
+
+
+def run_on(tmp_path: Path, *told: Element, **options: object) -> Callable[[], object]:
+    planner = ListPlanner([act(Proposal(Click(20, 20), "go")), finished()])
+    settings = Settings(runs_dir=str(tmp_path / "runs"))
+    agent = VncUseAgent(settings=settings, controller=TellingController(*told), planner=planner, **options)  # type: ignore[arg-type]
+    return lambda: agent.run("sign in")
+
+
+def test_a_step_keeps_its_element_and_is_called_by_it(tmp_path: Path) -> None:
+    result = run_on(tmp_path, BUTTON)()
+    (step,) = read_trace(result.run_folder).steps  # type: ignore[attr-defined]
+    assert step.elements == (BUTTON,)
+    assert step.crop is not None
+    assert RunFolder(result.run_folder).load_png(step.crop)  # type: ignore[attr-defined]
+    assert result.transcript == '1 click "Sign in" (button): go'  # type: ignore[attr-defined]
+
+
+def test_no_secret_and_no_endless_name_is_kept(tmp_path: Path) -> None:
+    hostile = "x" * 195 + "hunter22" + "y" * 10_000_000 + "\x1b[31m\u202e"
+    name = Element("button", targets.cut(hostile, 10_000), BUTTON.box)
+    split = Element("button", "hun\u200bter22 \x1b]0;title\x07", BUTTON.box)
+    result = run_on(tmp_path, name, split, secrets={"PASSWORD": "hunter22"})()
+    trace = (result.run_folder / "trace.jsonl").read_text("utf-8")  # type: ignore[attr-defined]
+    assert "hunter" not in trace
+    assert "ter22" not in trace
+    first, second = read_trace(result.run_folder).steps[0].elements  # type: ignore[attr-defined]
+    assert first is not None
+    assert len(first.name) < 300
+    assert "10000209 characters" in first.name
+    assert second is not None
+    assert second.name.startswith("<secret:PASSWORD>")
+    assert result.transcript.isprintable()  # type: ignore[attr-defined]

@@ -1,0 +1,64 @@
+"""What comes and goes while a step is carried out is in the step, and in the run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.agent.act import Actor
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import FrameRef, Wait
+from support.vnc_servers import VncServer
+
+pytestmark = pytest.mark.desktop
+
+
+@pytest.fixture
+def actor(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> Actor:
+    return Actor(connected(tigervnc), RunFolder.create(tmp_path, "run-1"), {}, str)
+
+
+def show(server: VncServer, actor: Actor, colour: str) -> None:
+    """Give the screen a colour, and wait until it has it for a while."""
+    hands = actor.controller
+    assert isinstance(hands, VNCController)
+    before_s = hands.screen.changed_at
+    server.output_of("xsetroot", "-solid", colour)
+    assert hands.wait_changed(before_s, 10)
+    hands.wait(0.5)
+
+
+def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> None:
+    before = actor.first_look()
+    for colour in ("red", "green", "blue"):
+        show(tigervnc, actor, colour)
+    effect = actor.carry_out(Wait(0.1), before, Deadline(30))
+    assert len(effect.passed) == 2
+    shown = [before, *effect.passed, effect.frame_after]
+    assert len(set(shown)) == 4
+    assert all(actor.folder.load_png(frame) for frame in shown)
+    assert actor.carry_out(Wait(0.1), effect.frame_after, Deadline(30)).passed == ()
+
+
+@pytest.mark.slow
+def test_what_is_seen_anyway_has_not_passed(tigervnc: VncServer, actor: Actor) -> None:
+    show(tigervnc, actor, "red")
+    before = actor.first_look()
+    for colour in ("green", "red", "green"):
+        show(tigervnc, actor, colour)
+    effect = actor.carry_out(Wait(0.1), before, Deadline(30))
+    assert effect.passed == ()
+    assert effect.frame_after != before
+
+
+def test_what_passed_before_a_run_is_none_of_it(tigervnc: VncServer, actor: Actor) -> None:
+    actor.capture()
+    for colour in ("red", "green", "blue"):
+        show(tigervnc, actor, colour)
+    before = actor.first_look()
+    assert isinstance(before, FrameRef)
+    assert actor.carry_out(Wait(0.1), before, Deadline(30)).passed == ()

@@ -1,0 +1,153 @@
+"""Claims and verdicts, whoever judges: votes are counted, and what is unsure or split does not pass."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from dataclasses import replace
+
+import pytest
+
+from pytest_vnc_use.agent.claims import NoJudge, Verifier, check_asked, end_state_claim
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
+from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict, error_for_verdicts
+from pytest_vnc_use.types.protocols import Judge
+from support.judges import OUTAGE, USAGE, ListJudge
+
+PNG = b"\x89PNG\r\n\x1a\n"
+FRAME = Frame(FrameRef(hashlib.sha256(PNG).hexdigest(), 1, 1), PNG)
+
+
+class Recording:
+    """A judge with one answer, which it gives without naming frame or claim."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.asked: list[tuple[str, Frame]] = []
+        self.timeouts_s: list[float] = []
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        self.asked.append((claim, frame))
+        self.timeouts_s.append(timeout_s)
+        return self.verdict
+
+
+@pytest.mark.parametrize(("kind", "passes"), [("holds", True), ("fails", False), ("unsure", False)])
+def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) -> None:
+    judge = Recording(Verdict("", kind, "because"))  # type: ignore[arg-type]
+    verdict = Verifier(judge).verify("2 apples", FRAME, timeout_s=7.0)
+    assert verdict.holds is passes
+    assert verdict == Verdict("2 apples", kind, "because", frame=FRAME.ref, votes=(kind,))  # type: ignore[arg-type]
+    assert judge.asked == [("2 apples", FRAME)]
+    assert 0 < judge.timeouts_s[0] <= 7.0
+
+
+def test_an_empty_question_of_a_model_is_unsure_and_nobody_is_asked() -> None:
+    judge = Recording(Verdict("", "holds", "nothing is easily true"))
+    assert Verifier(judge).verify("  ", FRAME).kind == "unsure"
+    assert judge.asked == []
+
+
+def test_without_a_model_every_claim_is_unsure_and_says_what_to_do() -> None:
+    judge: Judge = NoJudge()
+    verdict = Verifier(judge).verify("2 apples", FRAME)
+    assert verdict.kind == "unsure"
+    assert "no model is configured" in verdict.reason
+    assert "GOOGLE_API_KEY" in verdict.reason
+
+
+def test_the_end_state_of_a_task_is_a_claim() -> None:
+    assert "Open the basket" in end_state_claim("Open the basket")
+
+
+# --- votes -----------------------------------------------------------------------------------------------------------
+
+H, F, U = "holds", "fails", "unsure"
+
+
+@pytest.mark.parametrize(
+    ("votes", "said", "kind"),
+    [
+        (1, [H], H),
+        (1, [U], U),
+        (3, [H, H], H),
+        (3, [F, F], F),
+        (3, [U, U], U),
+        (3, [H, F, H], H),
+        (3, [F, H, F], F),
+        (3, [H, F, U], U),
+        (3, [U, H, F], U),
+        (5, [H, H, F, F, H], H),
+        (5, [H, H, F, F, U], U),
+        (5, [H, F, U, U, U], U),
+        (5, [H, F, U, H, F], U),
+    ],
+)
+def test_a_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
+    judge = ListJudge([*said, "asked too often"])
+    verdict = Verifier(judge).verify("2 apples", FRAME, votes=votes)
+    assert (verdict.kind, verdict.votes) == (kind, tuple(said))
+    assert len(judge.asked) == len(said)
+    assert verdict.usage.input == len(said) * USAGE.input
+
+
+def test_a_majority_that_is_out_of_reach_is_not_asked_for() -> None:
+    judge = ListJudge([H, F, U, H, F, U, U, U, U])
+    verdict = Verifier(judge).verify("2 apples", FRAME, votes=7)
+    assert (verdict.kind, verdict.votes) == (U, (H, F, U, H, F, U))
+
+
+def test_unsure_is_neither_true_nor_false() -> None:
+    verdict = Verdict("an error is shown", "unsure", "a dialog hides it")
+    assert not verdict.holds
+    for ask in (bool, operator.not_):
+        with pytest.raises(Inconclusive, match=r"^unsure: 'an error is shown': a dialog hides it$"):
+            ask(verdict)
+    assert operator.not_(replace(verdict, kind="fails"))
+    assert not operator.not_(replace(verdict, kind="holds"))
+
+
+def test_a_split_says_how_and_what_each_side_saw() -> None:
+    verdict = Verifier(ListJudge([H, F, U])).verify("2 apples", FRAME, votes=3)
+    sides = "holds: I see it holds; fails: I see it fails; unsure: I see it unsure"
+    assert verdict.reason == f"they split 1 holds, 1 fails, 1 unsure; {sides}"
+    assert verdict.region is None
+    assert str(verdict).startswith("unsure (votes: holds, fails, unsure): '2 apples': they split 1 holds")
+
+
+def test_a_vote_that_cannot_be_had_is_an_outage_and_no_verdict() -> None:
+    with pytest.raises(ModelUnavailable):
+        Verifier(ListJudge([H, OUTAGE, H])).verify("2 apples", FRAME, votes=3)
+
+
+def test_all_votes_share_the_time() -> None:
+    judge = Recording(Verdict("", H, "because"))
+    Verifier(judge).verify("2 apples", FRAME, votes=5, timeout_s=9.0)
+    assert judge.timeouts_s == sorted(judge.timeouts_s, reverse=True)
+    assert len(set(judge.timeouts_s)) == 3
+
+
+# --- what cannot be asked --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("claim", ["", "  \n", None, 3, ["it is open"]])
+def test_what_is_no_claim(claim: object) -> None:
+    with pytest.raises(SettingsError, match="a claim must be a sentence about the screen, got "):
+        check_asked(claim, 1)
+
+
+@pytest.mark.parametrize("votes", [0, 2, -1, -3, 1.0, "3", None])
+def test_votes_that_cannot_be_counted(votes: object) -> None:
+    with pytest.raises(SettingsError, match="votes must be an odd number, at least 1, got "):
+        check_asked("it is open", votes)
+
+
+@pytest.mark.parametrize("within_s", [-0.1, float("nan"), float("inf"), "5", None])
+def test_times_that_cannot_be_waited(within_s: object) -> None:
+    with pytest.raises(SettingsError, match="within_s must be a number of seconds, 0 for now, got "):
+        check_asked("it is open", 1, within_s)
+
+
+def test_a_claim_that_fails_is_the_products_fault_and_an_unsure_one_nobodys() -> None:
+    assert error_for_verdicts(["holds", "unsure", "fails"]) is ProductFailed
+    assert error_for_verdicts(["holds", "unsure"]) is Inconclusive

@@ -1,0 +1,54 @@
+"""What drew a recording's screens, and what is said of it on another machine."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from pytest_vnc_use.desktops.external import ExternalDesktop
+from pytest_vnc_use.recordings.machine import difference, machine_of
+from pytest_vnc_use.settings.settings import Settings
+from support.qt_desktop import QtDesktop
+from support.vnc_servers import require
+
+FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "here", "sentence"),
+    [
+        (FONTS, FONTS, ""),
+        ({}, FONTS, ""),
+        (FONTS, {"serif": "DejaVu Serif"}, ""),
+        (
+            FONTS,
+            {**FONTS, "sans-serif": "Liberation Sans"},
+            "Fonts differ from the recording's machine: sans-serif is Liberation Sans here, DejaVu Sans there.",
+        ),
+        (
+            {**FONTS, "server": "TigerVNC 1.12.0"},
+            {"serif": "Gelasio", "server": "TigerVNC 1.15.0"},
+            "Fonts differ from the recording's machine: serif is Gelasio here, DejaVu Serif there. "
+            "This machine differs from the recording's: server is TigerVNC 1.15.0 here, TigerVNC 1.12.0 there.",
+        ),
+    ],
+)
+def test_difference_names_what_both_know(recorded: dict[str, str], here: dict[str, str], sentence: str) -> None:
+    assert difference(recorded, here) == sentence
+
+
+@pytest.mark.desktop
+def test_machine_of_pinned_desktop_resolves_to_dejavu() -> None:
+    require("fc-match")
+    desktop = QtDesktop()
+    try:
+        machine = machine_of(desktop, Settings(server="qt"))
+    finally:
+        desktop.stop()
+    assert {"rendering": "pinned", "server": "qt", "monospace": "DejaVu Sans Mono", **FONTS}.items() <= machine.items()
+
+
+@pytest.mark.parametrize("desktop", [ExternalDesktop("127.0.0.1::1", None), object()])
+def test_machine_of_desktop_without_commands_is_unknown(desktop: object) -> None:
+    assert machine_of(cast(Any, desktop), Settings(server="127.0.0.1::1")) == {}
