@@ -66,7 +66,7 @@ def register_the_rest(config: pytest.Config) -> None:
     )
 
     settings = config.stash[session_settings.SETTINGS] = session_settings.read_settings(config)
-    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, html_report, live_line.Eraser(config)]
+    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, html_report, live_line]
     plugins += [costs, markers, recordings, rehearsals, junit]
     if settings.playwright:
         from pytest_vnc_use.plugin import playwright_page

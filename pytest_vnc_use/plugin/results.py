@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FILE = "vnc-results.json"
 _NOT_ENDED = "the test did not end"
 """The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
+_CRASHED = "???"
+"""The phase in pytest-xdist's report on a test whose worker died, of which nobody knows if it has a desktop."""
 _COLUMN = 2
 """The index of the triage column in pytest-html's table: after result and name."""
 
@@ -46,7 +48,7 @@ class _Session:
         from pytest_vnc_use.recordings import ALWAYS_WRITES
 
         self._path = Path(settings.results or Path(settings.runs_dir, FILE))
-        self._is_given = bool(settings.results)
+        self._is_given, self._is_set = bool(settings.results), settings != Settings()
         self._file = self._path.absolute()
         self._given_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
         self._runs_dir = self._given_runs_dir.absolute()
@@ -69,8 +71,9 @@ class _Session:
             self._tests[report.nodeid] = _after(self._tests.pop(report.nodeid, before), report)
             if any(text.startswith(LOST) for text in attached_to(report).get("recording", ())):
                 self._without_recording.add(report.nodeid)
-        elif report.nodeid in self._tests and report.outcome in ("failed", "rerun"):
-            self._tests[report.nodeid] = _after_crash(before, report)
+        elif report.nodeid in self._tests or (report.when == _CRASHED and (self._tests or self._is_set)):
+            if report.outcome in ("failed", "rerun"):
+                self._tests[report.nodeid] = _after_crash(before, report)
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 

@@ -57,12 +57,49 @@ def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, e
     assert "1 failed: 1 infra" in Path("summary.md").read_text()
 
 
+IN_SETUP = """
+import os
+
+import pytest
+
+
+@pytest.fixture
+def dies():
+    os._exit(1)
+
+
+def test_before(vnc_desktop): ...
+
+
+def test_ends(dies, vnc_desktop): ...
+"""
+
+
+@pytest.mark.slow
+def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pytester) -> None:
+    ended.makepyfile(test_it=IN_SETUP)
+    ended.runpytest_subprocess(*QUIET, "-n1", timeout=400)
+    found = {test.test.rpartition("::")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
+    assert {name: (test.result, test.triage) for name, test in found.items()} == {
+        "test_before": ("passed", None),
+        "test_ends": ("error", "infra"),
+    }
+    assert "crashed while running" in found["test_ends"].message
+    assert "test_ends" in Path("runs/index.html").read_text("utf-8")
+
+
 @pytest.mark.slow
 def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended: pytest.Pytester) -> None:
     require_package("pytest_rerunfailures")
     ended.makepyfile(
         test_it="""
         import os, pathlib, pytest
+
+        @pytest.fixture
+        def dies_first():
+            if not pathlib.Path("setup").exists(): pathlib.Path("setup").touch(); os._exit(1)
+
+        def test_in_setup(dies_first, vnc_desktop): ...
 
         def test_in_call(vnc_desktop):
             if not pathlib.Path("call").exists(): pathlib.Path("call").touch(); os._exit(1)
@@ -73,10 +110,11 @@ def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended
     ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=400)
     tests = read_results(Path("runs/vnc-results.json")).tests
     assert {test.test.rpartition("::")[2]: (test.result, test.triage, test.retried_for) for test in tests} == {
+        "test_in_setup": ("passed", None, ("infra",)),
         "test_in_call": ("passed", None, ("infra",)),
         "test_always": ("error", "infra", ("infra",)),
     }
-    assert len(tests) == 2
+    assert len(tests) == 3
 
 
 @pytest.mark.slow
