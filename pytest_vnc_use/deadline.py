@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_vnc_use import clock
@@ -25,17 +25,46 @@ class DeadlineExceeded(Exception):
     """The time was up before the work was done."""
 
 
+class _Uncounted:
+    """The seconds in which this process waited for its user."""
+
+    def __init__(self) -> None:
+        self._total_s = 0.0
+        self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        since = self._since
+        return self._total_s + (0.0 if since is None else clock.monotonic() - since)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        self._since = clock.monotonic()
+        try:
+            yield
+        finally:
+            self._total_s, self._since = self.seconds, None
+
+
+_waits = _Uncounted()
+
+
+def uncounted() -> AbstractContextManager[None]:
+    """Stop all time limits of this process while its user is asked."""
+    return _waits.counted()
+
+
 class Deadline:
-    """A time limit of `limit_s` from now, less `spent_s` that were used before."""
+    """A time limit of `limit_s` from now, less `spent_s` that were used before. Time that is `uncounted` is free."""
 
     def __init__(self, limit_s: float, spent_s: float = 0.0) -> None:
-        self._started = clock.monotonic() - spent_s
+        self._started = clock.monotonic() - _waits.seconds - spent_s
         self._limit_s = limit_s
 
     @property
     def spent_s(self) -> float:
         """Seconds used so far."""
-        return clock.monotonic() - self._started
+        return clock.monotonic() - _waits.seconds - self._started
 
     @property
     def remaining_s(self) -> float:

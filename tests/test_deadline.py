@@ -7,7 +7,7 @@ import threading
 import pytest
 from freezegun import freeze_time
 
-from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.deadline import Deadline, DeadlineExceeded, uncounted
 
 
 def test_the_result_of_work_that_ends_in_time_is_returned() -> None:
@@ -60,3 +60,11 @@ def test_what_goes_wrong_meanwhile_is_raised_at_once() -> None:
 
 def test_what_was_spent_before_counts() -> None:
     assert Deadline(10, spent_s=9).remaining_s <= 1
+
+
+def test_deadline_while_user_is_asked_stands_still() -> None:
+    deadline = Deadline(0.2)
+    with uncounted():
+        threading.Event().wait(0.3)
+        assert deadline.call(lambda: "still time") == "still time"
+    assert 0 < deadline.remaining_s <= 0.2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import ActionError, ActionInterrupted, AgentFailed, SettingsError
+from pytest_vnc_use.errors import ActionError, ActionInterrupted
 from pytest_vnc_use.errors.faults import chain, named
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import RunFolder
@@ -25,7 +25,6 @@ from pytest_vnc_use.types import (
     Action,
     CallFunction,
     Click,
-    Decision,
     Drag,
     Frame,
     FrameRef,
@@ -37,7 +36,6 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     OpenAddress,
-    Proposal,
     Region,
     Scroll,
     SettledReason,
@@ -50,8 +48,7 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.elements import ASK_S, Elements
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
-from pytest_vnc_use.types.protocols import Controller, TellsElements, TellsUrl
+from pytest_vnc_use.types.protocols import Controller, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
 CROP_PX = (160, 60)
@@ -98,25 +95,6 @@ class Asker:
         return found if any(found) else ()
 
 
-def elements_of(acting: Controller, ask: ElementsOf) -> ElementsOf:
-    """Return the function that finds the elements: the controller's, or else the desktop's."""
-
-    def find(action: Action) -> Elements:
-        elements = acting.elements_of(action) if isinstance(acting, TellsElements) else None
-        return ask(action) if elements is None else elements
-
-    return find
-
-
-@dataclass(frozen=True)
-class StepTarget:
-    """The target of a step, and how long it took to find it. `crop` is None if the step has no place."""
-
-    elements: Elements = ()
-    crop: FrameRef | None = None
-    asked_s: float = 0.0
-
-
 class Targets:
     """The targets of one run's steps."""
 
@@ -131,12 +109,11 @@ class Targets:
         """Keep the newest frame, so that its pixels need not be read again."""
         self._seen = frame
 
-    def of(self, action: Action, frame: FrameRef, limit_s: float) -> StepTarget:
-        """Return the target of an action, on the screen that `frame` shows.
+    def of(self, action: Action, frame: FrameRef, limit_s: float) -> tuple[Elements, FrameRef | None]:
+        """Return the elements and the crop of an action's target, on the screen that `frame` shows.
 
         Text without a place goes to the focus, or else to the field that the action before clicked.
         """
-        started = clock.monotonic()
         elements, places = self._ask(action, limit_s), points(action)[:1]
         if isinstance(action, TypeText) and not places:
             elements, places = elements or self._field, self._clicked
@@ -144,8 +121,7 @@ class Targets:
             last = elements[-1:]
             self._field = last if last and last[0] and last[0].role in FIELDS else ()
             self._clicked = points(action)[-1:]
-        crop = self._crop(frame, places[0]) if places else None
-        return StepTarget(elements, crop, clock.monotonic() - started)
+        return elements, self._crop(frame, places[0]) if places else None
 
     def _crop(self, frame: FrameRef, at: Point) -> FrameRef | None:
         region = around(at, (frame.width, frame.height))
@@ -188,40 +164,24 @@ LONGEST_TEXT = 10_000
 """The most characters of a function's output, or of an error, that are kept and sent to the planner."""
 
 
-@dataclass(frozen=True)
-class Effect:
-    """The result of an action: the screen after it, the output of a user's function, or why it was not done.
-
-    `passed` are the transient frames since the end of the step before. `url` is the browser's address. `elements` and
-    `crop` are what the action acted on, as in Step.
-    """
-
-    frame_after: FrameRef
-    output: str = ""
-    error: str = ""
-    settled: SettledReason | None = None
-    times: Times = Times()
-    passed: tuple[FrameRef, ...] = ()
-    url: str = ""
-    elements: Elements = ()
-    crop: FrameRef | None = None
-
-
-@dataclass(frozen=True)
 class Actor:
-    """The actor: a controller and the user's functions. `reveal` puts the values of declared secrets into typed text.
+    """The actor of a run: a controller and the user's functions.
 
-    After each step, once the screen has settled, it waits `step_delay_s()`. `url` returns the browser's address, "" if
-    it is unknown. `targets` finds what a step acts on.
+    `reveal` puts the values of declared secrets into typed text. After each step, once the screen has settled, it waits
+    `step_delay_s()`. `targets` finds what a step acts on.
     """
 
-    controller: Controller
-    folder: RunFolder
-    functions: Mapping[str, Callable[..., object]]
-    reveal: Callable[[str], str]
-    step_delay_s: Callable[[], float] = float
-    url: Callable[[], str] = str
-    targets: Targets | None = None
+    def __init__(
+        self,
+        controller: Controller,
+        folder: RunFolder,
+        functions: Mapping[str, Callable[..., object]],
+        reveal: Callable[[str], str],
+        step_delay_s: Callable[[], float] = float,
+        targets: Targets | None = None,
+    ) -> None:
+        self.controller, self._folder, self._functions, self._reveal = controller, folder, functions, reveal
+        self._step_delay_s, self._targets = step_delay_s, targets
 
     def first_look(self) -> FrameRef:
         """Store and return the screen as a run begins; forget earlier transient frames. Raises DesktopError."""
@@ -232,9 +192,9 @@ class Actor:
     def capture(self) -> FrameRef:
         """Store and return the screen now. Raises DesktopError."""
         frame = self.controller.frame()
-        if self.targets:
-            self.targets.see(frame)
-        return self.folder.store(frame)
+        if self._targets:
+            self._targets.see(frame)
+        return self._folder.store(frame)
 
     def watch(self) -> None:
         """Raise DesktopError if the desktop is gone."""
@@ -246,47 +206,59 @@ class Actor:
             return None
         self.controller.settle(briefly=True)
         other = self._other_frame(seen)
-        return None if other is None else self.folder.store(other)
+        return None if other is None else self._folder.store(other)
 
     def _other_frame(self, seen: FrameRef) -> Frame | None:
         now = self.controller.frame()
-        is_same = now.ref == seen or still_shows(self.folder.load_png(seen), now)
+        is_same = now.ref == seen or still_shows(self._folder.load_png(seen), now)
         return None if is_same else now
 
-    def carry_out(self, action: Action, frame_before: FrameRef, deadline: Deadline, *, watched: bool = False) -> Effect:
-        """Act, wait for the screen to answer, look. When the time is up, the controller is closed.
+    def carry_out(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
+        """Perform the step's action, wait for the screen to answer, look, and return the step with what came of it.
 
-        So nothing happens late. `watched`: the screen is watched after the look. Raises DesktopError.
+        When the time is up, the controller is closed, so that nothing happens late. `watched`: the screen is watched
+        after the look. Raises DesktopError.
         """
-        target = self.targets.of(action, frame_before, deadline.remaining_s) if self.targets else StepTarget()
+        action, output, error = step.proposal.action, "", ""
+        asked = clock.monotonic()
+        if self._targets:
+            elements, crop = self._targets.of(action, step.frame_before, deadline.remaining_s)
+            step = dataclasses.replace(step, elements=elements, crop=crop)
         started = clock.monotonic()
         try:
-            output, error = deadline.call(lambda: self._do(action, deadline)), ""
+            output = deadline.call(lambda: self._do(action, deadline))
         except ActionError as exc:
-            output, error = "", str(exc)
+            error = str(exc)
         except DeadlineExceeded:
             if not isinstance(action, CallFunction):
                 self.controller.close()
-            error, acted_on = "the run's time was up before the action was done", (target.elements, target.crop)
-            return Effect(frame_before, "", error, None, Times(), (), "", *acted_on)
+            return dataclasses.replace(step, error="the run's time was up before the action was done")
         acted = clock.monotonic()
         try:
             settled = None if error else self._settle(action, deadline, briefly=watched)
-            quiet, frame = clock.monotonic(), self.capture()
+            stable, frame = clock.monotonic(), self.capture()
         except ActionInterrupted as exc:
             error = str(exc)
-            settled, quiet, frame = None, clock.monotonic(), self.capture()
-        kept = dict.fromkeys(map(self.folder.store, self.controller.transient_frames()))  # each once
-        transients = tuple(ref for ref in kept if ref not in (frame_before, frame))
-        times = Times(0.0, acted - started, quiet - acted, clock.monotonic() - quiet + target.asked_s)
-        url = self._url_after(action, error, deadline)
-        return Effect(frame, output, error, settled, times, transients, url, target.elements, target.crop)
+            settled, stable, frame = None, clock.monotonic(), self.capture()
+        kept = dict.fromkeys(map(self._folder.store, self.controller.transient_frames()))  # each once
+        return dataclasses.replace(
+            step,
+            frame_after=frame,
+            output=output,
+            error=error,
+            settled=settled,
+            passed=tuple(ref for ref in kept if ref not in (step.frame_before, frame)),
+            times=Times(0.0, acted - started, stable - acted, clock.monotonic() - stable + started - asked),
+            url=self._url_after(action, error, deadline),
+        )
 
     def _url_after(self, action: Action, error: str, deadline: Deadline) -> str:
         """Return the browser's address. If the controller does not know it, an opened address counts."""
         opened = action.address if isinstance(action, OpenAddress) and not error else ""
+        if not isinstance(self.controller, TellsUrl):
+            return opened
         try:
-            return deadline.call(self.url) or opened
+            return deadline.call(self.controller.page_url) or opened
         except DeadlineExceeded:
             return opened
 
@@ -294,7 +266,7 @@ class Actor:
         if isinstance(action, (CallFunction, TakeScreenshot)) or not deadline.remaining_s:
             return None
         reason = self.controller.settle(briefly=briefly).reason
-        if delay_s := self.step_delay_s():
+        if delay_s := self._step_delay_s():
             self.controller.perform(Wait(min(delay_s, deadline.remaining_s)))
         return reason
 
@@ -319,8 +291,8 @@ class Actor:
         return ""
 
     def _reveal_secrets(self, text: str) -> str:
-        check_declared(text, self.reveal)
-        return self.reveal(text)
+        check_declared(text, self._reveal)
+        return self._reveal(text)
 
     def _arguments(self, value: Any) -> Any:
         """Return the arguments of a user's function. It gets the values of secrets as plain text."""
@@ -335,10 +307,10 @@ class Actor:
                 return value
 
     def _call_function(self, name: str, arguments: Mapping[str, Any]) -> str:
-        if name not in self.functions:
-            raise ActionError(f"there is no function {name!r}; there are {sorted(self.functions)}")
+        if name not in self._functions:
+            raise ActionError(f"there is no function {name!r}; there are {sorted(self._functions)}")
         try:
-            return str(self.functions[name](**self._arguments(arguments)))
+            return str(self._functions[name](**self._arguments(arguments)))
         except (Exception, SystemExit) as exc:  # a user's function may raise anything; the planner gets the error
             raise ActionError(f"{name} raised {named(exc)}") from exc
 
@@ -351,11 +323,6 @@ def check_declared(text: str, reveal: Callable[[str], str]) -> None:
                 f"the secret {mark[1]!r} is not declared. Declare it: secrets=[{mark[1]!r}] in the marker, "
                 f"secrets={{{mark[1]!r}: …}} in Python, or --secret {mark[1]}"
             )
-
-
-def page_url_of(controller: Controller) -> Callable[[], str]:
-    """Return the function that returns the browser's address, if this controller has one."""
-    return controller.page_url if isinstance(controller, TellsUrl) else str
 
 
 def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None:
@@ -373,41 +340,3 @@ def perform_text(controller: Controller, action: TypeText | OpenAddress) -> None
                 "character is not shown"
             ) from None
         raise exc  # a bare `raise` would bring the frames back
-
-
-def truncated(step: Step) -> Step:
-    """Return the step with its texts cut to a length that suits a model and a report."""
-    return dataclasses.replace(
-        step,
-        proposal=dataclasses.replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TEXT)),
-        ruling=dataclasses.replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TEXT)),
-        words=cut(step.words, LONGEST_TEXT),
-        output=cut(step.output, LONGEST_TEXT),
-        error=cut(step.error, LONGEST_TEXT),
-        elements=cut_names(step.elements),
-    )
-
-
-def readable(decision: Decision) -> Decision:
-    """Return the decision with values that JSON readers accept. Raises AgentFailed for its `params`."""
-    if not is_shallow(decision.params):
-        raise AgentFailed(f"`params` of the finished planner {TOO_DEEP}")
-    return dataclasses.replace(decision, proposals=tuple(map(_readable, decision.proposals)))
-
-
-def _readable(proposal: Proposal) -> Proposal:
-    action = proposal.action
-    given = action.arguments if isinstance(action, CallFunction) else {}
-    if is_shallow(given) and is_shallow(proposal.as_proposed):
-        return proposal
-    name = str(proposal.as_proposed.get("name") or getattr(action, "name", action.kind))
-    problem = f"the arguments of {cut(name, 100)!r} {TOO_DEEP}"
-    return dataclasses.replace(proposal, action=InvalidAction(name, problem), as_proposed={"name": name, "args": {}})
-
-
-def functions_by_name(functions: Sequence[Callable[..., object]]) -> dict[str, Callable[..., object]]:
-    """Return the user's functions by name. Raises SettingsError if one has no name, or that of another."""
-    names = [getattr(function, "__name__", "") for function in functions]
-    if not all(names) or len(set(names)) != len(names):
-        raise SettingsError(f"each function must have a name of its own, got {names!r}")
-    return dict(zip(names, functions, strict=True))

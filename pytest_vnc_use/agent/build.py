@@ -651,9 +651,9 @@ def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Elemen
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
     """Return the function that finds the elements of an action: in the browser (`cdp`), in programs (`elements`)."""
     if settings.cdp:
-        from pytest_vnc_use.backends.browser import acted_on as on_page, browser_at
+        from pytest_vnc_use.backends.browser import browser_at
 
-        return lambda action: on_page(browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S), action)
+        return lambda action: browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S).acted_on(action)
     if settings.elements:
         from pytest_vnc_use.backends.accessibility import acted_on as in_program
 

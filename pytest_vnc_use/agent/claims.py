@@ -10,18 +10,14 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
-from typing import Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_vnc_use.agent.run import Runner
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, SettingsError, TaskFailed
+from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, SettingsError
 from pytest_vnc_use.plain_text import cut, plain
-from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Extracted,
     Frame,
@@ -40,42 +36,44 @@ from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.verdicts import check_answer, end_state_claim
 
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+
 T = TypeVar("T")
 
 JUDGE_TIMEOUT_S = 60.0
 _LATE_S = 2.0
 
 
-@dataclass(frozen=True)
-class Verifier:
-    """A verifier that puts claims to a judge. `report` gets each request to a model.
+def judge_claim(
+    judge: Judge,
+    claim: str,
+    frame: Frame,
+    *,
+    votes: int = 1,
+    timeout_s: float = JUDGE_TIMEOUT_S,
+    report: Report = report_to_nobody,
+) -> Verdict:
+    """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
 
-    The verdict names the frame that was judged: a judge that watches the screen may name a later one than it was given.
+    The judge votes one time after the other, and no more once a majority is certain or impossible: of 3 votes 2 are
+    often enough. `report` gets each request to a model. The verdict names the frame that was judged: a judge that
+    watches the screen may name a later one than it was given. Raises PlannerError if the judge cannot be asked: an
+    outage is no verdict; SettingsError if it returns something else than a verdict.
     """
+    _vnc_asks = "judge"
+    if not claim.strip():
+        return Verdict(claim, "unsure", "the claim is empty", frame=frame.ref)
 
-    judge: Judge
-    report: Report = report_to_nobody
+    def ask(left_s: float) -> Verdict:
+        return check_answer(judge, judge.judge(claim, frame, timeout_s=left_s, report=report), Verdict)
 
-    def verify(self, claim: str, frame: Frame, *, votes: int = 1, timeout_s: float = JUDGE_TIMEOUT_S) -> Verdict:
-        """Return the verdict on a claim about this frame, by a majority of `votes`; unsure if there is none.
-
-        The judge votes one time after the other, and no more once a majority is certain or impossible: of 3 votes 2 are
-        often enough. Raises PlannerError if the judge cannot be asked: an outage is no verdict; SettingsError if it
-        returns something else than a verdict.
-        """
-        _vnc_asks = "judge"
-        if not claim.strip():
-            return Verdict(claim, "unsure", "the claim is empty", frame=frame.ref)
-        deadline = Deadline(timeout_s)
-        ballots: list[Verdict] = []
-        while not _is_decided([ballot.kind for ballot in ballots], votes):
-            ballots.append(within(partial(self._ask, claim, frame), deadline, "judges a claim"))
-        counted = _count(ballots, votes)
-        return replace(counted, claim=claim, frame=counted.frame or frame.ref)
-
-    def _ask(self, claim: str, frame: Frame, timeout_s: float) -> Verdict:
-        answer = self.judge.judge(claim, frame, timeout_s=timeout_s, report=self.report)
-        return check_answer(self.judge, answer, Verdict)
+    deadline = Deadline(timeout_s)
+    ballots: list[Verdict] = []
+    while not _is_decided([ballot.kind for ballot in ballots], votes):
+        ballots.append(within(ask, deadline, "judges a claim"))
+    counted = _count(ballots, votes)
+    return replace(counted, claim=claim, frame=counted.frame or frame.ref)
 
 
 def _is_decided(kinds: Sequence[VerdictKind], votes: int) -> bool:
@@ -124,25 +122,6 @@ class NoJudge:
             "or check the program's own state in the test's body"
         )
         return Verdict(claim, "unsure", reason, frame=frame.ref)
-
-
-def verify_function(
-    judge: Callable[[], Judge], look: Callable[[], Frame], report: Report, to_placeholders: Callable[[str], str] = str
-) -> Callable[[str], str]:
-    """Return a `verify(question)` function for a planning model. A judge that sees only the screen answers it.
-
-    The answer is `holds: …`, `fails: …` or `unsure: …`, and is no verdict of the test. `to_placeholders` hides secrets
-    in the question.
-    """
-
-    def verify(question: str) -> str:
-        verdict = Verifier(judge(), report).verify(to_placeholders(question), look())
-        return f"{verdict.kind}: {verdict.reason}"
-
-    return verify
-
-
-# --- arguments and errors --------------------------------------------------------------------------------------------
 
 
 def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
@@ -241,18 +220,6 @@ def _hidden(value: Any, hide: Callable[[str], str]) -> Any:
             return value
 
 
-def unread(form: str, reading: Reading, problem: str) -> Inconclusive:
-    """Return the error for a value that does not fit the form; it shows the value."""
-    if reading.value is None:
-        return Inconclusive(f"extract: no {form} is on the screen for {reading.question!r}: {reading.reason}")
-    value = cut(json.dumps(reading.value, ensure_ascii=False))
-    headline = f"extract: the value is not a valid {form}: {problem}"
-    return Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
-
-
-# --- schemas ---------------------------------------------------------------------------------------------------------
-
-
 def _bindable(schema: Mapping[str, Any], place: str) -> dict[str, Any]:
     """Return the schema as strict services need it, without keywords that they refuse. Raises SettingsError."""
     if "additionalProperties" in schema and schema["additionalProperties"] is not False:
@@ -285,154 +252,126 @@ CONFIRMING_VOTES = 5
 """
 
 
-@dataclass(frozen=True)
-class ClaimContext:
-    """The things that an agent lends to its claims. Each function returns the current value.
-
-    `will_judge` is called before the screen is captured for a judge.
-    """
-
-    settings: Callable[[], Settings]
-    controller: Callable[[], Controller]
-    judge: Callable[[], Judge]
-    runner: Runner
-    secrets: Secrets
-    will_judge: Callable[[], None]
+def assess(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None) -> Verdict:
+    """Judge a claim, as `VncUseAgent.assess` says."""
+    check_asked(claim, _votes(agent, votes), within_s)
+    claim = agent._secrets.declared.hide(claim)
+    _conclude_replay(agent)
+    verdicts = []
+    for frame in looks_within(agent.controller, within_s):
+        verdicts.append(_judge_now(agent, claim, frame, votes))
+        if verdicts[-1].holds:
+            break
+    return _remember(agent, verdicts[-1], verdicts, [frame])
 
 
-class Claims:
-    """The claims and values of a test. `settings.votes` holds if a call gives no `votes`."""
+def verify(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None) -> Verdict:
+    """Judge a claim, as `VncUseAgent.verify` says."""
+    return _held(assess(agent, claim, within_s=within_s, votes=votes))
 
-    def __init__(self, context: ClaimContext) -> None:
-        self._context = context
-        self.verdicts: list[Verdict] = []
-        self.extracted: list[Reading] = []
-        self._checks: list[tuple[VerdictKind, str]] = []
 
-    # --- claims ------------------------------------------------------------------------------------------------------
+def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Verdict:
+    """Judge whether a claim held before, as `VncUseAgent.saw` says."""
+    check_asked(claim, _votes(agent, votes))
+    claim = agent._secrets.declared.hide(claim)
+    if steps < 1:
+        raise SettingsError(f"steps must be at least 1, got {steps!r}")
+    _conclude_replay(agent)
+    frames = list(islice(_kept_frames(agent, steps), MOST_FRAMES))
+    verdicts = []
+    for frame in frames:
+        verdict = _judge_now(agent, claim, frame, votes)
+        if verdict.holds and _votes(agent, votes) < CONFIRMING_VOTES:
+            confirmed = _judge_now(agent, claim, frame, CONFIRMING_VOTES)
+            verdict = replace(confirmed, usage=verdict.usage + confirmed.usage)
+        verdicts.append(verdict)
+        if verdict.holds:
+            break
+    decisive = verdicts[-1]
+    if not decisive.holds:
+        decisive = next((verdict for verdict in verdicts if verdict.kind == "unsure"), verdicts[0])
+        where = f"it holds on none of {len(verdicts)} frames" if verdicts[1:] else "it does not hold on the only frame"
+        decisive = replace(decisive, reason=f"{where}; {decisive.reason}")
+    return _held(_remember(agent, decisive, verdicts, frames[: len(verdicts)]))
 
-    def assess(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim, as `VncUseAgent.assess` says."""
-        votes = self._votes(votes)
-        check_asked(claim, votes, within_s)
-        claim = self._context.secrets.declared.hide(claim)
-        self._context.will_judge()
-        verdicts = []
-        for frame in looks_within(self._context.controller(), within_s):
-            verdicts.append(self._judge_now(claim, frame, votes))
-            if verdicts[-1].holds:
-                break
-        return self._remember(verdicts[-1], verdicts, [frame])
 
-    def saw(self, claim: str, *, steps: int = 1, votes: int | None = None) -> Verdict:
-        """Judge whether a claim held before, as `VncUseAgent.saw` says."""
-        votes = self._votes(votes)
-        check_asked(claim, votes)
-        claim = self._context.secrets.declared.hide(claim)
-        if steps < 1:
-            raise SettingsError(f"steps must be at least 1, got {steps!r}")
-        self._context.will_judge()
-        frames = list(islice(_distinct(self._kept_frames(steps)), MOST_FRAMES))
-        verdicts = []
-        for frame in frames:
-            verdicts.append(self._confirm(claim, frame, votes))
-            if verdicts[-1].holds:
-                break
-        decided = verdicts[-1] if verdicts[-1].holds else _verdict_of_none(verdicts)
-        return _held(self._remember(decided, verdicts, frames[: len(verdicts)]))
+def verify_end_state(agent: VncUseAgent, task: str, *, votes: int | None) -> Verdict:
+    """Judge the end state of a task, as `VncUseAgent.verify_end_state` says."""
+    _conclude_replay(agent)
+    frame = agent.controller.frame()
+    verdict = _judge_now(agent, end_state_claim(agent._secrets.declared.hide(task)), frame, votes)
+    return _remember(agent, verdict, [verdict], [frame])
 
-    def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
-        """Judge a claim, as `VncUseAgent.verify` says."""
-        return _held(self.assess(claim, within_s=within_s, votes=votes))
 
-    def check(self, claim: str | object, message: str = "", *, within_s: float = 0.0, votes: int | None = None) -> bool:
-        """Note a soft check, as `VncUseAgent.check` says."""
-        if isinstance(claim, str):
-            claim = self.assess(claim, within_s=within_s, votes=votes)
-        if not message and not isinstance(claim, Verdict):
-            raise SettingsError(
-                f"`check` needs a `message` for the condition {claim!r}, got {message!r}: for example check(total "
-                '== 3, "the total is 3")'
-            )
-        kind: VerdictKind = claim.kind if isinstance(claim, Verdict) else "holds" if claim else "fails"
-        line = ": ".join(filter(None, [message, str(claim) if isinstance(claim, Verdict) else ""]))
-        self._checks.append((kind, line))
-        return kind == "holds"
-
-    def unmet(self) -> TaskFailed | None:
-        """Return the error of all soft checks so far, as `VncUseAgent.unmet` says."""
-        checks, self._checks = self._checks, []
-        failed = [(kind, line) for kind, line in checks if kind != "holds"]
-        if not failed:
-            return None
-        lines = [f"{len(failed)} of {len(checks)} checks not met", *(line for _, line in failed)]
-        return error_for_verdicts([kind for kind, _ in failed])("\n  ".join(lines))
-
-    # --- the end of a task -------------------------------------------------------------------------------------------
-
-    def verify_end_state(self, task: str, *, votes: int | None = None) -> Verdict:
-        """Judge the end state of a task, as `VncUseAgent.verify_end_state` says."""
-        self._context.will_judge()
-        frame = self._context.controller().frame()
-        verdict = self._judge_now(end_state_claim(self._context.secrets.declared.hide(task)), frame, self._votes(votes))
-        return self._remember(verdict, [verdict], [frame])
-
-    def _votes(self, votes: int | None) -> int:
-        return self._context.settings().votes if votes is None else votes
-
-    def _judge_now(self, claim: str, frame: Frame, votes: int) -> Verdict:
-        verifier = Verifier(self._context.judge(), self._context.runner.emit)
-        return verifier.verify(claim, frame, votes=votes, timeout_s=self._context.settings().seconds)
-
-    def _confirm(self, claim: str, frame: Frame, votes: int) -> Verdict:
-        verdict = self._judge_now(claim, frame, votes)
-        if not verdict.holds or votes >= CONFIRMING_VOTES:
-            return verdict
-        again = self._judge_now(claim, frame, CONFIRMING_VOTES)
-        return replace(again, usage=verdict.usage + again.usage)
-
-    def _remember(self, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
-        usage = sum((each.usage for each in all_of_it), Usage())
-        judged = self._context.secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
-        judged = replace(
-            judged, reason=cut(judged.reason)
-        )  # hide first: a secret that is cut in half would not be recognised
-        self.verdicts.append(judged)
-        self._context.runner.record(Judged(judged), frames)
-        return self.verdicts[-1]
-
-    def _kept_frames(self, steps: int) -> Iterator[Frame]:
-        """Yield the screen now and the kept frames, newest first. A frame that was kept twice comes twice."""
-        transients = self._context.controller().transient_frames()
-        yield self._context.controller().frame()
-        yield from reversed(transients)
-        yield from self._context.runner.newest_frames(steps)
-
-    # --- values ------------------------------------------------------------------------------------------------------
-
-    def extract(self, model: type[T], question: str) -> T:
-        """Read a value off the screen, as `VncUseAgent.extract` says."""
-        form = Form.of(model)
-        if not question.strip():
-            raise SettingsError(f"`question` must name the value to read, got {question!r}")
-        self._context.will_judge()
-        frame = self._context.controller().frame()
-        reading = form.read(
-            self._context.judge(),
-            self._context.secrets.declared.hide(question),
-            frame,
-            timeout_s=self._context.settings().seconds,
-            report=self._context.runner.emit,
-            hide=self._context.secrets.declared.hide,
-        )
-        problem = form.problem(reading)
-        reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
-        self.extracted.append(reading)
-        self._context.runner.record(Extracted(reading, form.name, problem), [frame])
-        if problem:
-            hide = self._context.secrets.everything
-            raise unread(form.name, hide.hide_in(reading), hide.hide(problem))
+def extract(agent: VncUseAgent, model: type[T], question: str) -> T:
+    """Read a value off the screen, as `VncUseAgent.extract` says."""
+    form = Form.of(model)
+    if not question.strip():
+        raise SettingsError(f"`question` must name the value to read, got {question!r}")
+    _conclude_replay(agent)
+    frame, declared, everything = agent.controller.frame(), agent._secrets.declared, agent._secrets.everything
+    reading = form.read(
+        agent.judge,
+        declared.hide(question),
+        frame,
+        timeout_s=agent.settings.seconds,
+        report=agent._emit,
+        hide=declared.hide,
+    )
+    problem = form.problem(reading)
+    reading, problem = replace(reading, reason=cut(reading.reason)), cut(problem)
+    agent.extracted.append(reading)
+    agent._record(Extracted(reading, form.name, problem), [frame])
+    if not problem:
         return form.filled(reading)
+    reading, problem = everything.hide_in(reading), everything.hide(problem)
+    if reading.value is None:
+        raise Inconclusive(f"extract: no {form.name} is on the screen for {reading.question!r}: {reading.reason}")
+    value = cut(json.dumps(reading.value, ensure_ascii=False))
+    headline = f"extract: the value is not a valid {form.name}: {problem}"
+    raise Inconclusive(f"{headline}\n  read: {value}\n  reason: {reading.reason}")
+
+
+def _votes(agent: VncUseAgent, votes: int | None) -> int:
+    return agent.settings.votes if votes is None else votes
+
+
+def _conclude_replay(agent: VncUseAgent) -> None:
+    """Have a replay watch its end before the screen is captured for a judge."""
+    if agent._recorded:
+        agent._recorded.conclude()
+
+
+def _judge_now(agent: VncUseAgent, claim: str, frame: Frame, votes: int | None) -> Verdict:
+    votes, timeout_s = _votes(agent, votes), agent.settings.seconds
+    return judge_claim(agent.judge, claim, frame, votes=votes, timeout_s=timeout_s, report=agent._emit)
+
+
+def _remember(agent: VncUseAgent, verdict: Verdict, all_of_it: Sequence[Verdict], frames: Sequence[Frame]) -> Verdict:
+    usage = sum((each.usage for each in all_of_it), Usage())
+    judged: Verdict = agent._secrets.everything.hide_in(replace(verdict, looks=len(all_of_it), usage=usage))
+    judged = replace(judged, reason=cut(judged.reason))  # after hiding: half a secret would not be recognised
+    agent.verdicts.append(judged)
+    agent._record(Judged(judged), frames)
+    return judged
+
+
+def _kept_frames(agent: VncUseAgent, steps: int) -> Iterator[Frame]:
+    """Yield the screen now and the kept frames of the last steps, newest first, each once."""
+    transients = agent.controller.transient_frames()
+    now = agent.controller.frame()
+    yield now
+    seen: set[FrameRef] = {now.ref}
+    for frame in reversed(transients):
+        if frame.ref not in seen:
+            seen.add(frame.ref)
+            yield frame
+    run = agent._newest_run
+    for step in reversed(run.frame_steps[-steps:] if run else ()):
+        for ref in (step.frame_after, *reversed(step.passed)):
+            if run and ref not in seen:
+                seen.add(ref)
+                yield Frame(ref, run.folder.load_png(ref))
 
 
 def format_verdicts(verdicts: Sequence[Verdict]) -> str:
@@ -478,18 +417,3 @@ def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
         if not controller.wait_changed(frame.taken_at, left_s):
             return
         controller.settle()
-
-
-def _distinct(frames: Iterator[Frame]) -> Iterator[Frame]:
-    seen: set[FrameRef] = set()
-    for frame in frames:
-        if frame.ref not in seen:
-            seen.add(frame.ref)
-            yield frame
-
-
-def _verdict_of_none(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a claim that holds on none of the frames."""
-    verdict = next((each for each in verdicts if each.kind == "unsure"), verdicts[0])
-    where = f"it holds on none of {len(verdicts)} frames" if len(verdicts) > 1 else "it does not hold on the only frame"
-    return replace(verdict, reason=f"{where}; {verdict.reason}")

@@ -3,9 +3,9 @@
     start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
                             \\-> hitl_gate -> act      where the next call waits for a person
 
-The graph's state holds counters and what is pending, and stays small; what has happened stands in the run folder, from
-which a run in another process goes on. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace keeps
-it until somebody answers.
+The graph's state holds counters and what is pending, and stays small. What has happened is in the run folder, from
+which a run in another process continues. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace
+keeps it until a user answers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ with warnings.catch_warnings():
     from langgraph.graph import END, START, StateGraph
     from langgraph.types import Command, StateSnapshot, interrupt
 
-from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, History, Nodes, Parts, damage_as_error
-from pytest_vnc_use.errors import BudgetExceeded, RunFolderError
+from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, Run
+from pytest_vnc_use.errors import BudgetExceeded, RunFolderError, VncUseError
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.safety import rules
 from pytest_vnc_use.types import CUAState, Proposal, Ruling
@@ -38,62 +38,60 @@ class NodeBroke(Exception):
     """Stands for a node's error where LangGraph sees it."""
 
 
-class TaskRun:
-    """The run of a task on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
+class RunGraph:
+    """A run on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
 
-    def __init__(self, parts: Parts, history: History) -> None:
-        self._parts = parts
-        self._nodes = Nodes(parts, history)
+    def __init__(self, run: Run) -> None:
+        self._run, self._run_id = run, run.folder.path.name
         self._answer: bool | None = None
         self._broke: BaseException | None = None
 
-    @property
-    def _run_id(self) -> str:
-        return self._parts.actor.folder.path.name
-
-    def start(self, task: str) -> CUAState:
+    def start(self) -> CUAState:
         """Run until an outcome or an interrupt; the state then says which."""
-        return self._run(CUAState(run_id=self._run_id, task=task, elapsed_s=0.0))
+        return self._invoke(CUAState(run_id=self._run_id, task=self._run.started.task, elapsed_s=0.0))
 
     def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
-        """Go on from the last checkpoint; `answer` is a person's yes or no about `asked` where the run waits for one.
+        """Continue from the last checkpoint; `answer` is a user's yes or no about `asked` where the run waits for one.
 
-        The policy rules anew on what was about to be done: a checkpoint allows nothing. Raises RunFolderError where
-        there is nothing to go on with, nobody was asked, or about another action.
+        The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunFolderError where
+        there is nothing to continue with, nobody was asked, or about another action.
         """
-        with damage_as_error(self._run_id), self._compiled() as (graph, config):
+        with self._damage_as_error(), self._compiled() as (graph, config):
             snapshot = graph.get_state(config)
             self._check_resumable(snapshot, answered=answer is not None)
-            if answer and self._parts.hide(from_json(Proposal, snapshot.values["pending"][0])) != asked:
+            values = snapshot.values
+            if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:
                 raise RunFolderError(
                     f"the checkpoint of run {self._run_id!r} holds another action than the one that was asked about; "
                     "deny it, or start its task again"
                 )
-            if answer is None and snapshot.next == ("act",) and snapshot.values["pending"]:
-                proposal = from_json(Proposal, snapshot.values["pending"][0])
-                graph.update_state(config, {"ruling": to_json(self._nodes.rule_on(proposal))}, as_node="propose")
+            if answer is None and snapshot.next == ("act",) and values["pending"]:
+                ruling = to_json(self._run.rule_on(from_json(Proposal, values["pending"][0])))
+                graph.update_state(config, {"ruling": ruling}, as_node="propose")
             if answer is not None and not snapshot.interrupts:
-                graph.update_state(config, {"ruling": answered(snapshot.values, answer)}, as_node="hitl_gate")
+                graph.update_state(config, {"ruling": answered(values, answer)}, as_node="hitl_gate")
                 answer = None
-            self._nodes.go_on(snapshot.values["elapsed_s"])
+            self._run.continue_after(values["elapsed_s"])
             self._answer = answer
-        return self._run(Command(resume=answer) if answer is not None else None)
+        return self._invoke(Command(resume=answer) if answer is not None else None)
 
     def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
-        run_id = self._run_id
-        if not snapshot.values:
+        run_id, values = self._run_id, snapshot.values
+        if not values:
             raise RunFolderError(NO_CHECKPOINT.format(run_id))
-        if outcome := snapshot.values.get("outcome"):
+        if outcome := values.get("outcome"):
             raise RunFolderError(f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run goes on")
-        if answered and not snapshot.interrupts and not was_answered(cast(CUAState, snapshot.values)):
+        ruling = values["ruling"]
+        was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
+        if answered and not snapshot.interrupts and not was_answered:
             raise RunFolderError(f"run {run_id!r} does not wait for approval; `resume` goes on with it")
 
-    def _run(self, given: CUAState | Command[Any] | None) -> CUAState:
+    def _invoke(self, state: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config):
             # a recording answers the same again, so one checkpoint is enough, written when its replay stops
-            durability = "exit" if isinstance(self._parts.planner, Replaying) else "sync"
+            durability = "exit" if isinstance(self._run.planner, Replaying) else "sync"
             with suppress(NodeBroke):
-                graph.invoke(given, config, durability=durability)
+                graph.invoke(state, config, durability=durability)
             if self._broke is None:
                 return cast(CUAState, graph.get_state(config).values)
         raise self._broke  # here, where nothing is handled: what led to it stays as it was
@@ -105,19 +103,19 @@ class TaskRun:
         Within, LangSmith's tracing is off: with LANGSMITH_TRACING=true it would send the state away, texts included.
         """
         graph = StateGraph(CUAState)
-        for node in (self._nodes.observe, self._nodes.propose, self.hitl_gate, self._nodes.act):
-            graph.add_node(node.__name__, cast(Any, self._kept_to_itself(node)))
+        for node in (self._run.observe, self._run.propose, self.hitl_gate, self._run.act):
+            graph.add_node(node.__name__, cast(Any, self._isolated(node)))
         graph.add_edge(START, "observe")
         graph.add_edge("observe", "propose")
         graph.add_edge("hitl_gate", "act")
         for node_name in ("propose", "act"):
             graph.add_conditional_edges(node_name, next_node, ["propose", "hitl_gate", "act", END])
-        checkpoints = self._parts.actor.folder.path / CHECKPOINTS
+        checkpoints = self._run.folder.path / CHECKPOINTS
         checkpoints.touch(mode=0o600)  # SQLite gives its other files the same rights
         database = sqlite3.connect(checkpoints, check_same_thread=False)
         config = {
             "configurable": {"thread_id": self._run_id},
-            "recursion_limit": 10 * self._parts.limits.steps + 100,
+            "recursion_limit": 10 * self._run.limits.steps + 100,
         }
         plain = JsonPlusSerializer(allowed_msgpack_modules=None)  # it makes no object that a checkpoint names
         with closing(database), langsmith.tracing_context(enabled=False):
@@ -125,7 +123,22 @@ class TaskRun:
             database.execute("PRAGMA synchronous=NORMAL")
             yield graph.compile(checkpointer=SqliteSaver(database, serde=plain)), config
 
-    def _kept_to_itself(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
+    @contextmanager
+    def _damage_as_error(self) -> Iterator[None]:
+        """Map errors of damaged checkpoints to RunFolderError; a full disk keeps its own error."""
+        try:
+            yield
+        except VncUseError:
+            raise
+        except Exception as exc:  # for a damaged file SQLite and LangGraph may raise anything
+            if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
+                raise
+            raise RunFolderError(
+                f"the checkpoints of run {self._run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot "
+                "continue. Its run folder shows what it did; start the task again"
+            ) from exc
+
+    def _isolated(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:
         """Keep a node's errors from LangGraph: it would write their text, secrets too, into a checkpoint."""
 
         def run(state: CUAState) -> CUAState:
@@ -134,18 +147,18 @@ class TaskRun:
             except (GraphBubbleUp, KeyboardInterrupt):  # an interrupt is no error
                 raise
             except BudgetExceeded as exc:
-                return self._nodes.cut_short(exc)
-            except BaseException as exc:  # noqa: BLE001  # raised again, whatever it is, `pytest.fail` too, by _run
+                return self._run.cut_short(exc)
+            except BaseException as exc:  # noqa: BLE001  # raised again, whatever it is, `pytest.fail` too, by _invoke
                 self._broke = exc
             raise NodeBroke(type(self._broke).__name__)
 
         return run
 
     def hitl_gate(self, state: CUAState) -> CUAState:
-        """Wait for a person."""
+        """Wait for a user."""
         ruling = from_json(Ruling, state["ruling"])
         resumed_with = interrupt({"step": state["step"] + 1, "proposal": state["pending"][0], "rule": ruling.rule})
-        # LangGraph repeats the first answer it was given, were this node to fail; the person's last one counts
+        # LangGraph repeats the first answer it was given, were this node to fail; the user's last one counts
         answer = resumed_with if self._answer is None else self._answer
         return CUAState(ruling=answered(state, answer))
 
@@ -161,13 +174,7 @@ def next_node(state: CUAState) -> str:
 
 
 def answered(state: CUAState, answer: bool) -> dict[str, Any]:
-    """Return the ruling on the next call after a person's yes or no, as JSON."""
+    """Return the ruling on the next call after a user's yes or no, as JSON."""
     ruling = from_json(Ruling, state["ruling"])
     after: dict[str, Any] = to_json(rules.answer(ruling, yes=answer))
     return after
-
-
-def was_answered(state: CUAState) -> bool:
-    """Return whether a person has answered about the next call. Their last answer counts."""
-    ruling = state["ruling"]
-    return bool(state["pending"] and ruling and ruling["by"] == "person")

@@ -1,8 +1,4 @@
-"""The browser on a desktop, through Chrome DevTools: its page's text, its address, and the elements to click.
-
-`acted_on` reads roles and accessible names for reports, never what a field holds. It moves no focus, and does not count
-as a look of the test.
-"""
+"""The browser on a desktop, through Chrome DevTools: its page's text, its address, and the elements to click."""
 
 from __future__ import annotations
 
@@ -10,14 +6,12 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 from pytest_vnc_use.backends.accessibility import (
     MOST_NAME,
-    MOST_READ,
     Size,
     cut_name,
     desktop_elements,
@@ -33,18 +27,17 @@ from pytest_vnc_use.backends.devtools import (
     find_websocket,
     open_page,
 )
+from pytest_vnc_use.backends.page_elements import Window, acted_on, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,
-    CommandRefused,
     DesktopError,
     FileUnreadable,
     PageGone,
     ProductFailed,
     SettingsError,
 )
-from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.types import LOOK, Action, Drag, HistoryDirection, JsonObject, Region, TypeText
+from pytest_vnc_use.types import LOOK, Action, HistoryDirection, JsonObject
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Desktop
 
@@ -55,9 +48,9 @@ _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
 """The share of the timeout for asking a page whether it is visible."""
 _MOST_EXCERPT = 300
+"""The most characters of the page's text in the message of `wait_for_text`."""
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 """White space that a page shows as one space; a no-break space is none, so that a message tells it from a space."""
-"""The most characters of the page's text in the message of `wait_for_text`."""
 
 _TEXT = "document.body ? document.body.innerText : ''"
 _LOADED = """new Promise(done => {
@@ -88,27 +81,6 @@ It resolves to `shown`, `late`, or `hidden` if another tab is shown.
 """
 
 T = TypeVar("T")
-_TEXT_ONLY = frozenset({"RootWebArea", "StaticText", "InlineTextBox", "LineBreak", "ListMarker"})
-_WINDOW = """[
-  screenX, screenY, outerWidth, outerHeight, innerWidth, innerHeight, devicePixelRatio, screen.width, screen.height
-]"""
-_Rectangle = tuple[float, float, float, float]
-"""Left, top, right and bottom in the page's own (CSS) pixels, from the top left of the visible part."""
-_CONTROLS = frozenset(
-    "button checkbox combobox gridcell link listbox menuitem menuitemcheckbox menuitemradio option radio scrollbar "
-    "searchbox slider spinbutton switch tab textbox treeitem PopUpButton ToggleButton DisclosureTriangle".split()
-)
-_NAMELESS_ROLES = frozenset({"", "none", "generic", "presentation"})
-_FOCUSED = """(() => {
-  let element = document.hasFocus() ? document.activeElement : null
-  for (let inner; element; element = inner) {
-    inner = element.shadowRoot && element.shadowRoot.activeElement
-    try { inner = inner || (element.contentDocument && element.contentDocument.activeElement) } catch {}
-    if (!inner) return element
-  }
-  return null
-})()"""
-"""A script that finds the element with the focus, within shadow trees and frames of the same site too."""
 
 
 class Browser:
@@ -222,11 +194,10 @@ class Browser:
 
     # --- the choice of the page ---
 
-    @contextmanager
-    def open_visible_page(self) -> Iterator[Page]:
-        """Open the page that is shown, for this package's own questions: they do not count as looks of the test."""
+    def acted_on(self, action: Action) -> Elements:
+        """Return the elements that an action acts on, as `page_elements.acted_on` does. It is no look of the test."""
         with self._visible_page(Deadline(self._timeout_s)) as page:
-            yield page
+            return acted_on(page, action)
 
     def _read(self, ask: Callable[[Page], T]) -> T:
         """Return the shown page's answer; if it closes, ask the page that shows then. So `ask` must change nothing."""
@@ -326,223 +297,6 @@ def _wait_loaded(page: Page, deadline: Deadline) -> None:
     A page that never stops loading can be used too.
     """
     page.evaluate(_LOADED % (deadline.remaining_s * 900))
-
-
-@dataclass(frozen=True)
-class Window:
-    """The browser's window: where the page begins on the screen, in pixels, and the sizes of page and screen.
-
-    `view` is the page's visible width and height in its own (CSS) pixels. `scrolled` is the part left of and above it.
-    One pixel of the page is `ratio` pixels of the screen.
-    """
-
-    left: float
-    top: float
-    ratio: float
-    view: tuple[float, float]
-    scrolled: tuple[float, float]
-    screen: tuple[int, int]
-
-    def visible(self, quad: Sequence[float]) -> _Rectangle | None:
-        """Return the visible part of a quad (x and y of four corners, in the page's pixels); None if there is none."""
-        left, right = (min(max(x, 0), self.view[0]) for x in (min(quad[::2]), max(quad[::2])))
-        top, bottom = (min(max(y, 0), self.view[1]) for y in (min(quad[1::2]), max(quad[1::2])))
-        return (left, top, right, bottom) if right - left >= 1 and bottom - top >= 1 else None
-
-    def on_screen(self, rectangle: _Rectangle) -> Region:
-        """Return the region of the screen that a part of the page takes up."""
-        left, top, right, bottom = rectangle
-        return Region(
-            round(self.left + left * self.ratio),
-            round(self.top + top * self.ratio),
-            round(self.left + right * self.ratio),
-            round(self.top + bottom * self.ratio),
-        )
-
-
-def window_of(page: Page) -> Window:
-    """Return the window that shows the page.
-
-    Its bars are assumed to be on top, and its borders equal on the other sides.
-    """
-    x, y, outer_width, outer_height, width, height, ratio, screen_width, screen_height = page.evaluate(_WINDOW)
-    viewport = page.call("Page.getLayoutMetrics")["cssVisualViewport"]
-    scale = ratio / viewport["zoom"]
-    border = (outer_width - width * viewport["zoom"]) / 2
-    bars = outer_height - height * viewport["zoom"] - border
-    return Window(
-        (x + border) * scale,
-        (y + bars) * scale,
-        ratio,
-        view=(width, height),
-        scrolled=(viewport["pageX"], viewport["pageY"]),
-        screen=(round(screen_width * scale), round(screen_height * scale)),
-    )
-
-
-def elements_of(page: Page) -> list[Element]:
-    """Return the elements that have a name or can take the focus, and can be seen. Raises DesktopError.
-
-    They are in the order of the accessibility tree.
-    """
-    window = window_of(page)
-    trees = [_tree(page, frame) for frame in _frames(page.call("Page.getFrameTree")["frameTree"])]
-    placed = list(_places(page, window, (node for tree in trees for node in tree if _is_telling(node))))
-    parents = {child: parent for tree in trees for child, parent in _parents(tree)}
-    met = _nodes_hit(page, window, [rectangle for _, rectangle in placed])
-    return [
-        Element(_value(node, "role"), _value(node, "name"), window.on_screen(rectangle))
-        for (node, rectangle), hit in zip(placed, met, strict=True)
-        if _is_at(node["backendDOMNodeId"], hit, parents)
-    ]
-
-
-def _frames(tree: JsonObject) -> Iterator[str]:
-    yield tree["frame"]["id"]
-    for child in tree.get("childFrames", ()):
-        yield from _frames(child)
-
-
-def _tree(page: Page, frame: str) -> list[JsonObject]:
-    """Return the nodes of a frame that stand for one of the DOM; none if the frame is gone."""
-    try:
-        nodes = page.call("Accessibility.getFullAXTree", frameId=frame)["nodes"]
-    except CommandRefused:
-        return []
-    return [node for node in nodes if "backendDOMNodeId" in node]
-
-
-def _is_telling(node: JsonObject) -> bool:
-    if node["ignored"] or _value(node, "role") in _TEXT_ONLY:
-        return False
-    return bool(_value(node, "name")) or any(each["name"] == "focusable" for each in node.get("properties", ()))
-
-
-def _value(node: JsonObject, field: str) -> str:
-    return str(node.get(field, {}).get("value", ""))
-
-
-def _places(page: Page, window: Window, nodes: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, _Rectangle]]:
-    """Yield the nodes that are in view, and their places; text of several lines has the place of its first line."""
-    nodes = list(nodes)
-    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node["backendDOMNodeId"]} for node in nodes])
-    for node, answer in zip(nodes, answers, strict=True):
-        rectangle = window.visible(answer["quads"][0]) if answer and answer["quads"] else None
-        if rectangle is not None:
-            yield node, rectangle
-
-
-def _nodes_hit(page: Page, window: Window, rectangles: Iterable[_Rectangle]) -> list[int]:
-    """Return the number of the DOM node that a click in the middle of each rectangle meets; 0 if it is unknown."""
-    points = (
-        {
-            "x": int(window.scrolled[0] + (left + right) / 2),
-            "y": int(window.scrolled[1] + (top + bottom) / 2),
-            "ignorePointerEventsNone": True,
-        }
-        for left, top, right, bottom in rectangles
-    )
-    answers = page.call_each("DOM.getNodeForLocation", points)
-    return [answer["backendNodeId"] if answer else 0 for answer in answers]
-
-
-def _parents(tree: Sequence[JsonObject]) -> Iterator[tuple[int, int]]:
-    """Return each DOM node of a frame with its parent."""
-    numbers = {node["nodeId"]: node["backendDOMNodeId"] for node in tree}
-    return ((number, numbers.get(node.get("parentId"), 0)) for node, number in zip(tree, numbers.values(), strict=True))
-
-
-def _is_at(element: int, hit: int, parents: Mapping[int, int]) -> bool:
-    """Return whether the node `hit` belongs to the element, or stands beside it as a label does; True if unknown."""
-    if hit not in parents:
-        return True
-    places = {element, parents[element]}
-    while hit in parents:
-        if hit in places:
-            return True
-        hit = parents[hit]
-    return False
-
-
-def acted_on(browser: Browser, action: Action) -> Elements:
-    """Return the elements at an action's points; for text without a point, the one with the focus.
-
-    None stands for a point off the page, or without a known element. Raises DesktopError.
-    """
-    with browser.open_visible_page() as page:
-        window = window_of(page)
-        match action:
-            case Drag(x=x, y=y, to_x=to_x, to_y=to_y):
-                return _at(page, window, x, y), _at(page, window, to_x, to_y)
-            case TypeText(x=None) | TypeText(y=None):
-                return (_focused_element(page, window),)
-            case _:
-                return (_at(page, window, getattr(action, "x", -1), getattr(action, "y", -1)),)
-
-
-def _at(page: Page, window: Window, x: int, y: int) -> Element | None:
-    left, top = (x - window.left) / window.ratio, (y - window.top) / window.ratio
-    if not (0 <= left < window.view[0] and 0 <= top < window.view[1]):
-        return None
-    place = {"x": int(window.scrolled[0] + left), "y": int(window.scrolled[1] + top)}
-    hit = page.call("DOM.getNodeForLocation", **place)["backendNodeId"]
-    nodes = page.call("Accessibility.getPartialAXTree", backendNodeId=hit, fetchRelatives=True)["nodes"]
-    return _element(page, window, _choose(nodes), Region(x, y, x + 1, y + 1))
-
-
-def _focused_element(page: Page, window: Window) -> Element | None:
-    found = page.call("Runtime.evaluate", expression=_FOCUSED)["result"]
-    if "objectId" not in found:
-        return None
-    nodes = page.call("Accessibility.getPartialAXTree", objectId=found["objectId"], fetchRelatives=False)["nodes"]
-    is_page = not nodes or _value(nodes[0], "role") == "RootWebArea" or nodes[0]["ignored"]
-    return None if is_page else _element(page, window, nodes[0], None)
-
-
-def _choose(nodes: Sequence[JsonObject]) -> JsonObject | None:
-    """Return the node that a person would name for a click.
-
-    That is a field or control among the node and its ancestors, else the node, its text, or the nearest ancestor with a
-    name.
-    """
-    chain = [node for node in _chain(nodes) if not node["ignored"]]
-    fields = [node for node in chain if _has(node, "editable")]
-    if fields:  # text inside a field is its value
-        return next((node for node in fields if _has(node, "focusable")), fields[-1])
-    controls = [node for node in chain if _value(node, "role") in _CONTROLS]
-    texts = [node for node in nodes[1:] if _value(node, "role") == "StaticText"]
-    named = [node for node in chain if _value(node, "name") and _value(node, "role") != "RootWebArea"]
-    own = [node for node in chain[:1] if node in named]
-    return next(iter([*controls, *own, *texts, *named]), None)
-
-
-def _chain(nodes: Sequence[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the first node and its ancestors, innermost first."""
-    by_id = {node["nodeId"]: node for node in nodes}
-    node = nodes[0] if nodes else None
-    while node is not None:
-        yield node
-        node = by_id.pop(node.get("parentId", ""), None)
-
-
-def _element(page: Page, window: Window, node: JsonObject | None, place: Region | None) -> Element | None:
-    """Return a node as an element. Its box is `place` if it has none; None if no box is known."""
-    if node is None:
-        return None
-    answers = page.call_each("DOM.getContentQuads", [{"backendNodeId": node.get("backendDOMNodeId", 0)}])
-    quads = answers[0]["quads"] if answers[0] else []
-    rectangle = window.visible(quads[0]) if quads else None
-    box = window.on_screen(rectangle) if rectangle else place
-    role, name = _value(node, "role"), _value(node, "name")
-    if _has(node, "editable"):
-        role = "textbox" if role in _NAMELESS_ROLES else role
-        name = "" if name == _value(node, "value") else name
-    role = "text" if role == "StaticText" else role
-    return Element(cut(role, MOST_READ), cut(name, MOST_READ), box) if box else None
-
-
-def _has(node: JsonObject, name: str) -> bool:
-    return any(each["name"] == name and each["value"].get("value") for each in node.get("properties", ()))
 
 
 class BrowsableDesktop(Desktop, Protocol):

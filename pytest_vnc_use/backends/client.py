@@ -1,40 +1,32 @@
 """The VNC client: vncdotool's RFB protocol for a live screen. It lives on the reactor's thread.
 
 It is fed bytes and knows no socket, so recorded bytes can be decoded: `protocol.makeConnection(transport)`, then
-`protocol.dataReceived(…)`. A comment in each override says why vncdotool's own does not do. Numbers of security types:
-RFC 6143, 8.1.2, and rfbproto, "Security Types" and "VeNCrypt"; the extended clipboard: rfbproto, "Extended Clipboard
-Pseudo-Encoding".
+`protocol.dataReceived(…)`. A comment in each override says why vncdotool's own does not do. The extended clipboard:
+rfbproto, "Extended Clipboard Pseudo-Encoding".
 """
 
 from __future__ import annotations
 
-import ipaddress
-import ssl
 import struct
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import IntFlag
 from typing import Any, Literal
 
-from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
-from cryptography.hazmat.primitives.ciphers import Cipher, modes
-from twisted.internet.address import UNIXAddress
 from twisted.internet.interfaces import ITCPTransport
 from twisted.python.failure import Failure
 from vncdotool.const import Encoding
-from vncdotool.rfb import PixelFormat, RFBClient, RFBFactory
+from vncdotool.rfb import PixelFormat, RFBFactory
 
 from pytest_vnc_use.backends.encodings import Decode, Reading, Tight, Zrle, raw, swapped, turned
 from pytest_vnc_use.backends.pixels import Area, Pixels, Rectangle
 from pytest_vnc_use.backends.reactor import Pulse, reactor
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
-from pytest_vnc_use.backends.tls import TlsLayer, problem_of
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.backends.security import SecuredClient, ServerFacts
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.errors.faults import blocked
-from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.secret_text import SecretText
 from pytest_vnc_use.types.wire import Wire
@@ -71,38 +63,8 @@ _RECEIVE_BYTES = 1 << 20
 _MOST_SCREEN_PIXELS = 1 << 24
 """Two screens of 4K beside each other have fewer. A larger screen would let a server use up the memory."""
 _MOST_TEXT_BYTES = 1 << 20
-_MOST_REASON = 300
 _HANG_UP_S = 10.0
 """The time in which a server may still read its last messages, once the connection is closed."""
-
-_NONE, _VNC_AUTH, _VENCRYPT = 1, 2, 19
-_NAMES = {
-    1: "None",
-    2: "VncAuth",
-    5: "RA2",
-    6: "RA2ne",
-    16: "Tight",
-    17: "Ultra",
-    18: "TLS",
-    19: "VeNCrypt",
-    20: "SASL",
-    30: "Apple",
-    113: "MSLogonII",
-    129: "RA2_256",
-    130: "RA2ne_256",
-    256: "Plain",
-    257: "TLSNone",
-    258: "TLSVnc",
-    259: "TLSPlain",
-    260: "X509None",
-    261: "X509Vnc",
-    262: "X509Plain",
-    263: "TLSSASL",
-    264: "X509SASL",
-}
-"""Security types and VeNCrypt's sub-types, as servers' options spell them."""
-_WITHOUT_CERTIFICATE = frozenset({257, 258, 259})
-_X509_NONE, _X509_VNC, _X509_PLAIN = 260, 261, 262
 
 
 class Clipboard(IntFlag):
@@ -114,28 +76,6 @@ class Clipboard(IntFlag):
     PEEK = 1 << 26
     NOTIFY = 1 << 27
     PROVIDE = 1 << 28
-
-
-@dataclass
-class ServerFacts:
-    """The facts that a VNC server has sent about itself; a field is empty if the connection did not get that far.
-
-    `security_types`, and VeNCrypt's `subtypes`, are spelled as in servers' options. `security_used` is the one that was
-    used; `protection` says what keeps others from reading along, "" if nothing does. `size` is in pixels. `version` is
-    a text such as `3.8`. `pixel_format` is the server's own, before the client asks for another. `encodings` are those
-    of the rectangles that it sent, including pseudo-encodings.
-    """
-
-    version: str = ""
-    security_types: tuple[str, ...] = ()
-    subtypes: tuple[str, ...] = ()
-    security_used: str = ""
-    protection: str = ""
-    name: str = ""
-    size: tuple[int, int] = (0, 0)
-    pixel_format: str = ""
-    encodings: set[str] = field(default_factory=set)
-    extended_clipboard: bool = False
 
 
 class Outgoing:
@@ -213,17 +153,13 @@ class DesktopFactory(RFBFactory):
         self.framebuffer.fail(ConnectionLost(f"the VNC connection to {self.server!r} was lost: {_message_of(reason)}"))
 
 
-class DesktopProtocol(RFBClient):
+class DesktopProtocol(SecuredClient):
     """One connection to a desktop."""
 
     factory: DesktopFactory
-    transport: Any
-    handshaken = False
     announces_clipboard = takes_scancodes = False
     fetched_texts = 0
-    security_types = b""
-    _subtype = 0
-    _ended = _drew = _resized = False
+    _drew = _resized = False
     rests = False
     """True while no changes are asked for."""
     _offered = ""
@@ -271,174 +207,6 @@ class DesktopProtocol(RFBClient):
             self.transport.loseWriteConnection()
             self._abort = reactor.callLater(_HANG_UP_S, self.transport.abortConnection)
 
-    # --- security ---
-
-    def _handleSecurityTypes(self, block: bytes) -> None:
-        """Choose by the rules."""
-        # vncdotool's own takes the highest type that it knows
-        self._note_types(block)
-        if (chosen := self._choice(block)) is None:
-            return
-        if chosen == _VENCRYPT:
-            self.transport.write(bytes([chosen]))
-            self.expect(self._handle_vencrypt_version, 2)
-        else:
-            super()._handleSecurityTypes(bytes([chosen]))
-
-    def _handleAuth(self, block: bytes) -> None:
-        """Check the type that a server of version 3.3 chose itself."""
-        # vncdotool's own would do without TLS
-        (chosen,) = struct.unpack("!I", block)
-        self._note_types(block[-1:])
-        if not chosen or self._choice(bytes([min(chosen, 255)])) is not None:
-            super()._handleAuth(block)
-
-    def _note_types(self, types: bytes) -> None:
-        self.security_types = types
-        self.factory.facts.version = "{}.{}".format(*self._version_server)
-        self.factory.facts.security_types = tuple(map(_name, types))
-
-    def _choice(self, offered: bytes) -> int | None:
-        """Return the type to use; end the connection if none fits the rules."""
-        wire = self.factory.wire
-        order: Sequence[int] = (_NONE, _VNC_AUTH) if self.factory.password is None else (_VNC_AUTH, _NONE)
-        has_tls, can_start_tls = self.factory.websocket == "wss", not self.factory.websocket and wire.tls != "off"
-        if wire.requires_tls and not has_tls:
-            order = (_VENCRYPT,)
-        elif can_start_tls:
-            order = (*order, _VENCRYPT) if stays_here(self) else (_VENCRYPT, *order)
-        chosen = next((number for number in order if number in offered), None)
-        if chosen is not None:
-            self.factory.facts.security_used = _name(chosen)
-            return chosen
-        offer = f"offers {_names(offered)}"
-        if order == (_VENCRYPT,):
-            self._refuse(
-                f"{offer}, but {wire.demand} requires TLS. Nothing was sent. Someone on the network may have removed "
-                "the offer of TLS. If not, make the server offer VeNCrypt with X509Vnc or X509Plain"
-            )
-        elif _VENCRYPT in offered and self.factory.websocket:
-            self._refuse(
-                f"{offer}: VeNCrypt does not work through a WebSocket. Make the server offer VncAuth or None, and use "
-                "wss:// for TLS"
-            )
-        elif _VENCRYPT in offered:
-            self._refuse(
-                f"{offer}: vnc_tls=off allows no TLS. Set vnc_tls=auto, or make the server offer VncAuth or None"
-            )
-        else:
-            self._refuse(f"{offer}: make the server offer VncAuth, None or VeNCrypt")
-        return None
-
-    # VeNCrypt, which vncdotool 1.4 does not have
-
-    def _handle_vencrypt_version(self, block: bytes) -> None:
-        if block < b"\0\2":
-            raise ValueError(f"the server's VeNCrypt version must be 0.2, got {block[0]}.{block[1]}")
-        self.transport.write(b"\0\2")
-        self.expect(self._handle_vencrypt_answer, 2)
-
-    def _handle_vencrypt_answer(self, block: bytes) -> None:
-        refused, count = block
-        if refused or not count:
-            raise ValueError(
-                "the server refused VeNCrypt 0.2" if refused else "the server offered no VeNCrypt sub-type"
-            )
-        self.expect(self._handle_subtypes, 4 * count)
-
-    def _handle_subtypes(self, block: bytes) -> None:
-        """Choose the sub-type that fits the given credentials best, and check that they are given."""
-        offered = struct.unpack(f"!{len(block) // 4}I", block)
-        self.factory.facts.subtypes = tuple(map(_name, offered))
-        wire, has_password = self.factory.wire, self.factory.password is not None
-        order = (_X509_PLAIN, _X509_VNC, _X509_NONE) if wire.user else (_X509_VNC, _X509_NONE, _X509_PLAIN)
-        if not wire.user and not has_password:
-            order = (_X509_NONE, _X509_VNC, _X509_PLAIN)
-        chosen = next((number for number in order if number in offered), None)
-        if chosen is None:
-            plain_too = {_NONE, _VNC_AUTH} & set(self.security_types)
-            is_without = bool(_WITHOUT_CERTIFICATE.intersection(offered))
-            self.factory.takes_plain = is_without and bool(plain_too) and not wire.requires_tls
-            why = ", all without a certificate. Someone on the network can read and change such a connection. Make"
-            self._refuse(
-                f"offers VeNCrypt with {_names(offered)}{why if is_without else ': make'} the server offer X509Vnc, "
-                "X509Plain or X509None"
-            )
-            return
-        self.factory.facts.security_used = f"VeNCrypt {_name(chosen)}"
-        if chosen == _X509_PLAIN and not wire.user:
-            self._refuse("wants a user name (X509Plain), but none is set: set vnc_username", AuthenticationFailed)
-        elif chosen != _X509_NONE and not has_password:
-            self._refuse("wants a password, but none is set", AuthenticationFailed)
-        else:
-            self._subtype = chosen
-            self.transport.write(struct.pack("!I", chosen))
-            self.expect(self._start_tls, 1)
-
-    def _start_tls(self, block: bytes) -> None:
-        if block != b"\1":
-            raise ValueError(f"the server offered {self.factory.facts.security_used}, then refused it")
-        if self._packet:  # someone on the network could have sent it
-            raise ValueError("the server sent bytes before the TLS handshake; they must come after it")
-        TlsLayer(self, self.factory.host, self.factory.wire)
-
-    def tls_started(self) -> None:
-        """Continue within TLS, whose certificate is accepted."""
-        if self._subtype == _X509_VNC:
-            self.expect(self._handleVNCAuth, 16)
-            return
-        if self._subtype == _X509_PLAIN:
-            credentials = self.factory.wire.user, self.factory.password or ""
-            user, password = (text.encode("utf-8", "surrogateescape") for text in credentials)
-            self.transport.write(struct.pack("!II", len(user), len(password)) + user + password)
-        self.expect(self._handleVNCAuthResult, 4)
-
-    def tls_failed(self, error: ssl.SSLError) -> None:
-        """End the connection, whose certificate or kind of TLS is not accepted."""
-        self._end(DesktopRefused(problem_of(self.factory.server, error)))
-
-    def vncRequestPassword(self) -> None:
-        """Answer the server's challenge."""
-        # vncdotool's own warns that its DES has moved
-        if self.factory.password is None:
-            self._refuse("wants a password, but none is set", AuthenticationFailed)
-        else:
-            self.transport.write(answer_challenge(self._challenge, self.factory.password))
-
-    def vncAuthFailed(self, reason: Any) -> None:
-        """Report that the server refused the password."""
-        # vncdotool's own only logs it
-        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
-        self._refuse(f"refused the password: {cut(plain(text), _MOST_REASON)}", AuthenticationFailed)
-
-    def vncProtocolError(self, reason: str) -> None:
-        """End the connection with this error."""
-        # vncdotool's own only logs it
-        self._break_off(cut(plain(reason), _MOST_REASON))
-
-    def _handleConnMessage(self, block: bytes) -> None:
-        """Report why the server refuses."""
-        # vncdotool's own calls that an error of the protocol
-        reason = cut(plain(block.decode("utf-8", "replace")), _MOST_REASON) or "it gave no reason"
-        self._refuse(f"refused the connection: {reason}")
-
-    def _refuse(self, what: str, kind: type[VncUseError] = DesktopRefused) -> None:
-        self._end(kind(f"{self.factory.server!r} {what}"))
-
-    def _break_off(self, reason: str) -> None:
-        if self.handshaken:
-            server = self.factory.server
-            self._end(ConnectionLost(f"{server!r} broke the VNC protocol: {reason}. The connection is closed"))
-        else:
-            self._refuse(f"does not speak VNC as expected: {reason}")
-
-    def _end(self, error: VncUseError) -> None:
-        self._ended = True
-        self._packet.clear()  # vncdotool would go on handling it,
-        self._expected_len = sys.maxsize  # and for ever what has no bytes, such as a reason that is not given
-        self.factory.framebuffer.fail(error)
-        self.transport.abortConnection()
-
     # --- the screen ---
 
     def vncConnectionMade(self) -> None:
@@ -465,14 +233,6 @@ class DesktopProtocol(RFBClient):
         self.setEncodings(offered)
         self.handshaken = True
         self.request()
-
-    def _protection(self) -> str:
-        """Return what keeps others from reading along; "" if nothing does."""
-        if self._subtype:
-            return "TLS, with a certificate that was checked"
-        if self.factory.websocket == "wss":
-            return "wss, with a certificate that was checked"
-        return "it stays on this machine" if stays_here(self) else ""
 
     def request(
         self, x: int = 0, y: int = 0, width: int | None = None, height: int | None = None, *, incremental: bool = False
@@ -615,38 +375,6 @@ class DesktopProtocol(RFBClient):
     def _send_clipboard(self, flags: int, payload: bytes = b"") -> None:
         body = struct.pack(">I", flags) + payload
         self.transport.write(struct.pack(">Bxxxi", 6, -len(body)) + body)
-
-
-def answer_challenge(challenge: bytes, password: str) -> bytes:
-    """Return the answer to a challenge of 16 bytes; the password's first eight ASCII characters count."""
-    return mirrored_des(password.encode("ascii"), challenge)
-
-
-def mirrored_des(key: bytes, data: bytes) -> bytes:
-    """Encrypt data by DES in ECB mode, under the key with its bits mirrored (RFC 6143, 7.2.2)."""
-    mirrored = bytes(int(f"{byte:08b}"[::-1], 2) for byte in key[:8].ljust(8, b"\0"))
-    encryptor = Cipher(TripleDES(mirrored * 3), modes.ECB()).encryptor()
-    return encryptor.update(data) + encryptor.finalize()
-
-
-def stays_here(protocol: DesktopProtocol) -> bool:
-    """Return whether a connection does not leave this machine."""
-    if protocol.factory.peers:
-        peer, own = protocol.factory.peers
-    else:
-        far = protocol.transport.getPeer()
-        if isinstance(far, UNIXAddress):
-            return True
-        peer, own = far.host, protocol.transport.getHost().host
-    return ipaddress.ip_address(peer.partition("%")[0]).is_loopback or peer == own
-
-
-def _name(number: int) -> str:
-    return _NAMES.get(number, f"type {number}")
-
-
-def _names(types: Sequence[int]) -> str:
-    return ", ".join(map(_name, types)) or "nothing"
 
 
 def _message_of(reason: Failure) -> str:

@@ -15,10 +15,11 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing, ServerFacts
+from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing
 from pytest_vnc_use.backends.quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.reactor import Pulse, reactor, start_reactor
 from pytest_vnc_use.backends.screen import Capture, Framebuffer
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.tls import context_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, DesktopSilent, SettingsError

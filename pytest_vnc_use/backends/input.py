@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.quirks import ServerQuirks, key_event
+from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.keyboard.keystrokes import PASTE, SELECT_ALL, KeyEvent, Piece, Typed, stroke
-from pytest_vnc_use.keyboard.keysyms import BACKSPACE, Chord, chord_of, key_of
 from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
+from pytest_vnc_use.types.keys import (
+    BACKSPACE,
+    CONTROL,
+    INSERT,
+    LEFT,
+    MODIFIERS,
+    PAGE_DOWN,
+    PAGE_UP,
+    RETURN,
+    RIGHT,
+    SHIFT,
+    Chord,
+    chord_of,
+    key_of,
+)
 
 HOLD_S = 0.02
 """The length of a press. Programs count too few clicks if presses have no length."""
@@ -25,6 +40,10 @@ EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=Tr
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
 _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
+SELECT_ALL, PASTE, ENTER = Chord((CONTROL, ord("a"))), Chord((SHIFT, INSERT)), Chord((RETURN,))
+ADDRESS_BAR = "ctrl+l"
+_NOTCHES_A_PAGE = 5
+_ARROWS_A_NOTCH = 3
 _BUTTONS: dict[Button, int] = {"left": 1, "middle": 2, "right": 3}
 _WHEEL: dict[Direction, int] = {"up": 4, "down": 5, "left": 6, "right": 7}
 _PIXELS_OF_A_SCROLL = 800
@@ -150,6 +169,32 @@ class Pointer:
         self._connection.send(protocol.point, x, y, mask)
 
 
+class KeyEvent(NamedTuple):
+    """A key that goes down or up."""
+
+    keysym: int
+    down: bool
+
+
+def stroke(chord: Chord, held: Collection[int]) -> list[KeyEvent]:
+    """Return the events of a chord: keys go down in order and up in reverse; a held modifier stays down."""
+    stays = MODIFIERS.intersection(held)
+    keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
+    return [KeyEvent(keysym, True) for keysym in keysyms] + [KeyEvent(keysym, False) for keysym in reversed(keysyms)]
+
+
+def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
+    """Return the keys that scroll as far as `notches` of the wheel.
+
+    Up or down, five notches are a page. Left or right, one notch is three arrows.
+    """
+    if direction in ("up", "down"):
+        key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
+    else:
+        key, times = LEFT if direction == "left" else RIGHT, notches * _ARROWS_A_NOTCH
+    return [Chord((key,))] * times
+
+
 class Keyboard:
     """The keyboard of a desktop. It knows which keys are down, and sends events no faster than the server takes them.
 
@@ -194,7 +239,10 @@ class Keyboard:
                 self._paste(piece.text)
 
     def clear(self, *, to_be_replaced: bool) -> None:
-        """Select all text of the field, so that the next text replaces it; if there is no next text, delete it."""
+        """Select all text of the field; delete it, unless the next key replaces it.
+
+        A paste does not: TigerVNC takes the primary selection with the clipboard, and GTK 3 then selects nothing.
+        """
         self._screen.mark_began()
         self.strike(SELECT_ALL)
         if not to_be_replaced:

@@ -15,6 +15,8 @@ from typing import NamedTuple, Union
 import numpy as np
 import numpy.typing as npt
 
+from pytest_vnc_use.types import Region
+
 try:
     from isal import isal_zlib as deflate
 except ImportError:  # no wheel for this machine, or this Python
@@ -22,6 +24,9 @@ except ImportError:  # no wheel for this machine, or this Python
 
 Pixels = npt.NDArray[np.uint32]
 """An array of shape (height, width). A pixel is 0x00RRGGBB; its highest byte means nothing."""
+Mask = npt.NDArray[np.bool_]
+APART_PX = 16
+"""The number of equal rows or columns between two differences that makes them two."""
 COLOUR_BITS = np.uint32(0xFFFFFF)
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _ZLIB_HEADER = b"\x78\x01"
@@ -32,6 +37,29 @@ _RAW = -15
 _ADLER = 65521
 _BAND = 32
 """The rows that are deflated while they are in the processor's cache; all at once takes half as long again."""
+
+
+def box_of(marked: Mask) -> Region:
+    """Return the smallest region that holds all marked pixels. At least one must be marked."""
+    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
+    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+
+
+def boxes_of(marked: Mask, apart_px: tuple[int, int] = (APART_PX, APART_PX)) -> list[Region]:
+    """Return a box around each group of marked pixels. More than `apart_px` rows or columns separate two groups."""
+    if not marked.any():
+        return []
+    box = box_of(marked)
+    inside = box.part_of(marked)
+    for axis in (0, 1):
+        lines = np.flatnonzero(inside.any(axis=1 - axis))
+        if (gaps := np.flatnonzero(np.diff(lines) > apart_px[axis])).size:
+            cut = int(lines[gaps[0]]) + 1 + (box.top, box.left)[axis]
+            one, other = marked.copy(), marked.copy()
+            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
+            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
+            return [*boxes_of(one, apart_px), *boxes_of(other, apart_px)]
+    return [box]
 
 
 class Area(NamedTuple):

@@ -19,13 +19,14 @@ On each of these servers a text goes out at once, and the server takes it at its
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal, Union
 
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.keyboard.keystrokes import TypableText
-from pytest_vnc_use.keyboard.keysyms import F1, KEYPAD_CHARACTERS, Chord, name_of, shifted
+from pytest_vnc_use.types.keys import F1, KEYPAD_CHARACTERS, Chord, name_of, shifted
 
 _QT_DESKTOP = "Qt for Embedded Linux VNC Server"
 _QEMU = "QEMU"
@@ -60,6 +61,11 @@ _PLAIN = {ord(character): start + nth for start, row in _ROWS.items() for nth, c
 US_KEYBOARD: Mapping[int, int] = {**_PLAIN, **{shifted(keysym): code for keysym, code in _PLAIN.items()}, **_OTHERS}
 """The scan code of each keysym; a shifted character has the code of its key."""
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BEYOND_ASCII, _BEYOND_LATIN = re.compile(r"[^\x00-\x7f]"), re.compile(r"[^\x00-\xff]")
+_HALF = re.compile(r"[\ud800-\udfff]")
+TypableText = Literal["ascii", "latin-1", "clipboard", "clipboard only"]
+"""The text that a server takes: ASCII by keys, Latin-1 by keys, ASCII by keys and the rest pasted, or all pasted."""
 _WORDS: Mapping[TypableText, str] = {
     "ascii": "ASCII goes by keys, nothing else can be typed",
     "latin-1": "Latin-1 goes by keys, nothing else can be typed",
@@ -140,3 +146,51 @@ def key_event(keysym: int, down: bool, scancode: int = 0) -> bytes:
     if scancode:
         return struct.pack(">BBHII", 255, 0, down, keysym, scancode)
     return struct.pack(">BBxxI", 4, down, keysym)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Characters to type one by one; line feeds and tabs go as their keys."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Pasted:
+    """Characters of one line to paste."""
+
+    text: str
+
+
+Piece = Union[Typed, Pasted]
+
+
+def plan_text(text: str, typable: TypableText) -> tuple[Piece, ...]:
+    """Return the pieces of `text` in order.
+
+    Raises ActionError, before anything is typed, if the server cannot type a character.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    _refuse(_HALF, text, "half of a surrogate pair is no text: nothing can")
+    _refuse(_CONTROL, text, "no key can")
+    match typable:
+        case "ascii":
+            _refuse(_BEYOND_ASCII, text, "this VNC server cannot")
+        case "latin-1":
+            _refuse(_BEYOND_LATIN, text, "this VNC server cannot")
+        case "clipboard" | "clipboard only":
+            return tuple(_pieces(text, by_keys=typable == "clipboard"))
+    return (Typed(text),) if text else ()
+
+
+def _pieces(text: str, *, by_keys: bool) -> Iterator[Piece]:
+    """Yield the pieces: line feeds and tabs always go by keys, lines of ASCII only if `by_keys` is set."""
+    for run in re.findall(r"[\n\t]+|[^\n\t]+", text):
+        typed = run[0] in "\n\t" or (by_keys and run.isascii())
+        yield Typed(run) if typed else Pasted(run)
+
+
+def _refuse(unwanted: re.Pattern[str], text: str, why: str) -> None:
+    if characters := "".join(dict.fromkeys(unwanted.findall(text))):
+        codes = ", ".join(f"U+{ord(character):04X}" for character in characters[:8])
+        raise ActionError(f"{why} type the characters {characters[:8]!r} ({codes}). Nothing was typed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from pytest_vnc_use.backends.pixels import COLOUR_BITS, Pixels, encode_png
+from pytest_vnc_use.backends.input import ADDRESS_BAR
+from pytest_vnc_use.backends.pixels import COLOUR_BITS, Mask, Pixels, boxes_of, encode_png
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
     SECRET_MARK,
@@ -41,7 +41,6 @@ from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsElements, TellsUrl
 from pytest_vnc_use.types.secret_text import SecretText
 
-Mask = npt.NDArray[np.bool_]
 Edges = npt.NDArray[np.uint8]
 
 MAX_SHARE = 0.05
@@ -49,7 +48,7 @@ MAX_SHARE = 0.05
 _TOO_LARGE = (
     "Typing {mark} changed {share:.0%} of the screen, from ({box.left}, {box.top}) to ({box.right}, {box.bottom}), but "
     "a field takes {limit:.0%} at most, so the secret cannot be redacted. Add what else changes there to the masks of "
-    'the test\'s recording ("masks" at the top level of its file), or set vnc_show_secrets=true to show typed secrets.'
+    "the test's recording (cua-vnc mask), or set vnc_show_secrets=true to show typed secrets."
 )
 _APART_PX = (4, 24)
 """The number of equal rows, and of equal columns, between two changes that makes them two."""
@@ -70,31 +69,18 @@ _CARET_TILES_PX = (64, 96)
 """The largest moving region that may be a caret, in whole tiles. Text appears where it was, so it counts as resting."""
 
 
-@dataclass(frozen=True, eq=False)
 class _Field:
-    """A field in which a secret was typed, and the edges of what was drawn in the region `around` it."""
+    """A field in which a secret was typed, on a screen that shows it, and the edges of what was drawn around it."""
 
-    box: Region
-    screen_shape: tuple[int, ...]
-    around: Region
-    edges: Edges
-
-    @classmethod
-    def of(cls, box: Region, screen: Pixels) -> _Field:
-        """Return the field on a screen that shows it."""
-        size, reach_px = screen.shape[::-1], _AROUND_PX
-        while True:
-            around, near = box.grown(reach_px, *size), box.grown(_NEAR_PX, *size)
-            edges, (x, y) = _edges(around.part_of(screen)), (around.left, around.top)
-            edges[near.top - y : near.bottom - y, near.left - x : near.right - x] = 0
-            if np.count_nonzero(edges) >= _FEWEST_EDGES or reach_px > max(size):
-                return cls(box, screen.shape, around, edges)
+    def __init__(self, box: Region, screen: Pixels) -> None:
+        self.box, self.screen_shape = box, screen.shape
+        size, reach_px, is_enough = screen.shape[::-1], _AROUND_PX, False
+        while not is_enough:
+            self.around, near = box.grown(reach_px, *size), box.grown(_NEAR_PX, *size)
+            self.edges, (x, y) = _edges(self.around.part_of(screen)), (self.around.left, self.around.top)
+            self.edges[near.top - y : near.bottom - y, near.left - x : near.right - x] = 0
+            is_enough = bool(self.edges.astype(bool).sum() >= _FEWEST_EDGES) or reach_px > max(size)
             reach_px *= 2
-
-    def continues_in(self, box: Region) -> bool:
-        """Return whether a box is beside the field, and not within it."""
-        is_beside = self.box.grown(_APART_PX[1], *self.screen_shape[::-1]).meets(box)
-        return is_beside and self.box.joined(box) != self.box
 
     def is_on(self, screen: Pixels) -> bool:
         """Return whether a screen shows what surrounds the field, in any colours."""
@@ -278,12 +264,14 @@ class RedactingController(ForwardingController):
             return
         boxes, shown = self._changed(self._before, [now])
         if self._seen:
-            boxes = [box for box in boxes if any(each.continues_in(box) for each in self._seen)]
+            size, known = now.shape[::-1], [each.box for each in self._seen]
+            beside = [box for box in boxes if any(each.grown(_APART_PX[1], *size).meets(box) for each in known)]
+            boxes = [box for box in beside if not any(each.joined(box) == each for each in known)]
         if _share(boxes, shown) <= MAX_SHARE:
             self._add(boxes, shown)
 
     def _add(self, boxes: Sequence[Region], screen: Pixels) -> None:
-        fields = [_Field.of(_field_around(box, screen), screen) for box in boxes]
+        fields = [_Field(_field_around(box, screen), screen) for box in boxes]
         self._seen += fields
         self._redactions.fields += fields
 
@@ -299,7 +287,7 @@ class RedactingController(ForwardingController):
         for mask in self._masks:  # they are redacted anyway
             mask.part_of(changed)[:] = False
         moving = self._moving(before)
-        boxes = [box for box in _boxes_of(changed) if box.part_of(moving).mean() < 0.5]
+        boxes = [box for box in boxes_of(changed, _APART_PX) if box.part_of(moving).mean() < 0.5]
         return [box for box in boxes if not all(_is_recoloured(box, first, screen) for screen in shown)], shown[-1]
 
     def _moving(self, before: Frame) -> Mask:
@@ -361,21 +349,6 @@ def _is_recoloured(box: Region, before: Pixels, now: Pixels) -> bool:
     earlier, later = (_edges(around.part_of(screen)) for screen in (before, now))
     drawn = (earlier | later) > 0
     return bool((earlier == later)[drawn].sum() >= _SAME_EDGES * drawn.sum())
-
-
-def _boxes_of(marked: Mask) -> Iterator[Region]:
-    """Yield a box around each group of marked pixels that is apart from the others."""
-    rows, columns = np.flatnonzero(marked.any(axis=1)), np.flatnonzero(marked.any(axis=0))
-    if not rows.size:
-        return
-    for axis, (lines, apart_px) in enumerate(zip((rows, columns), _APART_PX, strict=True)):
-        if (gaps := np.flatnonzero(np.diff(lines) > apart_px)).size:
-            is_before = np.arange(marked.shape[axis]) <= lines[gaps[0]]
-            is_before = is_before if axis else is_before[:, np.newaxis]
-            yield from _boxes_of(marked & is_before)
-            yield from _boxes_of(marked & ~is_before)
-            return
-    yield Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
 
 
 def _field_around(box: Region, screen: Pixels) -> Region:

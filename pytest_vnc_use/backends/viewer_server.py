@@ -23,13 +23,14 @@ from vncdotool.const import AuthTypes, Encoding, MsgC2S
 from vncdotool.rfb import PixelFormat
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.client import BGRX, answer_challenge
+from pytest_vnc_use.backends.client import BGRX
 from pytest_vnc_use.backends.pixels import Pixels
 from pytest_vnc_use.backends.reactor import reactor, start_reactor
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
+from pytest_vnc_use.backends.security import answer_challenge
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.keysyms import key_of
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
+from pytest_vnc_use.types.keys import key_of
 from pytest_vnc_use.types.wire import host_and_port
 
 Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]

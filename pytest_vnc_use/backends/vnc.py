@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.client import EncodingChoice, ServerFacts
+from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.input import EFFECT, Keyboard, Pointer, scroll_of
-from pytest_vnc_use.backends.quirks import ServerQuirks
+from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, Keyboard, Pointer, scroll_chords, scroll_of
+from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -30,8 +31,6 @@ from pytest_vnc_use.errors import (
     ScreenFrozen,
     SettingsError,
 )
-from pytest_vnc_use.keyboard.keystrokes import ADDRESS_BAR, ENTER, plan_text, scroll_chords
-from pytest_vnc_use.keyboard.keysyms import parse_combo, parse_key
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
@@ -46,6 +45,7 @@ from pytest_vnc_use.types import (
     actions as act,
     button_of,
 )
+from pytest_vnc_use.types.keys import parse_combo, parse_key
 from pytest_vnc_use.types.protocols import MessageTap
 from pytest_vnc_use.types.wire import Wire
 
@@ -410,7 +410,7 @@ class VNCController:
         pieces = plan_text(text, self._quirks.text)
         with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
-                self._keyboard.clear(to_be_replaced=bool(text))
+                self._keyboard.clear(to_be_replaced=isinstance(next(iter(pieces), None), Typed))
             with self._connection.outgoing.typing(text):
                 self._keyboard.write(pieces)
             if press_enter:

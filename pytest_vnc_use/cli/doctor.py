@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import platform
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.cli.finding import Finding
-from pytest_vnc_use.cli.other_plugins import langsmith_in
-from pytest_vnc_use.cli.recipes import recipe_of
+from pytest_vnc_use.cli.ini_file import IniFile
+from pytest_vnc_use.cli.options import ABOUT, add_options, given
 from pytest_vnc_use.cli.typing_check import LIMIT_S, READS_LINES, check_lines, check_typing
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import (
@@ -28,24 +30,85 @@ from pytest_vnc_use.errors import (
     SettingsError,
     VncUseError,
 )
+from pytest_vnc_use.plain_text import plain, without_query
 from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_env_file
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
 
+LANGSMITH = "langsmith_plugin"
+LEAVE_OUT = f"-p no:{LANGSMITH}"
+ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
+RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/servers.md"
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
+_X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
+"""The name that x11vnc gives a desktop: host and display."""
+_APPLE_VERSION = "3.889"
 _NO_XTERM = "not checked: this needs xterm (apt-get install xterm); your own program does not need it"
 
 
+DOCTOR_OPTIONS = {
+    "--vnc": "server",
+    "--user": "username",
+    "--password-env": "password_env",
+    "--planner": "planner",
+    "--model": "model",
+}
+ABOUT_DOCTOR = {
+    "server": f"{ABOUT['server']}; or xvnc, qt, container:IMAGE (without it a desktop is started on TigerVNC)",
+    "planner": "who decides what to do: gemini; with it, or with --model, a missing key is a failure",
+    "model": "the model to look for",
+}
+FAILED, CTRL_C = 1, 130
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    doctor = commands.add_parser(
+        "doctor",
+        help="print what works here and what does not",
+        description="Print what works here (ok), what is missing (--) with the command that installs it, and what was "
+        "asked for and does not work (FAIL). Exit code 1 if a line says FAIL, else 0; 2 for wrong usage.",
+    )
+    doctor.add_argument("--no-typing", action="store_true", help="press no key on an external desktop")
+    add_options(doctor, DOCTOR_OPTIONS, ABOUT_DOCTOR, needs_server=False)
+    doctor.set_defaults(command=_doctor)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    values = given(arguments, [DOCTOR_OPTIONS])
+    values["planner"] = values["planner"] or (values["model"] and "gemini")
+    failed = []
+    use_env_file_of_ini()
+    try:
+        for finding in diagnose(build.settings_of(values), typing=not arguments.no_typing):
+            print(without_query(plain(str(finding))), flush=True)
+            failed += [finding.about] if finding.word == "FAIL" else []
+    except KeyboardInterrupt:
+        print("interrupted")
+        return CTRL_C
+    print(f"does not work: {', '.join(failed)}" if failed else "all that was asked for works")
+    return FAILED if failed else 0
+
+
+class Finding(NamedTuple):
+    """The result of one check: it works, it is missing and was not asked for, or it fails."""
+
+    word: Literal["ok", "--", "FAIL"]
+    about: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.word:<4}  {self.about}: {self.text}"
+
+
 def use_env_file_of_ini() -> None:
-    """Load the variables of the file that `vnc_env_file` names in this folder's ini file.
+    """Load the variables of the file that `vnc_env_file` names in this directory's ini file.
 
     VNC_USE_ENV_FILE comes first: if it names a file, this does nothing. Raises SettingsError.
     """
-    from pytest_vnc_use.cli.init.ini_files import IniFile  # its package imports this module
-
     if not os.environ.get(VARIABLE):
         use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
 
@@ -112,9 +175,6 @@ def _addresses(server: str) -> list[str]:
     if server.partition(":")[0] in MEANS:
         return []
     return [address.strip() for address in server.split(",") if address.strip()]
-
-
-# --- installed programs ----------------------------------------------------------------------------------------------
 
 
 def _versions() -> Iterator[Finding]:
@@ -190,8 +250,15 @@ def _env_file() -> Iterator[Finding]:
 
 
 def _langsmith() -> Iterator[Finding]:
-    is_left_out, text = langsmith_in(Path.cwd())
-    yield Finding("ok" if is_left_out else "--", "langsmith", text)
+    ini = IniFile.find(Path.cwd())
+    addopts = [*ini.values("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+    if not entry_points(group="pytest11", name=LANGSMITH):
+        yield Finding("ok", "langsmith", "not installed")
+    elif f"no:{LANGSMITH}" in " ".join(addopts):
+        yield Finding("ok", "langsmith", "its pytest plugin is disabled")
+    else:
+        remedy = f"unless your tests use it, add '{LEAVE_OUT}' to addopts in {ini.name}"
+        yield Finding("--", "langsmith", f"{ABOUT_LANGSMITH}; {remedy}")
 
 
 def _container_engine(name: str) -> str:
@@ -203,11 +270,8 @@ def _container_engine(name: str) -> str:
         raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
 
 
-# --- a given desktop -------------------------------------------------------------------------------------------------
-
-
 def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
-    from pytest_vnc_use.backends.client import ServerFacts
+    from pytest_vnc_use.backends.security import ServerFacts
     from pytest_vnc_use.backends.vnc import connect
 
     facts, deadline = ServerFacts(), Deadline(LIMIT_S)
@@ -228,10 +292,8 @@ def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Fi
         yield from _security(facts, controller.exposure)
         yield _pixels(facts)
         yield recipe_of(server, facts)
-        tried = Finding("--", "typing", "not checked: --no-typing")
-        if typing:
-            tried = check_typing(controller, server)
-        yield Finding(tried.word, tried.about, f"{tried.text}; {controller.quirks}")
+        word, text = check_typing(controller, server) if typing else ("--", "not checked: --no-typing")
+        yield Finding(word, "typing", f"{text}; {controller.quirks}")
 
 
 def _security(facts: ServerFacts, exposure: str = "", *, opened: bool = True) -> Iterator[Finding]:
@@ -257,9 +319,6 @@ def _pixels(facts: ServerFacts) -> Finding:
     return Finding("ok", "pixels", f"{facts.pixel_format}; first frame sent as {sent}; extended clipboard {clipboard}")
 
 
-# --- a desktop of our own --------------------------------------------------------------------------------------------
-
-
 def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
     """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
     from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
@@ -272,12 +331,13 @@ def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
     try:
         program_text = "with an xterm" if program else "without a program"
         yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
-        yield check_lines(desktop) if program else _missing("typing", _NO_XTERM)
+        if not program:
+            yield Finding("--", "typing", _NO_XTERM)
+            return
+        word, text = check_lines(desktop)
+        yield Finding(word, "typing", text)
     finally:
         desktop.stop()
-
-
-# --- the model -------------------------------------------------------------------------------------------------------
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
@@ -298,3 +358,34 @@ def _model(settings: Settings) -> Iterator[Finding]:
         yield Finding("FAIL", "model", f"the model {model!r} cannot generate content: choose another --model")
     else:
         yield Finding("ok", "model", f"the key in {names[0]} works, and it may use {model!r}")
+
+
+def recipe_of(address: str, facts: ServerFacts) -> Finding:
+    """Return the finding that names the recipe, or says that no server was recognised."""
+    name, reason = _recognise(facts)
+    if address.startswith(("ws://", "wss://")):
+        behind = f"; behind it {name} ({reason})" if name else "; the server behind it is not recognised"
+        return Finding("ok", "recipe", f"a WebSocket (its address){behind}: {RECIPES}#websocket")
+    if name:
+        anchor = name.lower()
+        return Finding("ok", "recipe", f"{name} ({reason}): {RECIPES}#{anchor}")
+    return Finding("--", "recipe", f"not recognised by what it says about itself; all recipes: {RECIPES}#recipes")
+
+
+def _recognise(facts: ServerFacts) -> tuple[str, str]:
+    """Return the recipe's heading and the reason; both are "" for an unknown server."""
+    if facts.version == _APPLE_VERSION:
+        return "macOS", f"RFB {_APPLE_VERSION}"
+    if facts.name.startswith("QEMU"):
+        return "QEMU", "its desktop's name"
+    if facts.name == "Qt for Embedded Linux VNC Server":
+        return "Qt", "its desktop's name"
+    if facts.name == "WayVNC":
+        return "wayvnc", "its desktop's name"
+    if "Tight" in facts.security_types:
+        return "TightVNC", "its security type Tight"
+    if facts.extended_clipboard:
+        return "TigerVNC", "its extended clipboard"
+    if _X11VNC_NAME.fullmatch(facts.name):
+        return "x11vnc", "probably: its desktop is named as a host and a display"
+    return "", ""

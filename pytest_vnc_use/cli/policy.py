@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vnc_use.triage.failure_text import sanitize
 
+if TYPE_CHECKING:
+    from pytest_vnc_use.safety.rules import Policy
 
-def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+MAX_KEYS = 20
+"""The most combinations of keys that are listed for one step."""
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command's arguments to the parser."""
     policy = commands.add_parser("policy", help="check a policy file, or try it on recorded runs")
     kinds = policy.add_subparsers(required=True, metavar="check|test")
     check = kinds.add_parser("check", help="explain a policy file")
     check.add_argument("file", help="policy file, or strict")
     check.set_defaults(command=_check)
-    test = kinds.add_parser("test", help="say what a policy file would have ruled on recorded steps")
+    test = kinds.add_parser("test", help="print what a policy file would have ruled on recorded steps")
     test.add_argument("file", help="policy file, or strict")
-    test.add_argument("run", nargs="+", help="run folder")
+    test.add_argument("run", nargs="+", help="run directory")
     test.set_defaults(command=_test)
 
 
@@ -29,9 +39,35 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.cli.policy_replay import replay_rulings
     from pytest_vnc_use.safety.policy_file import load_policy
 
-    rulings = replay_rulings(load_policy(arguments.file), [Path(run) for run in arguments.run])
-    print(sanitize(rulings, hide=str))
+    steps = list(replay_rulings(load_policy(arguments.file), map(Path, arguments.run)))
+    for text, _ in steps:
+        print(sanitize(text, hide=str))
+    print(f"{sum(differs for _, differs in steps)} of {len(steps)} steps are ruled otherwise than they were")
     return 0
+
+
+def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, bool]]:
+    """Yield a line for each step of recorded runs, and for the step that waits, and whether its ruling differs now.
+
+    A user's answer in the recorded run is equal to asking now. Raises RunFolderError where a directory cannot be read.
+    """
+    from pytest_vnc_use.runs.folder import read_trace
+    from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of
+    from pytest_vnc_use.types import Step
+
+    for run in runs:
+        trace = read_trace(run)
+        context = ReviewContext(trace.started.test_id, trace.started.task)
+        for step in (*trace.steps, *([trace.asked] if trace.asked else ())):
+            now, then, action = policy.review(step.proposal, context), step.ruling, step.proposal.action
+            differs = now.kind != ("ask" if then.by == "person" else then.kind)
+            keys = [combination(pressed) for pressed in keys_of(action, context.held)]
+            more = f" and {len(keys) - MAX_KEYS} more" if len(keys) > MAX_KEYS else ""
+            pressing = f" pressing {', '.join(keys[:MAX_KEYS])}{more}" if keys else ""
+            was = f"   <-- was {then.kind} ({then.rule})" if differs else ""
+            text = f"{run.name} step {step.number} {action.kind} {step.proposal.intent!r}{pressing}"
+            yield f"{text}: {now.kind} ({now.rule}){was}", differs
+            if isinstance(step, Step):
+                context = replace(context.after(step), page_url=partial(str, step.url))

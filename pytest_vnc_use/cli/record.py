@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.triage.failure_text import sanitize
@@ -43,8 +43,8 @@ used, 130 for Ctrl-C pressed twice
 NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], add_options: Callable[..., None]) -> None:
-    """Add the command; `add_options` adds the options that give settings."""
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
     record = commands.add_parser(
         "record",
         help="watch you do a task in a VNC viewer, and write a test of it with its recording",

@@ -1,4 +1,4 @@
-"""`cua-vnc report`: the pages of run folders, for a reviewer who did not watch the runs."""
+"""`cua-vnc report`: the pages of run directories for a reviewer; with `--merge` the results of several jobs too."""
 
 from __future__ import annotations
 
@@ -8,153 +8,190 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vnc_use.cli.output_file import output_file
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.runs.transcript import line, plain
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.report.failures import Failed
+    from pytest_vnc_use.report.results import SessionResults
 
-_DEFAULT = "vnc-report"
-EXIT_CODES = """\
-exit code: 0 if all is written or printed, 1 if --markdown has a run that cannot be shown, 2 for wrong usage. Pages say
-themselves which run cannot be shown
+_DEFAULT, _RESULTS = "vnc-report", "vnc-results.json"
+EPILOG = f"""\
+With --merge, {_RESULTS} of all jobs is written too, and the exit code is 1 if a test failed or is in two jobs, a job
+has no results, no job has a test, or pytest could not collect a module, was interrupted or failed otherwise in a job.
+
+exit code: 0 if all is written or printed, 1 as above, or if --markdown has a run that cannot be shown, 2 for wrong
+usage. Pages show which run cannot be shown
 """
-NOT_SHOWN = 1
+NOT_SHOWN, BAD = 1, 1
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     report = commands.add_parser(
         "report",
-        help="write the pages of runs for a reviewer",
+        help="write the pages of runs for a reviewer, and put the results of several jobs together",
         description="Write index.html, a page for each run, and what they share. "
-        "Nothing but the run folders, and vnc-results.json beside them, is read.",
-        epilog=EXIT_CODES,
+        f"Nothing but the run directories, and {_RESULTS} beside them, is read.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    report.add_argument("path", nargs="*", metavar="PATH", help="a run folder, or a folder with run folders below it")
+    report.add_argument("path", nargs="*", metavar="PATH", help="a run directory, or a directory with some below it")
     report.add_argument(
-        "--merge",
-        nargs="+",
-        default=[],
-        metavar="DIR",
-        help="folders of a session's shards, each with its vnc-results.json; the page says which has none. Needs -o",
+        "--merge", nargs="+", default=[], metavar="DIR", help=f"what each job left, with its {_RESULTS}; needs -o"
     )
+    report.add_argument("--jobs", metavar="N", help="with --merge: how many jobs there were (default: as many as DIRs)")
     report.add_argument(
         "-o",
-        dest="folder",
-        metavar="FOLDER",
-        help=f"where the pages go (default: beside the run folders, or {_DEFAULT} if they lie in several places)",
+        dest="directory",
+        metavar="DIR",
+        help=f"where the pages go (default: beside the runs, or {_DEFAULT} if they are in several directories)",
     )
-    report.add_argument("--one-file", action="store_true", help="one HTML file with all pictures, which needs a script")
+    report.add_argument("--one-file", action="store_true", help="one HTML file with all images, which needs a script")
     report.add_argument(
         "--markdown",
         action="store_true",
         help="print the runs as Markdown, for a bug report or a coding agent; with -o, a file RUN.md for each",
     )
     report.add_argument(
-        "--failures",
-        metavar="FILE",
-        help="also write one PNG with what decided the first tests that failed; none if none did",
-    )
-    report.add_argument(
         "--links",
-        metavar="ADDRESS",
-        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at ADDRESS"
-        ", and what else is wrong, such as a missing shard",
+        metavar="URL",
+        help="write nothing; print rows of Markdown that lead to each failed test in a report of --one-file at URL, "
+        "and what else is wrong, such as a missing job",
     )
     report.set_defaults(command=_report)
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.report.failures import failed_tests, links, told_problems
     from pytest_vnc_use.report.page.finding import find_runs, results_beside, results_of_shards
     from pytest_vnc_use.report.page.writing import write_report
 
     _check_options(arguments)
-    sheet = _sheet_file(arguments.failures) if arguments.failures else None
     given = map(Path, arguments.path or arguments.merge)
     paths = [path if path.name not in ("", "..") else path.resolve() for path in given]
     if arguments.markdown:
-        return _markdown(find_runs(paths), arguments.folder)
+        return _markdown(find_runs(paths), arguments.directory)
     session = results_of_shards(paths) if arguments.merge else results_beside(paths)
     runs = find_runs(paths, may_be_none=session.is_read or bool(arguments.merge))
     if not runs and not session.is_read:
-        told = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
-        given_folders = ", ".join(map(repr, arguments.merge))
-        raise SettingsError(f"--merge needs a folder with results or runs, got {given_folders}: {told}")
-    from pytest_vnc_use.report.failures import failed_tests, links, told_problems
-
+        reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
+        directories = ", ".join(map(repr, arguments.merge))
+        raise SettingsError(f"--merge needs a directory with results or runs, got {directories}: {reasons}")
     problems = told_problems(runs, session)
-    failed = failed_tests(runs, session.results) if arguments.links or sheet else []
     if arguments.links:
-        print(links(failed, arguments.links, problems), end="")
+        print(links(failed_tests(runs, session.results), arguments.links, problems), end="")
         return 0
-    if sheet:
-        _write_sheet(sheet, failed)
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
-    folder = Path(arguments.folder or (paths[0] if beside else _DEFAULT))
-    _check_folder(folder)
-    page = write_report(runs, folder, session, one_file=arguments.one_file)
-    for text in (f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}", *problems):
-        print(line(text))
+    directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
+    _check_directory(directory)
+    page = write_report(runs, directory, session, one_file=arguments.one_file)
+    print(line(f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} in {page}"))
+    if arguments.merge:
+        return _merge(paths, arguments.jobs, directory / _RESULTS)
+    for problem in problems:
+        print(line(problem))
     return 0
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
     if bool(arguments.path) == bool(arguments.merge):
         raise SettingsError("report needs either PATH or --merge DIR")
-    if arguments.merge and not arguments.folder and not arguments.links:
-        raise SettingsError("--merge needs -o FOLDER: the pages go there")
+    if arguments.merge and not arguments.directory and not arguments.links:
+        raise SettingsError("--merge needs -o DIR: the pages and results go there")
+    if arguments.jobs and not arguments.merge:
+        raise SettingsError("--jobs needs --merge DIR")
     if arguments.markdown and (arguments.merge or arguments.one_file):
         raise SettingsError("--markdown cannot be combined with --merge or --one-file")
-    if arguments.links and (arguments.markdown or arguments.failures or arguments.folder):
-        raise SettingsError("--links cannot be combined with --markdown, --failures or -o")
+    if arguments.links and (arguments.markdown or arguments.directory):
+        raise SettingsError("--links cannot be combined with --markdown or -o")
     for path in arguments.path:
         if not os.path.lexists(path):  # raises nothing
-            raise SettingsError(f"PATH must be a run folder, or a folder with some, got {path!r}: it does not exist")
+            raise SettingsError(f"PATH must be a run directory, or one with some, got {path!r}: it does not exist")
 
 
-def _sheet_file(text: str) -> Path:
-    file = output_file("--failures", text)
-    if not os.path.isdir(file.parent):  # noqa: PTH112  # raises nothing
-        raise SettingsError(
-            f"--failures must be a file in a folder that exists, got {text!r}: make {str(file.parent)!r}"
-        )
-    return file
-
-
-def _write_sheet(file: Path, failed: Sequence[Failed]) -> None:
-    from pytest_vnc_use.report.failures import write_sheet
-
+def _check_directory(directory: Path) -> None:
     try:
-        write_sheet(file, failed)
+        is_other = directory.exists() and not directory.is_dir()
     except OSError as exc:
-        raise SettingsError(
-            f"--failures must be a file that can be written, got {str(file)!r}: {reason_of(exc)}"
-        ) from exc
-
-
-def _check_folder(folder: Path) -> None:
-    try:
-        is_other = folder.exists() and not folder.is_dir()
-    except OSError as exc:
-        raise SettingsError(f"-o must be a folder, got {str(folder)!r}: {exc.strerror}") from exc
+        raise SettingsError(f"-o must be a directory, got {str(directory)!r}: {exc.strerror}") from exc
     if is_other:
-        raise SettingsError(f"-o must be a folder, got the file {str(folder)!r}")
+        raise SettingsError(f"-o must be a directory, got the file {str(directory)!r}")
 
 
-def _markdown(runs: list[Path], folder: str | None) -> int:
-    """Print the runs as Markdown, or write a file for each into the folder; links lead from there."""
+def _markdown(runs: list[Path], directory: str | None) -> int:
+    """Print the runs as Markdown, or write a file for each into the directory; links lead from there."""
     from pytest_vnc_use.report.markdown import run_text, write_markdown
 
-    if folder is None:
+    if directory is None:
         texts = [run_text(run, Path.cwd()) for run in runs]
         print("\n---\n\n".join(each.text for each in texts), end="")
         return 0 if all(each.is_shown for each in texts) else NOT_SHOWN
-    _check_folder(Path(folder))
+    _check_directory(Path(directory))
     code = 0
-    for file, is_shown in write_markdown(runs, Path(folder)):
+    for file, is_shown in write_markdown(runs, Path(directory)):
         print(plain(str(file)))
         code = code if is_shown else NOT_SHOWN
     return code
+
+
+def _merge(paths: Sequence[Path], jobs: str | None, file: Path) -> int:
+    """Write the results of all jobs as one file, print what is wrong, and return the exit code."""
+    from pytest_vnc_use.report.merging import merged
+    from pytest_vnc_use.report.results import write_results
+    from pytest_vnc_use.report.summaries import lines, tell_github
+
+    count = _count(jobs) if jobs else len(paths)
+    parts, problems = _read_jobs(paths)
+    if not parts:
+        for problem in problems:
+            print(line(problem))
+        return BAD
+    if len(paths) < count:
+        problems.append(f"{count - len(paths)} of {count} jobs are missing")
+    elif len(paths) > count:
+        problems.append(f"--jobs must be the number of all jobs, got {count} for {len(paths)} directories")
+    results = merged(parts, problems)
+    try:
+        write_results(file, results)
+    except OSError as exc:
+        raise SettingsError(f"{str(file)!r} cannot be written: {reason_of(exc)}") from exc
+    totals = ", ".join(f"{number} {result}" for result, number in results.totals.results.items())
+    for text in (
+        f"{totals or 'no tests'} in {len(parts)} of {max(count, len(paths))} jobs: {file}",
+        *lines(results),
+        *results.problems,
+        *tell_github(results),
+    ):
+        print(line(text))
+    return BAD if results.problems or any(test.is_bad for test in results.tests) else 0
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise SettingsError(f"--jobs must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def _read_jobs(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
+    """Return the results below each path, by the path, and the errors of the others."""
+    from pytest_vnc_use.report.page.finding import results_files
+    from pytest_vnc_use.report.results import read_results
+
+    parts: dict[str, SessionResults] = {}
+    problems: list[str] = []
+    read: dict[Path, Path] = {}
+    for path in paths:
+        files = list(results_files(path))
+        if len(files) != 1:
+            found = f"it has {len(files)}" if files else "it has none: its job did not end"
+            problems.append(f"{str(path)!r} must have one {_RESULTS} below it, {found}")
+        elif (file := files[0].resolve()) in read:
+            problems.append(f"{str(path)!r} must be another job's, it has the results of {str(read[file])!r}")
+        else:
+            read[file] = path
+            try:
+                parts[str(path)] = read_results(file)
+            except RunFolderError as exc:
+                problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
+    return parts, problems

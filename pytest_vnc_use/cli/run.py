@@ -1,15 +1,29 @@
-"""A run by a command: asks a person at the terminal, prints each step, and returns the result as an exit code."""
+"""`cua-vnc run`, `approve`, `deny`, `resume` and `reenact`: one run, its steps printed, its result an exit code."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
 
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.agent import VncUseAgent
-from pytest_vnc_use.errors import AgentFailed, InfraError, VncUseError, faults
+from pytest_vnc_use.agent.agent import Again, VncUseAgent
+from pytest_vnc_use.cli.options import (
+    DESKTOP_OPTIONS,
+    RUN_OPTIONS,
+    add_options,
+    add_secret,
+    given,
+    secrets_of,
+    settings_of,
+)
+from pytest_vnc_use.errors import AgentFailed, InfraError, RunFolderError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.progress import Progress, ShownProgress
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.terminal_line import can_show
@@ -18,6 +32,7 @@ from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
+from pytest_vnc_use.types.wire import host_and_port
 
 EXIT_CODES = {
     Outcome.DONE: 0,
@@ -30,6 +45,121 @@ EXIT_CODES = {
     Outcome.BUDGET: 8,
 }
 CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
+
+
+REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
+_MAX_NAMED = 5
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the five commands to the parser."""
+    run = commands.add_parser("run", help="run a task", description="Run a task on a VNC desktop.")
+    run.add_argument("--task", required=True, help="the task, as a sentence")
+    run.add_argument(
+        "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
+    )
+    run.add_argument(
+        "--wait-for-approval",
+        action="store_true",
+        help="without a terminal to ask at, let the run wait for `cua-vnc approve` instead of denying",
+    )
+    add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
+    add_secret(run)
+    run.set_defaults(command=_run)
+    for name, command, about in (
+        ("approve", _approve, "perform the action for which a run waits, and continue"),
+        ("deny", _deny, "deny the action for which a run waits"),
+        ("resume", _resume, "continue an interrupted or killed run from its last step"),
+    ):
+        answer = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        answer.add_argument("run_id", help="name of the run's directory under --runs-dir")
+        add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
+        add_secret(answer)
+        if name != "resume":
+            answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
+        answer.set_defaults(command=command)
+    about = "perform the actions of an earlier run again, without a model, unchecked"
+    reenact = commands.add_parser(
+        "reenact",
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}: in order, each after the screen is stable, up to the first that "
+        "fails. No screen is compared and nothing is judged: `done` says that all were performed, not that they had "
+        "the same effect. Actions that failed in the earlier run are left out. Secrets, <secret:NAME> in the trace, "
+        "come from where --secret says.",
+    )
+    reenact.add_argument("execution", metavar="RUN", help="a run directory, or an action trace (execution.json)")
+    add_options(reenact, {**DESKTOP_OPTIONS, **REENACT_OPTIONS})
+    add_secret(reenact)
+    reenact.set_defaults(command=_reenact)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    approver = approver_here()
+    ask = approver is not None or arguments.wait_for_approval
+    settings, secrets = _at_running_desktop(settings_of(arguments)), secrets_of(arguments.secret)
+    printer = StepPrinter(settings, secrets)
+    agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
+    run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
+    return drive(agent, run, arguments.expect, printer)
+
+
+def _approve(arguments: argparse.Namespace) -> int:
+    answer = {"step": arguments.step, "approver": approver_here()}
+    return _continue_run(arguments, lambda agent, again: agent.approve(arguments.run_id, **answer, **again))
+
+
+def _deny(arguments: argparse.Namespace) -> int:
+    return _continue_run(arguments, lambda agent, again: agent.deny(arguments.run_id, step=arguments.step, **again))
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    approver = approver_here()
+    return _continue_run(arguments, lambda agent, again: agent.resume(arguments.run_id, approver=approver, **again))
+
+
+def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
+    """Continue a run with the settings that are given now: a run directory may come from an untrusted source."""
+    settings, secrets = settings_of(arguments), secrets_of(arguments.secret)
+    path = path_of(Path(settings.runs_dir), arguments.run_id)
+    if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
+        waiting = sorted(file.parent.name for file in path.parent.glob("*/checkpoints.sqlite"))[-_MAX_NAMED:]
+        names = ", ".join(map(repr, waiting)) or "none"
+        raise RunFolderError(
+            f"there is no run directory {str(path)!r}; those that wait or were interrupted in {str(path.parent)!r}: "
+            f"{names}"
+        )
+    expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
+    printer = StepPrinter(settings, secrets)
+    agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
+    again = Again(planner=agent.planner if arguments.planner else None)
+    return drive(agent, lambda: advance(agent, again), expect, printer)
+
+
+def _reenact(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.planners.local.scripted import Reenactment
+    from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of as secrets_in
+
+    values = given(arguments, (DESKTOP_OPTIONS, REENACT_OPTIONS))
+    settings, approver = _at_running_desktop(build.settings_of({**values, "planner": ""})), approver_here()
+    execution = read_execution(Path(arguments.execution))
+    planner, secrets = Reenactment(execution), secrets_in(execution, secrets_of(arguments.secret))
+    printer = StepPrinter(settings, secrets)
+    agent = VncUseAgent(
+        settings=settings, planner=planner, secrets=secrets, hitl_mode=approver is not None, observers=[printer]
+    )
+    run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
+    return drive(agent, run, (), printer)
+
+
+def _at_running_desktop(settings: Settings) -> Settings:
+    """Return the settings. Raises SettingsError if their server is no address, because these commands start none."""
+    if settings.server and not build.is_given(settings):
+        raise SettingsError(
+            "--vnc must be the address of a running desktop, host::port, host:display, ws://…, wss://… or "
+            f"the path of a unix socket, got {settings.server!r}"
+        )
+    host_and_port(settings.server)
+    return settings
 
 
 class TerminalApprover:

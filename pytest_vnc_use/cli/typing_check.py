@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pytest_vnc_use.cli.finding import Finding
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ActionError, DesktopRefused
 from pytest_vnc_use.types import KeyCombo, Move, TypeText, Wait
@@ -15,6 +14,8 @@ from pytest_vnc_use.types.protocols import Controller, Desktop
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.vnc import VNCController
 
+Result = tuple[Literal["ok", "--", "FAIL"], str]
+"""The word of a finding, and its text."""
 LIMIT_S = 10.0
 """The longest wait for a server, an engine or the model's service."""
 LINE = "Ab1 ~!@#$%^&*()_+{}|:\"<>?`-=[]\\;',./"
@@ -40,42 +41,38 @@ _IN_XTERM = Move(100, 100)
 """A move of the pointer into the xterm: without a window manager, the window under the pointer gets the keys."""
 
 
-def check_typing(controller: VNCController, server: str) -> Finding:
+def check_typing(controller: VNCController, server: str) -> Result:
     """Type letters and signs, but only if nobody else uses the desktop."""
     from pytest_vnc_use.desktops.external import lease
 
     try:
         held = lease([server], "cua-vnc doctor", timeout_s=0.0)
     except DesktopRefused as exc:
-        return Finding("--", "typing", f"not checked, the desktop is in use: {exc}")
+        return ("--", f"not checked, the desktop is in use: {exc}")
     try:
         return _letter_there_and_back(controller)
     finally:
         held.release()
 
 
-def _letter_there_and_back(controller: VNCController) -> Finding:
+def _letter_there_and_back(controller: VNCController) -> Result:
     """Type a letter and take it back. Do the same with a pasted character if characters without a key are pasted."""
     before = _at_rest(controller)
     if len(before) > _FRAMES_AT_REST:
-        return Finding(
-            "--", "typing", ("not checked: the screen moves by itself, which would hide the effect of a letter")
-        )
+        return ("--", "not checked: the screen moves, which would hide the effect of a letter")
     controller.perform(TypeText(LETTER))
     if all(png in before for png in _glances(controller, _SHOWS_S)):
         return _no_letter(controller, before)
     if not _is_taken_back(controller, before):
-        return Finding(
-            "FAIL", "typing", f"{LETTER!r} changed the screen, but BackSpace did not undo it: focus an empty text field"
-        )
+        return ("FAIL", f"{LETTER!r} changed the screen, but BackSpace did not undo it: focus an empty text field")
     if controller.quirks.text == "clipboard":
         return _pasted_there_and_back(controller, before)
     if controller.quirks.text == "ascii":
         return _keys_by_the_layout(controller, before)
-    return Finding("ok", "typing", "typing a letter works")
+    return ("ok", "typing a letter works")
 
 
-def _keys_by_the_layout(controller: VNCController, before: set[bytes]) -> Finding:
+def _keys_by_the_layout(controller: VNCController, before: set[bytes]) -> Result:
     """Type what dead keys and Caps Lock would change, and take it back.
 
     A dead key and a letter make one character, so fewer BackSpaces take the text back. With Caps Lock, small
@@ -84,28 +81,25 @@ def _keys_by_the_layout(controller: VNCController, before: set[bytes]) -> Findin
     controller.perform(TypeText(DEAD_KEYS))
     controller.settle()
     if _is_taken_back(controller, before, len(DEAD_KEYS) - 1):
-        return Finding(
+        return (
             "FAIL",
-            "typing",
             f"{DEAD_KEYS!r} arrived as fewer characters: the desktop's keyboard layout has dead keys. Set a layout "
             "without them there, as `setxkbmap us` does",
         )
     if not _is_taken_back(controller, before):
-        return Finding(
+        return (
             "FAIL",
-            "typing",
             f"{DEAD_KEYS!r} was typed, but {len(DEAD_KEYS)} BackSpaces did not undo it: focus an empty field of plain "
             "text",
         )
     if _changed_pixels(controller, before, LETTER) > _changed_pixels(controller, before, LETTER.upper()):
-        return Finding(
+        return (
             "FAIL",
-            "typing",
             f"{LETTER!r} arrived as {LETTER.upper()!r}: Caps Lock is on. Turn it off on the desktop; with x11vnc "
             "`x11vnc -remote clear_locks` does that, and its option -skip_lockkeys keeps tests from turning it on",
         )
     text = f"typing small letters, capitals and {' '.join(sorted({*DEAD_KEYS} - {LETTER}))} works"
-    return Finding("ok", "typing", f"{text}; the desktop's keyboard layout decides which others do")
+    return ("ok", f"{text}; the desktop's keyboard layout decides which others do")
 
 
 def _changed_pixels(controller: VNCController, before: set[bytes], letter: str) -> int:
@@ -120,34 +114,30 @@ def _changed_pixels(controller: VNCController, before: set[bytes], letter: str) 
     return min(int(each.sum()) for each in differences if each is not None)
 
 
-def _no_letter(controller: VNCController, before: set[bytes]) -> Finding:
+def _no_letter(controller: VNCController, before: set[bytes]) -> Result:
     """Return a finding for a letter that did not show; check whether pasting works."""
-    if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before).word == "ok":
-        return Finding(
+    if controller.quirks.text == "clipboard" and _pasted_there_and_back(controller, before)[0] == "ok":
+        return (
             "FAIL",
-            "typing",
             f"the key {LETTER!r} had no effect, but pasting {BEYOND[0]!r} worked. The keyboard layout has no "
             "Latin letters: set vnc_typing=clipboard or another layout",
         )
-    return Finding(
+    return (
         "--",
-        "typing",
         "typing changed nothing: focus a text field to check typing (a read-only server drops keys too, without "
         "an error)",
     )
 
 
-def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Finding:
+def _pasted_there_and_back(controller: Controller, before: set[bytes]) -> Result:
     try:
         controller.perform(TypeText(BEYOND[0]))
     except ActionError as exc:
-        return Finding("--", "typing", f"typing a letter works; pasting {BEYOND[0]!r} failed: {exc}")
+        return ("--", f"typing a letter works; pasting {BEYOND[0]!r} failed: {exc}")
     has_changed = any(png not in before for png in _glances(controller, _SHOWS_S))
     if has_changed and _is_taken_back(controller, before):
-        return Finding("ok", "typing", f"typing a letter and pasting {BEYOND[0]!r} work")
-    return Finding(
-        "--", "typing", (f"typing a letter works; pasting {BEYOND[0]!r} had no effect, or BackSpace did not undo it")
-    )
+        return ("ok", f"typing a letter and pasting {BEYOND[0]!r} work")
+    return ("--", f"typing a letter works; pasting {BEYOND[0]!r} had no effect, or BackSpace did not undo it")
 
 
 def _at_rest(controller: VNCController) -> set[bytes]:
@@ -181,7 +171,7 @@ def _glances(controller: Controller, limit_s: float) -> Iterator[bytes]:
         controller.perform(Wait(_GLANCE_S))
 
 
-def check_lines(desktop: Desktop) -> Finding:
+def check_lines(desktop: Desktop) -> Result:
     """Type one line by keys, and one by the clipboard."""
     from pytest_vnc_use.backends import vnc
 
@@ -191,5 +181,5 @@ def check_lines(desktop: Desktop) -> Finding:
         arrived = desktop.run(_TELLS_THE_LINES, timeout_s=LIMIT_S).stdout
     if arrived == f"{LINE}\n{BEYOND}\n":
         text = f"typing {len(LINE)} characters and pasting {BEYOND!r} works in xterm"
-        return Finding("ok", "typing", f"{text}; {controller.quirks}")
-    return Finding("FAIL", "typing", f"typed {LINE!r} and {BEYOND!r}, but xterm got {arrived!r}")
+        return ("ok", f"{text}; {controller.quirks}")
+    return ("FAIL", f"typed {LINE!r} and {BEYOND!r}, but xterm got {arrived!r}")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
 from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording, Screen
-from pytest_vnc_use.recordings.gates import box_of
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.settings.settings import Settings

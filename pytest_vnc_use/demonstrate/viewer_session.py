@@ -13,6 +13,7 @@ from itertools import groupby
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
+from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.backends.viewer_server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -20,7 +21,7 @@ from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Dem
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.gates import Moving, boxes_of, screen_at_rest
+from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import action_line

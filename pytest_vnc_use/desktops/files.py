@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from itertools import islice
 from pathlib import Path
 
 from pytest_vnc_use.errors import ActionError, DesktopError, FileUnreadable
+from pytest_vnc_use.files import read_regular, reason_of
 
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
+TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
+"""The advice about a file that is larger."""
 _MAX_LISTED = 1000
-"""The most files in a list of the folder's files."""
-_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for opening a file: do not wait for a pipe, and do not follow a new link out of the folder."""
-
-
-_FILE_ERRORS = frozenset({errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO})
-"""Errors for links in a circle, and for a folder, a file or a socket in place of something else."""
-
-
-def too_large(size: int) -> str:
-    """Return the message for a file that is too large to be read."""
-    advice = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
-    return f"it must have at most {MAX_BYTES:,} bytes, it has {size:,}; {advice}"
+"""The most files in a list of the directory's files."""
+_FILE_ERRORS = frozenset(
+    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
+)
 
 
 def encoded(name: str, text: str) -> bytes:
@@ -40,8 +33,12 @@ def encoded(name: str, text: str) -> bytes:
         ) from None
 
 
-class NotText(OSError):
-    """The error that something under that name is not a text file."""
+def outside(name: str) -> DesktopError:
+    """Return the error for a name that leads out of the working directory."""
+    return DesktopError(
+        f"a file must lie in the program's working folder, got {name!r}; give a name relative to that folder, "
+        "without '..'"
+    )
 
 
 class WorkingDirectory:
@@ -55,90 +52,45 @@ class WorkingDirectory:
 
         Raises FileNotFoundError if it is missing: the desktop is not at fault if a program did not write it. Raises
         FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it lies outside
-        the folder, or cannot be read for another reason.
+        the directory, or cannot be read for another reason.
         """
         try:
-            return self._content(self._inside(name)).decode().replace("\r\n", "\n").replace("\r", "\n")
+            return read_regular(self._inside(name), MAX_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
         except FileNotFoundError:
-            found = f"the program's working folder has no file {name!r}; it has {self._listing()}"
-            raise FileNotFoundError(found) from None
+            files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
+            names = sorted(path.relative_to(self.path).as_posix() for path in files)
+            listed = ", ".join(map(repr, names[:20])) or "no files"
+            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {listed}") from None
         except (OSError, UnicodeDecodeError) as exc:
-            kind = FileUnreadable if _is_about_file(exc) else DesktopError
-            raise kind(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+            number, reason = (exc.errno, reason_of(exc)) if isinstance(exc, OSError) else (errno.EINVAL, str(exc))
+            advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
+            kind = FileUnreadable if number in _FILE_ERRORS else DesktopError
+            raise kind(f"cannot read {name!r} in the program's working folder: {reason}{advice}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file, and make the folders on its way.
+        """Write a file, and make the directories on its way.
 
-        Raises DesktopError if that fails or is outside the folder, ActionError for half of a surrogate pair.
+        Raises DesktopError if that fails or is outside the directory, ActionError for half of a surrogate pair.
         """
         content = encoded(name, text)
         try:
             path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(_open_to_write(path), "wb") as file:
-                file.write(content)
+            if path.exists() and not path.is_file():  # a pipe would wait for its reader
+                raise OSError(errno.EINVAL, "it must be a regular file", name)
+            path.touch(mode=0o600)
+            path.write_bytes(content)
         except OSError as exc:
-            raise DesktopError(f"cannot write {name!r} in the program's working folder: {exc}") from exc
-
-    def _content(self, path: Path) -> bytes:
-        """Return all of a file, as it was when it was opened. Raises OSError."""
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _FLAGS)) as file:
-            size = _check_regular(file.fileno())
-            content = file.read(MAX_BYTES + 1) if size <= MAX_BYTES else b""
-        if (size := max(size, len(content))) > MAX_BYTES:
-            raise NotText(too_large(size))
-        return content
+            raise DesktopError(f"cannot write {name!r} in the program's working folder: {reason_of(exc)}") from exc
 
     def _inside(self, name: str) -> Path:
-        """Return the path of a file.
-
-        Raises DesktopError for a name that leads out of the folder, OSError for a link that does, and for links in a
-        circle.
-        """
+        """Return the path of a file. Raises DesktopError for a name that leads out, OSError for a link that does."""
         try:
             path = (self.path / name).resolve()
-        except RuntimeError as exc:  # Python 3.12 and older say it so
+        except RuntimeError as exc:  # links in a circle, as Python 3.12 and older report them
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from exc
         if path.is_relative_to(self.path):
             return path
         if not Path(os.path.normpath(self.path / name)).is_relative_to(self.path):
-            raise DesktopError(
-                f"a file must lie in the program's working folder, got {name!r}; "
-                "give a name relative to that folder, without '..'"
-            )
-        raise NotText(f"a link leads out of that folder, to {str(path)!r}")
-
-    def _listing(self) -> str:
-        found = islice(self.path.rglob("*"), _MAX_LISTED)
-        names = sorted(p.relative_to(self.path).as_posix() for p in found if p.is_file())
-        return ", ".join(map(repr, names[:20])) or "no files"
-
-
-def _is_about_file(error: Exception) -> bool:
-    """Return whether the error is about the program's file, not about the desktop."""
-    if isinstance(error, OSError):
-        return isinstance(error, NotText) or error.errno in _FILE_ERRORS
-    return True
-
-
-def _open_to_write(path: Path) -> int:
-    """Return the descriptor of an emptied regular file, to write and to read.
-
-    Raises OSError if something else is there.
-    """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
-    try:
-        _check_regular(descriptor)
-        os.truncate(descriptor, 0)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _check_regular(descriptor: int) -> int:
-    """Return the size of a regular file. Raises OSError for anything else: a pipe's output may never end."""
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise NotText("it must be a regular file, it is a directory, a pipe or a device")
-    return status.st_size
+            raise outside(name)
+        raise OSError(errno.ELOOP, f"a link leads out of that folder, to {str(path)!r}")

@@ -21,7 +21,7 @@ from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.environment import inheritable
-from pytest_vnc_use.desktops.files import MAX_BYTES, encoded, too_large
+from pytest_vnc_use.desktops.files import MAX_BYTES, TOO_LARGE, encoded, outside
 from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
 from pytest_vnc_use.desktops.screen_wait import shows_window
 from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, kept_of
@@ -122,7 +122,7 @@ class RemoteExec:
         output = done.stdout[len(_HERE) :]
         _check_regular(done, f"read {name!r}", FileUnreadable)
         if done.returncode == _TOO_LARGE:
-            problem = too_large(int(output or 0))
+            problem = f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)}; {TOO_LARGE}"
             raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {problem}")
         if done.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
@@ -253,10 +253,7 @@ def _check_regular(
 def _inside(name: str) -> str:
     path = posixpath.normpath(name)
     if path.startswith(("/", "../")) or path == "..":
-        raise DesktopError(
-            f"a file must lie in the program's working folder, got {name!r}; "
-            "give a name relative to that folder, without '..'"
-        )
+        raise outside(name)
     return f"./{path}"
 
 

@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
-from cryptography.hazmat.primitives.ciphers import Cipher, modes
-
+from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.program import greets_at
@@ -38,8 +36,8 @@ _NOTICE_S = 0.05
 """The delay before the end of a process is noticed, during another wait."""
 _COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
 _ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
-_PASSWORD_FILE_KEY = bytes.fromhex("e84ad660c4721ae0")
-"""The key with which VNC servers hide the password file: d3des's fixed key (23, 82, 107, …), bits mirrored."""
+_PASSWORD_FILE_KEY = bytes((23, 82, 107, 6, 35, 78, 88, 7))
+"""The key with which VNC servers hide the password file."""
 
 
 class XvncDesktop(StartedDesktop):
@@ -131,7 +129,7 @@ class XvncDesktop(StartedDesktop):
 
     def _server_options(self, size: tuple[int, int], depth: int, authority: Path) -> list[str]:
         password_file = self._session.directory / "password"
-        _write_password_file(password_file, self._password)
+        _write_private(password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode()))
         if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
             problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
             raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")
@@ -232,12 +230,6 @@ def _installed_server() -> str:
             "apt-get install tigervnc-standalone-server"
         )
     return server
-
-
-def _write_password_file(path: Path, password: str) -> None:
-    """Write the file that `vncpasswd` writes: one block of DES (here triple DES with three equal keys)."""
-    encryptor = Cipher(TripleDES(_PASSWORD_FILE_KEY * 3), modes.ECB()).encryptor()
-    _write_private(path, encryptor.update(password.encode("ascii")) + encryptor.finalize())
 
 
 def _write_authority_file(path: Path) -> None:

@@ -122,11 +122,17 @@ def recorded_test(
         warnings.warn(left_over, stacklevel=2)
     if mode == "off":
         return None
+    review = None
+    if settings.record == "accept":
+        from pytest_vnc_use.plugin import accepting
+
+        review = accepting.review_of(item, _at_the_terminal)
     is_off = state.overruled == "off"
     state.recorded = RecordedTest(
         key,
         mode,
         show,
+        review=review,
         redacts=redacts,
         marked_off=is_off,
         left_over=left_over,
@@ -252,10 +258,10 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
     if recording is None:
-        if not has_judge and settings.record != "replay":
+        if not has_judge and settings.record not in ("replay", "accept"):
             problem = NO_JUDGE.format(judged[0].task, "no judge is set, and there is no recording of this test")
             raise SettingsError(" ".join(filter(None, [problem, _left_over(item, key)])))
-        if judge is None and has_judge and settings.record != "replay":
+        if judge is None and has_judge and settings.record not in ("replay", "accept"):
             build.build_judge(settings)  # raises KeyMissing
         return
     hide = secrets_of(item.config).hide
@@ -393,7 +399,7 @@ def _write(recorded: RecordedTest) -> Iterator[str]:
         yield f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}"
     try:
         if recorded.keep():
-            yield "written"
+            yield "updated with what was accepted" if recorded.is_reviewed else "written"
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         yield f"{how}: {exc}"

@@ -218,19 +218,13 @@ def _drift_in(runs: list[str]) -> tuple[Drifted, Path] | None:
 
 
 def _advice(drift: Drifted, state: ItemState) -> str:
-    from pytest_vnc_use.recordings.gates import is_maskable, masks_entry
-    from pytest_vnc_use.recordings.store import former_of
+    from pytest_vnc_use.recordings.gates import is_maskable, mask_command
 
     key = state.key
     assert key is not None
     mask = "if the part changes by itself, mask it; "
     if drift.region and is_maskable((drift.region,), (drift.seen.height, drift.seen.width)):
-        former = former_of(key)
-        entry = masks_entry((*(former.masks if former else ()), drift.region))
-        mask = (
-            f"if the part changes by itself, mask it: {entry} at the top level of {str(key.path)!r}, in place of any "
-            "masks there; "
-        )
+        mask = f"if the part changes by itself, mask it: `{mask_command(key.node_id, (drift.region,))}`; "
     elif drift.region:
         mask = ""
     return (

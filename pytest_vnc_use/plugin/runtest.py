@@ -37,6 +37,7 @@ from pytest_vnc_use.types import Limits
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import RunEvent, Step
 
@@ -57,17 +58,19 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
         markers.check(item)  # the body may have added one, whose task nobody carried out
         return result
     with soft_checks(agent, functools.partial(item.add_report_section, "call", "checks")):
-        run_tasks(agent, markers.tasks_of(item))
+        run_tasks(agent, markers.tasks_of(item), state_of(item).recorded)
         result = yield
         markers.check(item)
         return result
 
 
-def run_tasks(agent: VncUseAgent, specs: Sequence[markers.TaskSpec]) -> None:
+def run_tasks(agent: VncUseAgent, specs: Sequence[markers.TaskSpec], recorded: RecordedTest | None = None) -> None:
     """Run each task, and judge it before the next, up to the first that fails. Raises as `VncUseAgent.run` does."""
     from pytest_vnc_use.agent import build
 
-    for spec in specs:
+    for number, spec in enumerate(specs, 1):
+        if recorded:
+            recorded.task_follows = number < len(specs)
         own = merge((vars(agent.settings), str), (spec.settings, str))
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect

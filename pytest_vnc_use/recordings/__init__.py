@@ -24,7 +24,10 @@ def mode_of(asked: str, *, exists: bool, ci: bool, has_planner: bool) -> Mode:
     """Return the mode that `--vnc-record` and the circumstances give.
 
     Without the option, a test that has a recording uses it, in mode `replay` with CI=true, else `auto`; other tests
-    have the mode `off`. Without a planner nothing can be healed, so `auto` becomes `replay`.
+    have the mode `off`. Without a planner nothing can be healed, so `auto` becomes `replay`; so does `accept`, which
+    is a replay with a review.
     """
+    if asked == "accept":
+        return "replay"
     mode = asked or ("off" if not exists else "replay" if ci else "auto")
     return "replay" if mode == "auto" and not has_planner else mode  # type: ignore[return-value]  # checked as a setting

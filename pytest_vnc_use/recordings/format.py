@@ -234,6 +234,7 @@ class RecordedRun(_Part):
     `image` shows the whole end, for a person who reads the recording. `stays` is true where the screen still showed
     the end once the test's body was over. `live` is None for a person's run, and for one that a model only healed.
     `vouched_by` says who judged that the task was done at this end: `body` if `expect=None` left it to the test's body.
+    `first_s` is when the first screen was there, in seconds after the run began; None if that is not known.
     """
 
     task: str
@@ -245,6 +246,7 @@ class RecordedRun(_Part):
     live: Live | None = None
     claims: tuple[Evidence, ...] = ()
     vouched_by: Literal["judge", "user", "body"] = "body"
+    first_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -273,11 +275,17 @@ _Length = Annotated[int, Field(ge=1, le=65535)]
 
 
 class Accepted(_Part):
-    """A change of the product that a reviewer accepted: who, when (ISO 8601), and the picture of the new screen."""
+    """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
+
+    With a `claim`, the reviewer said that it still holds with this change.
+    """
 
     by: str
     at: datetime
+    region: Region | None = None
+    claim: str = ""
     image: str = Field(default="", pattern=_IMAGE)
+    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
 class Recording(_Part):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
 from pytest_vnc_use.recordings.images import (
@@ -28,8 +29,6 @@ from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
-APART_PX = 16
-"""The number of equal rows or columns between two differences that makes them two."""
 _BORDER_PX = 6
 """The width of a border, or of a ring around what has the focus, on a screen on which all is twice as large."""
 _SAME_COLOUR_LEVELS = 8
@@ -53,9 +52,10 @@ class Mismatch:
         return self.boxes if 0 < len(self.boxes) <= MOST_MASKS else (self.region,)
 
 
-def masks_entry(masks: Iterable[Region]) -> str:
-    """Return the entry for the top level of a recording's file that hides these regions from all comparisons."""
-    return f'"masks": {json.dumps([asdict(each) for each in masks])}'
+def mask_command(test: str, masks: Iterable[Region]) -> str:
+    """Return the command that hides these regions from all comparisons of a test."""
+    regions = (f"{mask.left},{mask.top},{mask.right},{mask.bottom}" for mask in masks)
+    return shlex.join(["cua-vnc", "mask", test, *regions])
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,29 +237,6 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
     )
 
 
-def box_of(differs: Mask) -> Region:
-    """Return the smallest region that holds all marked pixels. At least one must be marked."""
-    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    return Region(int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
-
-
-def boxes_of(differs: Mask) -> list[Region]:
-    """Return a box around each group of marked pixels. At least `APART_PX` rows or columns separate two groups."""
-    if not differs.any():
-        return []
-    box = box_of(differs)
-    inside = box.part_of(differs)
-    for axis in (0, 1):
-        marked = np.flatnonzero(inside.any(axis=1 - axis))
-        if (gaps := np.flatnonzero(np.diff(marked) > APART_PX)).size:
-            cut = int(marked[gaps[0]]) + 1 + (box.top, box.left)[axis]
-            one, other = differs.copy(), differs.copy()
-            one[(np.s_[cut:], np.s_[:, cut:])[axis]] = False
-            other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
-            return [*boxes_of(one), *boxes_of(other)]
-    return [box]
-
-
 def is_small(region: Region) -> bool:
     """Return whether a region is no larger than a caret."""
     return region.is_within(CARET_PX)
@@ -301,7 +278,8 @@ def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
 
 QUIET_S = 1.2
 """How long nothing may change, except parts that move by themselves, before a screen is recorded."""
-LONGEST_WATCH_S = 5.0
+_GIVE_UP_S = 3.8
+"""How much longer than that a screen is waited for that never comes to rest."""
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
 """The time between two samples of the parts that move by themselves.
@@ -317,19 +295,18 @@ _CLEAR_PX = 16
 _LEAST_BAR_PX = 8
 
 
-def screen_at_rest(eyes: Controller) -> Screen:
-    """Wait until the screen has been quiet for `QUIET_S`; return it with its dynamic regions. Raises DesktopError.
+def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
+    """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
-    After `LONGEST_WATCH_S` it is returned as it is, with `quiet_s` 0.
+    One that does not come to rest is returned as it is, with `quiet_s` 0.
     """
-    deadline, is_quiet = Deadline(LONGEST_WATCH_S), False
+    deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
     while not is_quiet and deadline.remaining_s:
         eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-        is_quiet = not eyes.changed_since(clock.monotonic() - QUIET_S)
+        is_quiet = not eyes.changed_since(clock.monotonic() - quiet_s)
     frame = eyes.frame()
     parts = _watch(frame, eyes) if frame.moving else ()
-    quiet_s = QUIET_S if is_quiet else 0.0
-    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s})
+    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s if is_quiet else 0.0})
 
 
 def screen_of(frame: Frame) -> Screen:

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
+from pytest_vnc_use.backends.pixels import Mask as Mask
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
-Mask = npt.NDArray[np.bool_]
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
@@ -39,6 +39,15 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
     if isinstance(seen, Frame):
         return pixels_of(seen.png)
     raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
+
+
+def same_picture(one: bytes, other: bytes) -> bool:
+    """Return whether two WebP files have the same visible pixels."""
+    images = [np.asarray(Image.open(io.BytesIO(each)).convert("RGBA")) for each in (one, other)]
+    if images[0].shape != images[1].shape:
+        return False
+    visible = [image[..., 3:] > 0 for image in images]
+    return bool((visible[0] == visible[1]).all() and ((images[0] == images[1]) | ~visible[0]).all())
 
 
 def size_of(picture: bytes) -> tuple[int, int]:

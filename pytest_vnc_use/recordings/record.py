@@ -7,8 +7,9 @@ from functools import cached_property, partial
 from typing import Literal
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
+from pytest_vnc_use.recordings.accept import Review
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -19,7 +20,15 @@ from pytest_vnc_use.recordings.format import (
     Screen,
     merged,
 )
-from pytest_vnc_use.recordings.gates import Mismatch, evidence_gate, mask_of, screen_at_rest, screen_of, unknown_parts
+from pytest_vnc_use.recordings.gates import (
+    QUIET_S,
+    Mismatch,
+    evidence_gate,
+    mask_of,
+    screen_at_rest,
+    screen_of,
+    unknown_parts,
+)
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.manual import ManualRun, Show
@@ -136,6 +145,9 @@ class _Run:
         self._screen = screen
         self._steps: list[RecordedStep] = []
         self._started: tuple[Proposal, Screen] | None = None
+        self._first: tuple[FrameRef, float] | None = None
+        """The first frame that the planner saw, and when that was, in seconds after the run began."""
+        self._first_s: float | None = None
         self._acted_at = 0.0
 
     @property
@@ -158,8 +170,13 @@ class _Run:
         Waits and looks are left out, as gates take their place, and so are failed steps.
         """
         match event:
+            case RunStarted(screen=frame):
+                self._first = frame, clock.monotonic() - self.meter.started_at
             case StepStarted(proposal=proposal) if not _is_look(proposal.action):
-                self._started = proposal, self._next_screen()
+                screen = self._next_screen()
+                if self._first and not evidence_gate(screen).mismatch(self.load(self._first[0])):
+                    self._first_s = round(self._first[1], 1)
+                self._started, self._first = (proposal, screen), None
                 self._acted_at = clock.monotonic()
             case StepFinished(step=step):
                 if self._started and not step.error:
@@ -218,7 +235,8 @@ class _Run:
         for number, step in enumerate(steps):
             if not any(each.transients for each in steps[number : number + 2]):  # nothing passed whose time matters
                 steps[number] = step.model_copy(update={"took_s": 0.0})
-        self.ended = RecordedRun(task=self.task, planner=self.planner, steps=tuple(steps), end=end)
+        first_s = self.known.first_s if self.known else self._first_s
+        self.ended = RecordedRun(task=self.task, planner=self.planner, steps=tuple(steps), end=end, first_s=first_s)
 
     def recorded(self) -> RecordedRun | None:
         """Return the run with what was judged of its end; None if the run is not recorded.
@@ -248,10 +266,10 @@ class RecordedTest:
     """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
     The recording is written once the test has passed. In the mode `demonstrate`, `show` has a user do each task. A
-    `rehearsal` holds the recording to replay, and learns from the replay. `redacts` says whether the settings want
-    typed secrets redacted, `marked_off` that the marker has `record="off"`, `left_over` which recording of a test
-    that is gone may be this test's, `look_at_machine` what draws the screens here. Raises RecordingError if it is
-    unusable.
+    `rehearsal` holds the recording to replay, and learns from the replay; a `review` has a reviewer accept what
+    differs. `redacts` says whether the settings want typed secrets redacted, `marked_off` that the marker has
+    `record="off"`, `left_over` which recording of a test that is gone may be this test's, `look_at_machine` what draws
+    the screens here. Raises RecordingError if it is unusable.
     """
 
     def __init__(
@@ -261,12 +279,13 @@ class RecordedTest:
         show: Show | None = None,
         rehearsal: Rehearsal | None = None,
         *,
+        review: Review | None = None,
         redacts: bool = True,
         marked_off: bool = False,
         left_over: str = "",
         look_at_machine: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.key, self.mode, self._show, self._rehearsal = key, mode, show, rehearsal
+        self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
         self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
         self._records = mode in ("auto", "rewrite", "demonstrate")
         self.healed: list[str] = []
@@ -279,8 +298,7 @@ class RecordedTest:
         self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
         """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
-        self.masks = former.masks if former else ()
-        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        self._masks = former.masks if former else ()
         self._history = former.history if former else ()
         self._claims: list[Evidence] = []
         """What was judged before the first run."""
@@ -290,7 +308,21 @@ class RecordedTest:
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
         self._questions: dict[str, Question] = {}
+        self._watch_s = QUIET_S
+        self.task_follows = False
+        """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
+        """
         self._controller: Callable[[], Controller] | None = None
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Return whether a reviewer is asked about what differs."""
+        return self._review is not None
+
+    @property
+    def masks(self) -> tuple[Region, ...]:
+        """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
+        return (*self._masks, *(self._review.masks if self._review else ()))
 
     # The runs.
 
@@ -304,6 +336,7 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
+        self._watch_s = started.settings["watch_seconds"]
         if before:
             self._finish(before, desktop)
             before.is_left = True
@@ -316,10 +349,13 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, folder, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        run = _Run(started, planner.name, folder, emit, partial(screen_at_rest, desktop), known)
+        at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
+        run = _Run(started, planner.name, folder, emit, at_rest, known)
         self._runs.append(run)
         if known is None:
             return planner, desktop
+        if self._review:
+            self._review.folder = folder
         earlier = before.replay if before else None
         let_go = earlier.let_go if earlier else None
         if acts_unseen or (before and earlier is None):  # only a replay knows where a button was released last
@@ -329,10 +365,12 @@ class RecordedTest:
             known,
             None if self.mode == "replay" else planner,
             limit_s=started.settings["gate_seconds"],
+            watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
-            file=str(self.key.path),
+            test=self.key.node_id,
             rehearsal=self._rehearsal,
+            review=self._review,
             let_go=let_go,
             awaited=lambda left_s: emit(GateAwaited(left_s)),
             blame=self._blame,
@@ -380,6 +418,8 @@ class RecordedTest:
                 started = self._newest and self._newest.folder.path.name == event.run_id
                 self._current = self._newest if started else None
                 self._acts_unseen |= not started
+                if self._records and self._current and self._current.is_live:
+                    self._current.observe(event)
             case RunEnded():
                 self._end(event)
             case ModelExchange() if self._newest:
@@ -414,12 +454,12 @@ class RecordedTest:
             run.finish()
 
     def conclude(self) -> None:
-        """Watch the newest run's end for its full time, if that was postponed.
+        """Watch the newest run's end for its full time, if that was postponed and no task follows.
 
         Raises RecordingDrifted, DesktopError.
         """
         run = self._newest
-        if run and run.replay and run.is_replayed and not run.is_watched:
+        if run and run.replay and run.is_replayed and not (run.is_watched or self.task_follows):
             run.is_watched = True
             self._check_end(run, run.replay.watch_end())
 
@@ -444,7 +484,8 @@ class RecordedTest:
         run.is_over = True
         self.conclude()
         if run.replay and run.is_replayed and run.known and run.known.stays and not run.is_left:
-            self._check_end(run, run.replay.look_at_end())
+            found = run.replay.look_at_end()
+            self._check_end(run, run.replay.watch_end() if run.replay.is_accepted(found) else found)
         self._finish(run, desktop)
 
     def _finish(self, run: _Run, desktop: Controller) -> None:
@@ -482,7 +523,7 @@ class RecordedTest:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
             self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
-            raise RecordingDrifted("\n".join([problem, *run.replay.remedies(mismatch, pixels_in(frame))]))
+            raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
         """Report each unknown region of the transient frames once; a rehearsal learns them."""
@@ -518,10 +559,20 @@ class RecordedTest:
             None if self.mode == "replay" else live,
             masks=self.masks,
             rehearsal=self._rehearsal,
+            review=self._review,
             eyes=controller,
             hide=hide,
             questions=self._questions,
+            watch_s=self._watch_s,
+            is_watched=self._is_watched,
         )
+
+    def _is_watched(self, seen: Pixels) -> bool:
+        """Return whether a screen is the newest run's end, which was watched or is watched by the next task's gates."""
+        run = self._newest
+        if run is None or run.replay is None or run.is_left or not (run.is_watched or self.task_follows):
+            return False
+        return run.is_replayed and run.replay.shows_end(seen)
 
     def _keep(self, claim: str, judged: Verdict | Reading) -> None:
         """Keep a judge's answer with its evidence: the known evidence if the answer came from it, else new evidence."""
@@ -568,6 +619,9 @@ class RecordedTest:
 
         Nothing is written where there is nothing to record, or a run is not recorded. Raises as `store.save` does.
         """
+        if self._review and self._recording:
+            accepted = self._review.accepted(self._recording)
+            return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]
         if not self._records or self.unrecorded or not screens or len(runs) < len(self._runs):

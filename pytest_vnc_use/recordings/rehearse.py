@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
 from pytest_vnc_use.recordings.format import (
     DynamicRegion,
     RecordedStep,
@@ -21,7 +22,7 @@ from pytest_vnc_use.recordings.format import (
     screens,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import APART_PX, Gate, Mismatch, boxes_of, distinct
+from pytest_vnc_use.recordings.gates import Gate, Mismatch, distinct
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region

@@ -12,7 +12,8 @@ from typing import Any
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import Inconclusive, RecordingDrifted
+from pytest_vnc_use.errors import Inconclusive, ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
     PERSON,
     DynamicRegion,
@@ -23,6 +24,7 @@ from pytest_vnc_use.recordings.format import (
     dynamic_region,
 )
 from pytest_vnc_use.recordings.gates import (
+    QUIET_S,
     BlinkWatch,
     Gate,
     Mismatch,
@@ -31,12 +33,12 @@ from pytest_vnc_use.recordings.gates import (
     is_maskable,
     is_recoloured,
     is_small,
+    mask_command,
     mask_of,
-    masks_entry,
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -48,6 +50,7 @@ from pytest_vnc_use.types import (
     Drag,
     Frame,
     FrameRef,
+    Glance,
     JsonObject,
     KeyCombo,
     MouseDown,
@@ -77,8 +80,8 @@ _AGAIN_BY_HAND = (
     "report."
 )
 _NO_MASK = (
-    "A mask of what differs would hide {:.0f} % of the screen, so none is offered: look first whether the program, or "
-    "the server of its page, is running."
+    "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
+    "page, is running."
 )
 _LEARN = (
     "The difference is as small as between two drawings of the same thing: if the product is the same, let a rehearsal "
@@ -95,6 +98,13 @@ _LOOK_FOR_BLINK_S = 0.1
 _ENTER = (KeyCombo(("enter",)), KeyCombo(("return",)))
 _BACK_S = 2.0
 """How long a difference at the end may last. In a recorded end no difference lasts longer."""
+_OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
+"""When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
+one came so many times sooner, and if the tiles that differ are this share of the screen or more.
+
+A machine with a load of 8 on two cores is four to five times slower than a quiet one. A program that takes long to
+start may rest on a splash screen for long; its recording says so.
+"""
 _LONG_S = 2.0
 """The time after which observers learn that the run waits for a gate."""
 _NEAR_PX = 20
@@ -118,12 +128,13 @@ class Replay(ForwardingController):
     """The ports Planner and Controller for one run of a recording.
 
     As a planner it reads its decisions from the recording, as a controller it waits for the recorded screens. A gate is
-    waited for up to `limit_s`. `earlier` is the screen before the last step of the test's run before. `masks` are left
-    out of all comparisons; they are kept in `file`. A `rehearsal` learns harmless differences. `let_go` describes the
-    last click before the replay, so that the replay's first click does not join it as a double click. `awaited`
-    receives the time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with
-    it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame
-    that was seen.
+    waited for up to `limit_s`, and the end watched for `watch_s`, if it came to rest when it was recorded. `earlier` is
+    the screen before the last step of the test's run before. `masks` are left out of all comparisons; the command that
+    adds one names `test`. A `rehearsal` learns harmless differences; a `review` asks about each difference that stays.
+    `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
+    click. `awaited` receives the time that a long wait may still take; `blame` adds to a drift's message what the
+    machine has to do with it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the
+    message and the frame that was seen.
     """
 
     def __init__(
@@ -133,10 +144,12 @@ class Replay(ForwardingController):
         live: Planner | None = None,
         *,
         limit_s: float = 0.0,
+        watch_s: float = QUIET_S,
         earlier: Screen | None = None,
         masks: tuple[Region, ...] = (),
-        file: str = "",
+        test: str = "",
         rehearsal: Rehearsal | None = None,
+        review: Review | None = None,
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
         blame: Callable[[str], str] = str,
@@ -144,7 +157,9 @@ class Replay(ForwardingController):
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
-        self._earlier, self._masks, self._file, self._rehearsal = earlier, masks, file, rehearsal
+        self._watch_s = watch_s if run.end.quiet_s else 0.0
+        self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
+        self._review = review
         self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
         self._next = 0
@@ -229,38 +244,37 @@ class Replay(ForwardingController):
         return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
-        where = "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
-        message = self._blame(f"drift {where}: {problem.problem}")
+        message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
         if self._live is None:
-            seen = pixels_of(observation.load_png(observation.frame))
-            raise RecordingDrifted("\n".join(filter(None, [message, *self.remedies(problem, seen)])))
+            raise self.error(message, problem, pixels_of(observation.load_png(observation.frame)))
         last = _last_step(observation)
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
 
-    def remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
-        """Yield what to do at a drift.
+    def error(self, message: str, problem: Mismatch, seen: Pixels) -> TaskFailed:
+        """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
+        if self._review and self._review.bug is not None:
+            return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
+        return RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
 
-        Where it has a place, that is a mask too, with all masks for the file, unless it would hide most of the screen;
-        where a rehearsal would learn it, that.
-        """
+    def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
+        """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
         yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
         if not problem.boxes:
             return
         if Rehearsal.opened(self._gate, seen, self._acted_on):
             yield _LEARN
-        masks, shape = problem.masks, self._gate.expected.shape
-        hidden = mask_of(masks, shape)
-        if not is_maskable(masks, shape):
-            yield _NO_MASK.format(100 * hidden.mean())
+        if not is_maskable(problem.masks, seen.shape):
+            yield _NO_MASK
+        if not (masks := offered_masks(self._gate, problem.masks, seen)):
             return
         claims = [each.claim for each in self._run.claims if each.region is None or any(map(each.region.meets, masks))]
-        lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
-        pixels = int(hidden.sum())
+        lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
+        hidden = int(mask_of(masks, seen.shape).sum())
         yield (
-            f"If that part changes by itself, mask it: {masks_entry((*self._masks, *masks))} at the top level of "
-            f"{self._file!r}, in place of any masks there. Then its {pixels:,} pixels are not compared{lost}."
+            f"If that part changes by itself, mask it: `{mask_command(self._test, masks)}` hides {hidden:,} "
+            f"pixels{lost}."
         )
 
     @property
@@ -272,6 +286,14 @@ class Replay(ForwardingController):
     @property
     def _at_end(self) -> bool:
         return self._next == len(self._run.steps)
+
+    @property
+    def _due(self) -> tuple[Point, ...]:
+        """The points at which the next step acts."""
+        return () if self._at_end else tuple(points(self._run.steps[self._next].action))
+
+    def _place_in_words(self) -> str:
+        return "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
 
     @property
     def _screen(self) -> Screen:
@@ -314,7 +336,8 @@ class Replay(ForwardingController):
         """Return the difference from the gate; None where it is open."""
         now, targets = clock.monotonic(), self._gate.targets
         passing = (part for until, part in self._passing if now < until and not any(map(part.region.meets, targets)))
-        return self._gate.mismatch(seen, self._acted_on, passing) or self._blinks.note(seen)
+        gate = self._review.opened(self._gate, seen, self._due) if self._review else self._gate
+        return gate.mismatch(seen, self._acted_on, passing) or self._blinks.note(seen)
 
     def _mismatch(self, frame: FrameRef, load: Callable[[], Pixels]) -> Mismatch | None:
         """Return a frame's difference from the gate. A frame to which it was open is not compared again."""
@@ -325,12 +348,29 @@ class Replay(ForwardingController):
         self._opened, self._seen = (None, None) if found else (frame, seen)
         if not found and self._rehearsal:
             self._rehearsal.note(self._screen, self._gate, seen)
+        if not found and self._review:
+            self._review.note(self._screen, self._gate, seen, self._due)
         return found
+
+    def is_accepted(self, found: Mismatch | None) -> bool:
+        """Have a difference from the gate reviewed, where that can be asked; return whether to look again."""
+        frame = self.last_frame
+        if self._review is None or self.is_live or found is None or not found.boxes:
+            return False
+        problem = self._blame(f"drift {self._place_in_words()}: {found.problem}")
+        answer = self._review.ask(self._gate, frame, problem, self._run, self._due)
+        if answer.kind not in ("accept", "mask"):
+            return False
+        if answer.kind == "mask":
+            self._masks, self._made = (*dict.fromkeys((*self._masks, *self._review.masks)),), None
+        self._frame, self._opened, self._opened_at = None, None, clock.monotonic()
+        return True
 
     def unknown_parts(self, transient: Pixels) -> list[Region]:
         """Return where a transient frame differs from all that this run's recording shows there.
 
         A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
+        What comes by itself, such as a notification, may come at another step than when it was recorded.
         It shows a step's target for longer in other colours and with another border: pressed, or losing the focus.
         """
         if self.is_live:
@@ -339,6 +379,10 @@ class Replay(ForwardingController):
         beside += [] if self._before is None else [self._before]
         if not unknown_parts(transient, beside, left_out):
             return []
+        if self._review:
+            beside = [*beside, *map(self._review.known, beside)]
+            if not unknown_parts(transient, beside, left_out):
+                return []
         known = [*beside, *(each.pixels() for step in self._run.steps for each in step.transients)]
         shown = [*(step.screen for step in self._run.steps), self._run.end]
         known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
@@ -348,7 +392,7 @@ class Replay(ForwardingController):
             for part in unknown_parts(transient, known, left_out)
             if not any(is_recoloured(part, targets, each, transient) for each in beside)
         ]
-        for each in shown[: max(0, self._next - 1)] if found else ():
+        for each in shown if found else ():
             unlike = unknown_parts(transient, [*known, each.pixels()], left_out)
             found = [part for part in found if any(map(part.meets, unlike))]
         return found
@@ -365,6 +409,10 @@ class Replay(ForwardingController):
         seen, self._frame = self._frame, None
         return seen or self.desktop.frame()
 
+    def shows_end(self, seen: Pixels) -> bool:
+        """Return whether a screen is the recorded end, once all steps were carried out."""
+        return self._at_end and self._look(seen) is None
+
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait for the next gate. Where that gate cannot show the action's effect, wait for quiet too.
 
@@ -375,12 +423,14 @@ class Replay(ForwardingController):
         started_s, gate = clock.monotonic(), self._gate
         if self._reach(gate) and not self._at_end and (not gate.tells or self._enters_text):
             self.desktop.settle(briefly=not self._enters_text)
-            self._await(gate, self._limit_s)
+            self._await(self._gate, self._limit_s)
         return Settled("settled", clock.monotonic() - started_s)
 
     def _reach(self, gate: Gate) -> bool:
         """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
         is_open = self._await(gate, self._limit_s)
+        while not is_open and self._frame and self.is_accepted(self._look(pixels_in(self._frame))):
+            is_open = self._await(self._gate, self._limit_s)
         if is_open and self._at_end and not self.is_watched_later:
             return self.watch_end() is None
         return is_open
@@ -391,10 +441,12 @@ class Replay(ForwardingController):
         again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
-            if not self._look(pixels_in(seen)) or not deadline.remaining_s:
+            found = self._look(pixels_in(seen))
+            is_late = not deadline.remaining_s or (found is not None and self._is_other(gate, seen, deadline.spent_s))
+            if not found or is_late:
                 frame = self._frame = self.desktop.frame()
                 is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
-                if is_open or not deadline.remaining_s:
+                if is_open or is_late:
                     is_open = is_open or self._learn(frame)
                     self._opened_at = frame.taken_at if is_open else self._opened_at
                     return is_open
@@ -403,6 +455,16 @@ class Replay(ForwardingController):
                 self._tell_awaited(deadline.remaining_s)
             self.desktop.wait_changed(seen.taken_at, min(again_s, deadline.remaining_s))
 
+    def _is_other(self, gate: Gate, seen: Glance, spent_s: float) -> bool:
+        """Return whether the first screen is plainly another one, and would have changed by now if it were to."""
+        first_s, now = self._run.first_s, clock.monotonic()
+        if not gate.is_first or first_s is None or spent_s < max(_OTHER_S, _SLOWER * first_s):
+            return False
+        if self.desktop.changed_since(now - _OTHER_REST_S):
+            return False
+        pixels = pixels_in(seen)
+        return pixels.shape != gate.expected.shape or changed_tiles(gate.expected, pixels).mean() >= _OTHER_SHARE
+
     def _learn(self, frame: Frame) -> bool:
         """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
         opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if self._rehearsal else None
@@ -410,12 +472,19 @@ class Replay(ForwardingController):
         return opened is not None and not self._mismatch(frame.ref, partial(pixels_in, frame))
 
     def watch_end(self) -> Mismatch | None:
-        """Watch until the end has stayed unchanged for the recorded time; return what differs then.
+        """Watch the end, and have what differs then reviewed; return what still differs. Raises DesktopError."""
+        found = self._watch_end()
+        while self.is_accepted(found):
+            found = self._watch_end()
+        return found
+
+    def _watch_end(self) -> Mismatch | None:
+        """Watch until the end has stayed unchanged for its time; return what differs then.
 
         After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
         DesktopError.
         """
-        gate, quiet_s = self._gate, self._run.end.quiet_s
+        gate, quiet_s = self._gate, self._watch_s
         deadline = Deadline(quiet_s + self._limit_s)
         open_since = seen_at = self._opened_at
         if quiet_s > _LONG_S:
@@ -483,6 +552,7 @@ class RecordedJudge:
     The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
     for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
+    A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
     """
 
     def __init__(
@@ -492,12 +562,17 @@ class RecordedJudge:
         *,
         masks: tuple[Region, ...],
         rehearsal: Rehearsal | None = None,
+        review: Review | None = None,
         eyes: Callable[[], Controller],
         hide: Callable[[str], str],
         questions: dict[str, Question],
+        watch_s: float = QUIET_S,
+        is_watched: Callable[[Pixels], bool] = lambda _: False,
     ) -> None:
         self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
+        self._review = review
         self._eyes, self._hide, self._questions = eyes, hide, questions
+        self._watch_s, self._is_watched = watch_s, is_watched
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
@@ -534,18 +609,27 @@ class RecordedJudge:
             self._questions[sanitized] = compared, each, mismatch
             if mismatch is None:
                 return each, "", compared
-        where = mismatch.problem if mismatch else ""
-        return None, f"drift from the recorded evidence: {where}; no judge is configured", compared
+        where = f"drift from the recorded evidence: {mismatch.problem if mismatch else ''}"
+        if self._review and mismatch and mismatch.boxes:
+            gate = evidence_gate(evidence[-1].screen, self._masks)
+            answer = self._review.ask_claim(evidence[-1], gate, compared, where)
+            if answer.kind == "bug":
+                raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
+            if answer.kind == "accept":
+                self._questions[sanitized] = compared, evidence[-1], None
+                return evidence[-1], "", compared
+        return None, f"{where}; no judge is configured", compared
 
     def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
-        The screen must stay so for the recorded time.
+        The screen must stay so for the time of an end, unless it is the end that was watched.
         """
         hidden = None if evidence.is_end else self._hidden(evidence)
         if hidden:
             return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
-        found, seen, eyes, quiet_s = self._other(evidence, frame), frame, self._eyes(), evidence.screen.quiet_s
+        found, seen, eyes = self._other(evidence, frame), frame, self._eyes()
+        quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):
             while (left_s := frame.taken_at + quiet_s + (_BACK_S if found else 0.0) - clock.monotonic()) > 0:
                 if not eyes.wait_changed(seen.taken_at, left_s):
@@ -560,7 +644,8 @@ class RecordedJudge:
         gate = evidence_gate(screen, self._masks)
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
             return None
-        return gate.mismatch(seen)
+        found = gate.mismatch(seen)
+        return None if found and self._review and self._review.keeps(evidence, gate, seen) else found
 
     def _hidden(self, evidence: Evidence) -> Region | None:
         """Return a region that no comparison looks at and that the evidence may be about.

@@ -7,7 +7,8 @@ import json
 import os
 import re
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.format import (
     FORMAT,
     VERSION,
+    Accepted,
     DynamicRegion,
     Evidence,
     RecordedRun,
@@ -32,14 +34,15 @@ from pytest_vnc_use.recordings.format import (
     Recording,
     Screen,
     Variant,
+    is_part_of,
     screens,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import surroundings
-from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, size_of, webp_of
+from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, same_picture, size_of, webp_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
-from pytest_vnc_use.types import JsonObject
+from pytest_vnc_use.types import JsonObject, Region
 from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
 
 FOLDER = "__vnc_recordings__"
@@ -68,6 +71,14 @@ class Key:
     def path(self) -> Path:
         """The path of the recording, beside the module: `__vnc_recordings__/<module>/<test>.json`."""
         return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
+
+    @property
+    def node_id(self) -> str:
+        """The test as it is named on the command line, from the working directory."""
+        module = self.module
+        with suppress(ValueError):  # it is elsewhere
+            module = module.relative_to(Path.cwd())
+        return "::".join([str(module), *self.test.split("::")[1:]])
 
     def belongs(self, recording: Recording) -> bool:
         """Return whether a recording at this path has parameters and secrets of these names.
@@ -275,18 +286,67 @@ def save(path: Path, recording: Recording) -> bool:
     Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
     60 s.
     """
+    with _locked(path):
+        return _save(path, recording)
+
+
+def add_masks(path: Path, masks: Sequence[Region]) -> bool:
+    """Add masks to a recording's file, whose images stay; return whether it changed. Raises as `load` and `save` do."""
+    with _locked(path):
+        recording = load(path)
+        if recording is None:
+            raise RecordingError(f"there is no recording at {str(path)!r}")
+        width, height = recording.screen_size
+        for mask in masks:
+            if not is_part_of(mask, Region(0, 0, width, height)):
+                raise RecordingError(f"{mask} is not on the screen of {str(path)!r}, which is {width}x{height}")
+        new = [mask for mask in masks if mask not in recording.masks]
+        if not new:
+            return False
+        text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))
+        parse(text, repr(str(path)))  # raises where too little is left to compare
+        write_atomically(path, text.encode(), opener=None)
+        return True
+
+
+def recordings_of(test: str) -> list[Path]:
+    """Return the recordings that a node ID names: of a test, all its parameters, a class or a file; or one file's path.
+
+    Raises RecordingError if there are none.
+    """
+    if test.endswith(".json"):
+        return [Path(test)]
+    module, _, name = test.partition("::")
+    module_path = Path(module).resolve()
+    found = [
+        path
+        for path in sorted((module_path.parent / FOLDER / module_path.stem).glob("*.json"))
+        if not name or _is_of(path, f"{module_path.name}::{name}")
+    ]
+    if not found:
+        raise RecordingError(f"there is no recording of {test!r} beside {str(module_path)!r}")
+    return found
+
+
+def _is_of(path: Path, test: str) -> bool:
+    recorded = parse(path.read_text(encoding="utf-8"), repr(str(path))).test
+    return path.stem == _file_name(test) or recorded == test or recorded.startswith((f"{test}[", f"{test}::"))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
     name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     lock = Path(tempfile.gettempdir(), f"vnc-use-recording-{name}.lock")
     with acquire(FileLock(lock, mode=0o600), _LOCK_S):
         try:
-            return _save(path, recording)
+            yield
         finally:
             with suppress(OSError):  # Windows removes no open file: there the lock removes it on release
                 lock.unlink()
 
 
 def _save(path: Path, recording: Recording) -> bool:
-    album = _Album()
+    album = _Album(path.with_suffix(""))
     text = text_of(album.packed(recording))
     folder = path.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
@@ -303,17 +363,27 @@ def _save(path: Path, recording: Recording) -> bool:
 
 
 class _Album:
-    """The pictures of a recording by name, made one after the other, each from the difference to the screen before."""
+    """The pictures of a recording by name, made one after the other, each from the difference to the screen before.
 
-    def __init__(self) -> None:
+    A picture that is in the directory already stays as it is, also where another libwebp would encode it another way.
+    """
+
+    def __init__(self, folder: Path) -> None:
         self.pictures: dict[str, bytes] = {}
+        self._former = {file.name.rpartition("-")[0]: file for file in folder.glob("*.webp")}
         self._before: Pixels | None = None
 
     def packed(self, recording: Recording) -> Recording:
         """Return the recording with the names of its pictures. `pictures` holds them then."""
         claims = tuple(self._claim(each, f"0-claim{number}") for number, each in enumerate(recording.claims, 1))
         runs = tuple(self._run(run, number) for number, run in enumerate(recording.runs, 1))
-        return recording.model_copy(update={"claims": claims, "runs": runs})
+        history = tuple(map(self._accepted, recording.history))
+        return recording.model_copy(update={"claims": claims, "runs": runs, "history": history})
+
+    def _accepted(self, change: Accepted) -> Accepted:
+        pixels = change.pixels()
+        image = self._add("accepted", webp_of(pixels)) if pixels.size else change.image
+        return change.model_copy(update={"image": image})
 
     def _run(self, run: RecordedRun, number: int) -> RecordedRun:
         steps = tuple(self._step(step, f"{number}-{place:02}") for place, step in enumerate(run.steps, 1))
@@ -354,6 +424,9 @@ class _Album:
         return part.model_copy(update={"variants": variants})
 
     def _add(self, name: str, picture: bytes) -> str:
+        former = self._former.get(name)
+        if former and _digest(picture) not in former.name and same_picture(former.read_bytes(), picture):
+            picture = former.read_bytes()
         named = f"{name}-{_digest(picture)}.webp"
         self.pictures[named] = picture
         return named

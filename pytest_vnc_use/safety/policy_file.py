@@ -14,7 +14,6 @@ from pydantic_core import ErrorDetails
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.keyboard.names import key_set, unknown_keys
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.safety.rules import (
     CONDITIONS,
@@ -31,6 +30,7 @@ from pytest_vnc_use.safety.rules import (
     rule_title,
 )
 from pytest_vnc_use.types import POLICY_PRESETS, Region, RulingKind
+from pytest_vnc_use.types.keys import key_set, unknown_keys
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import regex
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard.names import key_set, on_us_keyboard
 from pytest_vnc_use.plain_text import cut, plain
 from pytest_vnc_use.types import (
     HISTORY_KEYS,
@@ -38,6 +37,7 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.keys import key_set, on_us_keyboard
 
 Keys = frozenset[str]
 Unmatched = Literal["deny", "ask"]

@@ -262,9 +262,9 @@ class Settings:
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "rewrite", "demonstrate", "off"),
-        "replay, auto (replay, heal and record), rewrite, demonstrate (a person does the tasks) or off (default: auto "
-        "if the test has a recording, replay with CI=true)",
+        _one_of("", "auto", "replay", "accept", "rewrite", "demonstrate", "off"),
+        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, demonstrate (a "
+        "person does the tasks) or off (default: auto if the test has a recording, replay with CI=true)",
         "MODE",
     )
     healed: str = _setting(
@@ -283,6 +283,7 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     repeat: int = _setting(
         1, _count, "run each test this many times, and print how often all runs passed (pass^k)", "N"
     )

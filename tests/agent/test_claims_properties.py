@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.claims import Verifier
+from pytest_vnc_use.agent.claims import judge_claim
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed, TaskFailed
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
@@ -35,7 +35,7 @@ def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[st
     frame = PassingController().frame()
     judge = ListJudge(said)
     try:
-        verdict = Verifier(judge).verify(CLAIM, frame, votes=votes)
+        verdict = judge_claim(judge, CLAIM, frame, votes=votes)
     except InfraError:
         assert lost(said[: len(judge.asked)])
         return

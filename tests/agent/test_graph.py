@@ -100,7 +100,7 @@ def test_all_calls_of_a_turn_are_carried_out_in_order(
 def test_the_planner_sees_the_task_the_turns_and_the_pictures(agent_of: Callable[..., VncUseAgent]) -> None:
     planner = ListPlanner([act(*proposals(CLICKS[0])), finished()])
     agent = agent_of()
-    agent._models.given_planner = planner
+    agent._given_planner = planner
     result = agent.run("look")
     first, second = planner.seen
     assert (first.task, first.turns, first.frame) == ("look", (), first.first_frame)
@@ -570,7 +570,7 @@ def test_only_declared_secrets_are_ever_typed(
     assert "the secret 'GOOGLE_API_KEY' is not declared" in result.steps[0].error
     assert "the-key" not in result.message
     trace = read_trace(result.run_folder)
-    assert "pass" in agent._models.given_planner.seen[0].task  # type: ignore[union-attr]
+    assert "pass" in agent._given_planner.seen[0].task  # type: ignore[union-attr]
     assert "the-key" not in str(trace.ended)
 
 

@@ -6,13 +6,13 @@ import dataclasses
 import json
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import VncUseAgent
-from pytest_vnc_use.agent.run import Given, check_needs
+from pytest_vnc_use.agent.run import other_planner
 from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
 from pytest_vnc_use.planners.local.callables import Answer, CallablePlanner, finish
 from pytest_vnc_use.safety.rules import Policy, Rule
@@ -101,10 +101,9 @@ def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
 
 def test_after_a_replay_the_planner_that_went_on_is_asked_for() -> None:
     started = RunStarted("r1", "Buy", "", "recording, or where that drifts list", NO_FRAME, "")
-    for planner, problem in ((ListPlanner([]), None), (CallablePlanner(plan), r"its planner was 'list', but now")):
-        given = Given((), (), None, lambda planner=planner: planner, has_policy=False, has_judge=False)
-        with pytest.raises(SettingsError, match=problem) if problem else nullcontext():
-            check_needs(started, Settings(), given)
+    assert [*other_planner(started, Settings(), lambda: ListPlanner([]))] == []
+    (problem,) = other_planner(started, Settings(), lambda: CallablePlanner(plan))
+    assert problem.startswith("its planner was 'list', but now")
 
 
 def test_a_policy_of_the_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:

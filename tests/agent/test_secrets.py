@@ -136,8 +136,8 @@ def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
     shows = dataclasses.replace(hides, show_secrets=True)
     for given, secrets, redacts in ((hides, {}, False), (hides, SECRETS, True), (shows, SECRETS, False)):
         with VncUseAgent(settings=given, planner=ListPlanner([]), controller=plain, secrets=secrets) as made:
-            assert isinstance(made._connection.controller, RedactingController) == redacts
-            assert redacts or made._connection.controller is plain
+            assert isinstance(made.controller, RedactingController) == redacts
+            assert redacts or made.controller is plain
 
 
 def test_secret_that_changes_more_than_a_field_ends_the_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pytest_vnc_use.agent.act import Actor
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.types import FrameRef, Wait
+from pytest_vnc_use.types import FrameRef, Proposal, Ruling, Step, Wait
 from support.vnc_servers import VncServer
 
 pytestmark = pytest.mark.desktop
@@ -20,6 +20,10 @@ pytestmark = pytest.mark.desktop
 @pytest.fixture
 def actor(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> Actor:
     return Actor(connected(tigervnc), RunFolder.create(tmp_path, "run-1"), {}, str)
+
+
+def waiting(frame: FrameRef) -> Step:
+    return Step(1, 1, Proposal(Wait(0.1)), Ruling("allow", ""), frame, frame)
 
 
 def show(server: VncServer, actor: Actor, colour: str) -> None:
@@ -36,12 +40,12 @@ def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> No
     before = actor.first_look()
     for colour in ("red", "green", "blue"):
         show(tigervnc, actor, colour)
-    effect = actor.carry_out(Wait(0.1), before, Deadline(30))
+    effect = actor.carry_out(waiting(before), Deadline(30))
     assert len(effect.passed) == 2
     shown = [before, *effect.passed, effect.frame_after]
     assert len(set(shown)) == 4
-    assert all(actor.folder.load_png(frame) for frame in shown)
-    assert actor.carry_out(Wait(0.1), effect.frame_after, Deadline(30)).passed == ()
+    assert all(actor._folder.load_png(frame) for frame in shown)
+    assert actor.carry_out(waiting(effect.frame_after), Deadline(30)).passed == ()
 
 
 @pytest.mark.slow
@@ -50,7 +54,7 @@ def test_what_is_seen_anyway_has_not_passed(tigervnc: VncServer, actor: Actor) -
     before = actor.first_look()
     for colour in ("green", "red", "green"):
         show(tigervnc, actor, colour)
-    effect = actor.carry_out(Wait(0.1), before, Deadline(30))
+    effect = actor.carry_out(waiting(before), Deadline(30))
     assert effect.passed == ()
     assert effect.frame_after != before
 
@@ -61,4 +65,4 @@ def test_what_passed_before_a_run_is_none_of_it(tigervnc: VncServer, actor: Acto
         show(tigervnc, actor, colour)
     before = actor.first_look()
     assert isinstance(before, FrameRef)
-    assert actor.carry_out(Wait(0.1), before, Deadline(30)).passed == ()
+    assert actor.carry_out(waiting(before), Deadline(30)).passed == ()

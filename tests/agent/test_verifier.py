@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_vnc_use.agent.claims import NoJudge, Verifier, check_asked, end_state_claim
+from pytest_vnc_use.agent.claims import NoJudge, check_asked, end_state_claim, judge_claim
 from pytest_vnc_use.errors import Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.types import Frame, FrameRef, Report, Verdict, error_for_verdicts
 from pytest_vnc_use.types.protocols import Judge
@@ -35,7 +35,7 @@ class Recording:
 @pytest.mark.parametrize(("kind", "passes"), [("holds", True), ("fails", False), ("unsure", False)])
 def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) -> None:
     judge = Recording(Verdict("", kind, "because"))  # type: ignore[arg-type]
-    verdict = Verifier(judge).verify("2 apples", FRAME, timeout_s=7.0)
+    verdict = judge_claim(judge, "2 apples", FRAME, timeout_s=7.0)
     assert verdict.holds is passes
     assert verdict == Verdict("2 apples", kind, "because", frame=FRAME.ref, votes=(kind,))  # type: ignore[arg-type]
     assert judge.asked == [("2 apples", FRAME)]
@@ -44,13 +44,13 @@ def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) ->
 
 def test_an_empty_question_of_a_model_is_unsure_and_nobody_is_asked() -> None:
     judge = Recording(Verdict("", "holds", "nothing is easily true"))
-    assert Verifier(judge).verify("  ", FRAME).kind == "unsure"
+    assert judge_claim(judge, "  ", FRAME).kind == "unsure"
     assert judge.asked == []
 
 
 def test_without_a_model_every_claim_is_unsure_and_says_what_to_do() -> None:
     judge: Judge = NoJudge()
-    verdict = Verifier(judge).verify("2 apples", FRAME)
+    verdict = judge_claim(judge, "2 apples", FRAME)
     assert verdict.kind == "unsure"
     assert "no model is configured" in verdict.reason
     assert "GOOGLE_API_KEY" in verdict.reason
@@ -85,7 +85,7 @@ H, F, U = "holds", "fails", "unsure"
 )
 def test_a_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
     judge = ListJudge([*said, "asked too often"])
-    verdict = Verifier(judge).verify("2 apples", FRAME, votes=votes)
+    verdict = judge_claim(judge, "2 apples", FRAME, votes=votes)
     assert (verdict.kind, verdict.votes) == (kind, tuple(said))
     assert len(judge.asked) == len(said)
     assert verdict.usage.input == len(said) * USAGE.input
@@ -93,7 +93,7 @@ def test_a_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, s
 
 def test_a_majority_that_is_out_of_reach_is_not_asked_for() -> None:
     judge = ListJudge([H, F, U, H, F, U, U, U, U])
-    verdict = Verifier(judge).verify("2 apples", FRAME, votes=7)
+    verdict = judge_claim(judge, "2 apples", FRAME, votes=7)
     assert (verdict.kind, verdict.votes) == (U, (H, F, U, H, F, U))
 
 
@@ -108,7 +108,7 @@ def test_unsure_is_neither_true_nor_false() -> None:
 
 
 def test_a_split_says_how_and_what_each_side_saw() -> None:
-    verdict = Verifier(ListJudge([H, F, U])).verify("2 apples", FRAME, votes=3)
+    verdict = judge_claim(ListJudge([H, F, U]), "2 apples", FRAME, votes=3)
     sides = "holds: I see it holds; fails: I see it fails; unsure: I see it unsure"
     assert verdict.reason == f"they split 1 holds, 1 fails, 1 unsure; {sides}"
     assert verdict.region is None
@@ -117,12 +117,12 @@ def test_a_split_says_how_and_what_each_side_saw() -> None:
 
 def test_a_vote_that_cannot_be_had_is_an_outage_and_no_verdict() -> None:
     with pytest.raises(ModelUnavailable):
-        Verifier(ListJudge([H, OUTAGE, H])).verify("2 apples", FRAME, votes=3)
+        judge_claim(ListJudge([H, OUTAGE, H]), "2 apples", FRAME, votes=3)
 
 
 def test_all_votes_share_the_time() -> None:
     judge = Recording(Verdict("", H, "because"))
-    Verifier(judge).verify("2 apples", FRAME, votes=5, timeout_s=9.0)
+    judge_claim(judge, "2 apples", FRAME, votes=5, timeout_s=9.0)
     assert judge.timeouts_s == sorted(judge.timeouts_s, reverse=True)
     assert len(set(judge.timeouts_s)) == 3
 

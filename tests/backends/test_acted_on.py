@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.accessibility import Element, acted_on as acted_on_program, desktop_elements
-from pytest_vnc_use.backends.browser import Browser, _choose, acted_on as acted_on_page
+from pytest_vnc_use.backends.browser import Browser
+from pytest_vnc_use.backends.page_elements import _choose
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Move, Scroll, TypeText
@@ -48,7 +49,7 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
 
     def at(name: str) -> list[tuple[str, str] | None]:
-        return told(acted_on_page(browser, Click(*middle(browser, name))))
+        return told(browser.acted_on(Click(*middle(browser, name))))
 
     assert at("h1") == [("heading", "Sign in")]
     assert at("user") == [("textbox", "User")]
@@ -61,23 +62,23 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
     (long,) = at("long")
     assert long is not None
     assert long[1].startswith("(the first 10000 of 10000000 characters) xxx")
-    assert told(acted_on_page(browser, Click(2, 2))) == [None]
+    assert told(browser.acted_on(Click(2, 2))) == [None]
     drag = Drag(*middle(browser, "go"), *middle(browser, "h1"))
-    assert told(acted_on_page(browser, drag)) == [("button", "Go on"), ("heading", "Sign in")]
+    assert told(browser.acted_on(drag)) == [("button", "Go on"), ("heading", "Sign in")]
     for action in (Move(*middle(browser, "go")), Scroll(*middle(browser, "go"), "down")):
-        assert told(acted_on_page(browser, action)) == [("button", "Go on")]
+        assert told(browser.acted_on(action)) == [("button", "Go on")]
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
 def test_the_focus_of_a_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
-    assert told(acted_on_page(browser, TypeText("a"))) == [None]
+    assert told(browser.acted_on(TypeText("a"))) == [None]
     hands.click(*middle(browser, "password"))
     wait_for(lambda: browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password", "focus", 5)
     began_s = time.monotonic()
-    assert told(acted_on_page(browser, TypeText("a"))) == [("textbox", "Password")]
-    assert told(acted_on_page(browser, Click(*middle(browser, "user")))) == [("textbox", "User")]
+    assert told(browser.acted_on(TypeText("a"))) == [("textbox", "Password")]
+    assert told(browser.acted_on(Click(*middle(browser, "user")))) == [("textbox", "User")]
     assert time.monotonic() - began_s < 5
     assert browser._read(lambda page: page.evaluate("document.activeElement.id")) == "password"
 

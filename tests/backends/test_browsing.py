@@ -10,6 +10,7 @@ import pytest
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.backends.browser import MOST_TEXT, Browser, browser_at, browser_functions, with_browser
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
 from pytest_vnc_use.planners.common.functions import declare_all
@@ -62,7 +63,7 @@ def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCCon
     assert controller.page_url() == "about:blank"
     controller.perform(OpenAddress(f"{pages.address}/second"))
     assert controller.page_url() == f"{pages.address}/second"
-    with browser.open_visible_page() as page:
+    with browser._visible_page(Deadline(10.0)) as page:
         page.call("Page.close")
     browser.wait_for_text("Apples")
     with pytest.raises(ActionError, match="only DevTools can open a new window: set vnc_cdp"):

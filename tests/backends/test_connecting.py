@@ -13,9 +13,9 @@ import pytest
 import pytest_socket
 from freezegun import freeze_time
 
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from support import vnc_servers
 from support.vnc_servers import VncServer
 
@@ -78,22 +78,6 @@ def test_by_ipv6() -> None:
 
 
 @pytest.mark.desktop
-def test_with_the_right_password(tmp_path: Path) -> None:
-    with vnc_servers.tigervnc(password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
-        hands = connect(server.address, "geheim")
-        assert hands.size == (1024, 768)
-        hands.close()
-
-
-@pytest.mark.desktop
-@pytest.mark.parametrize("kind", vnc_servers.STARTERS)
-def test_with_a_wrong_password_or_none(tmp_path: Path, kind: str) -> None:
-    with vnc_servers.STARTERS[kind](password_file=vnc_servers.password_file(tmp_path, "geheim")) as server:
-        assert_refused(server.address, AuthenticationFailed, "refused the password", password="falsch")
-        assert_refused(server.address, AuthenticationFailed, "wants a password, but none is set")
-
-
-@pytest.mark.desktop
 @pytest.mark.parametrize("types", ["VncAuth,None", "None,VncAuth"])
 def test_none_beside_password_used_without_password(tmp_path: Path, types: str) -> None:
     file = vnc_servers.password_file(tmp_path, "geheim")
@@ -111,9 +95,33 @@ def test_a_refused_port() -> None:
         assert_refused(address, DesktopRefused, reason)
 
 
-def test_a_server_that_says_nothing() -> None:
-    with listener() as address:
-        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
+GREETINGS = {
+    b"": "showed no screen within 0.5 s",
+    b"RFB 003.008\n": "showed no screen within 0.5 s",
+    b"SSH-2.0-OpenSSH_9.2\r\n": "does not speak VNC",
+}
+REFUSED: list[tuple[str, type[VncUseError], str, dict[str, object]]] = [
+    ("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'", {}),
+    ("198.51.100.1::5900", DesktopRefused, "no", {"timeout_s": 0.5}),  # it swallows packets
+    ("127.0.0.1::5900", SettingsError, "ASCII", {"password": "geheimß"}),
+    *(
+        (f"{host}::5901", SettingsError, r"must be an IP address or a host name", {})
+        for host in ("a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a")
+    ),
+]
+
+
+@pytest.mark.parametrize(("greeting", "message"), GREETINGS.items())
+def test_server_without_screen_is_refused_in_time(greeting: bytes, message: str) -> None:
+    with listener(greeting) as address:
+        assert_refused(address, DesktopRefused, message, timeout_s=0.5)
+
+
+@pytest.mark.parametrize(("address", "error", "message", "options"), REFUSED)
+def test_server_out_of_reach_is_refused(
+    address: str, error: type[VncUseError], message: str, options: dict[str, object]
+) -> None:
+    assert_refused(address, error, message, **options)
 
 
 def test_connect_frozen_clock_is_refused_in_time() -> None:
@@ -129,24 +137,6 @@ def test_connect_sockets_blocked_names_what_to_allow(host: str) -> None:
         assert_refused(f"{host}::5900", DesktopRefused, "pytest-socket blocks sockets. .* --allow-hosts=HOST")
     finally:
         pytest_socket.enable_socket()
-
-
-def test_a_server_that_stops_in_the_middle() -> None:
-    with listener(b"RFB 003.008\n") as address:
-        assert_refused(address, DesktopRefused, "showed no screen within 0.5 s", timeout_s=0.5)
-
-
-def test_a_server_that_is_not_vnc() -> None:
-    with listener(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
-        assert_refused(address, DesktopRefused, "does not speak VNC")
-
-
-def test_an_address_that_swallows_packets() -> None:
-    assert_refused("198.51.100.1::5900", DesktopRefused, "no", timeout_s=0.5)
-
-
-def test_a_missing_unix_socket() -> None:
-    assert_refused("/nonexistent/socket", DesktopRefused, "there is no unix socket '/nonexistent/socket'")
 
 
 @pytest.mark.parametrize(
@@ -172,10 +162,6 @@ def test_invalid_address_raises_settings_error(address: str, told: str) -> None:
     assert "geheim" not in str(refused.value)
 
 
-def test_a_password_beyond_ascii() -> None:
-    assert_refused("127.0.0.1::5900", SettingsError, "ASCII", password="geheimß")
-
-
 @pytest.mark.desktop
 def test_after_a_failure_the_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
     with listener(b"nonsense, no VNC") as address, pytest.raises(DesktopRefused):
@@ -191,8 +177,3 @@ def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
     for call in (hands.frame, hands.settle, lambda: hands.click(1, 1), lambda: hands.key_combo("a")):
         with pytest.raises(ConnectionLost, match="is closed"):
             call()
-
-
-@pytest.mark.parametrize("host", ["a..b", "x" * 64, "my_app", "a b", "b\u200bc", "\ud800", "xn--a"])
-def test_a_host_that_is_no_name(host: str) -> None:
-    assert_refused(f"{host}::5901", SettingsError, r"must be an IP address or a host name")

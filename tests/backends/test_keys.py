@@ -11,8 +11,8 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import ActionError
-from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.types import KeyCombo, KeyDown, KeyUp
+from pytest_vnc_use.types.keys import keysym_of, name_of, parse_combo
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import assert_becomes, window_of, witness_on_qt, xterm
@@ -215,3 +215,8 @@ def test_a_combination_with_a_gap(keys: str) -> None:
 def test_no_keys_at_all() -> None:
     with pytest.raises(ActionError, match="must name at least one key"):
         parse_combo([])
+
+
+@pytest.mark.parametrize("character", ["a", "ä", "я", "你", "😀"])
+def test_name_of_characters_key_is_the_character(character: str) -> None:
+    assert name_of(keysym_of(character)) == character

@@ -11,14 +11,13 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
 from support.vnc_servers import VncServer, missing, wait_for
-from support.witness_programs import assert_becomes, xterm
+from support.witness_programs import assert_becomes
 
 pytestmark = pytest.mark.desktop
 
 Connect = Callable[..., VNCController]
 PYTHON = "/usr/bin/python3"
 """The system's Python, for which Debian's python3-gi is."""
-SPECIAL = "@ { } \\ ~ € ß é"
 ENTRY = """
 import sys, gi
 gi.require_version("Gtk", "3.0")
@@ -51,28 +50,15 @@ def gtk_entry(server: VncServer, saved: Path, scale: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("scale", [1, 2])
-@pytest.mark.parametrize("text", ["שלום עולם", "مرحبا بالعالم", "你好，世界", SPECIAL])
-def test_text_and_clicks_in_gtk(tigervnc: VncServer, connected: Connect, tmp_path: Path, scale: int, text: str) -> None:
+def test_text_and_clicks_in_gtk(tigervnc: VncServer, connected: Connect, tmp_path: Path, scale: int) -> None:
     """The small button is at (200, 150) in GTK's units, so a click that is not scaled rightly misses it."""
     saved = tmp_path / "saved"
     with gtk_entry(tigervnc, saved, scale):
         hands = connected(tigervnc)
         hands.settle()
-        hands.click(40 * scale, 35 * scale)
-        hands.type_text(text)
-        hands.settle()
-        hands.click(210 * scale, 160 * scale)
-        assert_becomes(lambda: saved.read_text(encoding="utf-8"), text)
-
-
-@pytest.mark.parametrize("layout", ["us", "de", "fr", "de,ru"])
-def test_special_characters_in_each_layout(
-    tigervnc: VncServer, connected: Connect, tmp_path: Path, layout: str
-) -> None:
-    tigervnc.output_of("setxkbmap", layout)
-    typed = tmp_path / "typed"
-    with xterm(tigervnc, f"cat > {typed}"):
-        hands = connected(tigervnc)
-        hands.click(50, 50)
-        hands.type_text(f"{SPECIAL}\n@{{}}\\~", press_enter=True)
-        assert_becomes(lambda: typed.read_text(encoding="utf-8"), f"{SPECIAL}\n@{{}}\\~\n")
+        for text in ("שלום עולם", "مرحبا بالعالم", "你好，世界", "@ { } \\ ~ € ß é"):
+            hands.click(40 * scale, 35 * scale)
+            hands.type_text(text, clear_first=True)
+            hands.settle()
+            hands.click(210 * scale, 160 * scale)
+            assert_becomes(lambda: saved.read_text(encoding="utf-8"), text)

@@ -14,10 +14,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.cli.doctor import diagnose_asked
-from pytest_vnc_use.cli.recipes import recipe_of
+from pytest_vnc_use.cli.doctor import diagnose_asked, recipe_of
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move, TypeText

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.agent.build import connect_to
-from pytest_vnc_use.backends import client
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends import security
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.cli.doctor import diagnose_asked
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
@@ -201,7 +201,7 @@ def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
 @pytest.fixture
 def _far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server counts as one on another machine."""
-    monkeypatch.setattr(client, "stays_here", lambda _: False)
+    monkeypatch.setattr(security, "stays_here", lambda _: False)
 
 
 @pytest.mark.desktop

@@ -16,8 +16,8 @@ from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
 from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopError, SettingsError
-from pytest_vnc_use.keyboard.keysyms import key_of, parse_key
 from pytest_vnc_use.types import KeyDown, KeyUp, MouseDown, MouseUp, Move, Scroll
+from pytest_vnc_use.types.keys import key_of, parse_key
 from support import rfb_server
 from support.viewer_client import ALT, CONTROL, SHIFT, Person
 

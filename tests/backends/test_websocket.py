@@ -16,7 +16,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
-from pytest_vnc_use.backends.client import ServerFacts
+from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError
 from pytest_vnc_use.types import Move, TypeText

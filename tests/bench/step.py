@@ -33,7 +33,7 @@ from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.types import Click
+from pytest_vnc_use.types import Click, Proposal, Ruling, Step
 
 SIZE = (1440, 900)
 POINT = (300, 700)
@@ -96,7 +96,8 @@ def heading(png: bytes) -> np.ndarray:
 def our_way(controller: VNCController, folder: RunFolder) -> Act:
     actor = Actor(controller, folder, {}, str)
     before = actor.first_look()
-    return lambda: folder.load_png(actor.carry_out(Click(*POINT), before, Deadline(60)).frame_after)
+    step = Step(1, 1, Proposal(Click(*POINT)), Ruling("allow", ""), before, before)
+    return lambda: folder.load_png(actor.carry_out(step, Deadline(60)).frame_after)
 
 
 def others_way(client: Any, sleep_s: float, folder: Path) -> bytes:

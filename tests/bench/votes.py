@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_vnc_use.agent.claims import Verifier
+from pytest_vnc_use.agent.claims import judge_claim
 from pytest_vnc_use.planners.gemini.judge import GeminiJudge
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
 from support.gemini_rules import Request
@@ -76,7 +76,7 @@ def main(claims: int, *, over_wire: bool) -> None:
     with GeminiServer(lambda request: replied(request, draw)) as server:
         judge = GeminiJudge(api_key=server.api_key, base_url=server.url) if over_wire else DrawnJudge(draw)
         for votes in VOTES:
-            print(f"| {' | '.join(tallied(Verifier(judge), votes, claims).row())} |", flush=True)
+            print(f"| {' | '.join(tallied(judge, votes, claims).row())} |", flush=True)
 
 
 def drawn(claim: str, draw: random.Random) -> VerdictKind:
@@ -100,12 +100,12 @@ def replied(request: Request, draw: random.Random) -> Reply:
     return text(json.dumps({"reason": "drawn", "verdict": drawn(claim, draw), "box_2d": None}))
 
 
-def tallied(verifier: Verifier, votes: int, claims: int) -> Tally:
+def tallied(judge: GeminiJudge, votes: int, claims: int) -> Tally:
     tally, frame = Tally(votes), painted(0)
     for number in range(claims):
         is_true = number % 2 == 0
         claim = f"this is {'true' if is_true else 'false'}, number {number}"
-        verdict = verifier.verify(claim, frame, votes=votes)
+        verdict = judge_claim(judge, claim, frame, votes=votes)
         tally.count(is_true, bool(verdict), len(verdict.votes))
     return tally
 

@@ -204,7 +204,7 @@ def test_run_folder_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> N
 def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     assert done.returncode == 2
-    assert "there is no run folder 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
+    assert "no run directory 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
     for number in range(1, 8):
         (tmp_path / "runs" / f"run-{number}").mkdir(parents=True)
         if number != 6:
@@ -322,7 +322,7 @@ def test_a_command_that_starts_no_desktop_says_so(
 ) -> None:
     assert cli.main([*words, "--vnc", server]) == 2
     said = capsys.readouterr().err
-    assert "--vnc must be the address of a desktop that runs already, host::port, " in said
+    assert "--vnc must be the address of a running desktop, host::port, " in said
     assert f"got {server!r}" in said
 
 

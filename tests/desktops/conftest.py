@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
 from support.qt_desktop import QtDesktop
+from support.ssh_server import ssh_server
 
 PROGRAM = """
 import os, subprocess, sys
@@ -60,3 +62,18 @@ def start() -> Iterator[Callable[..., QtDesktop]]:
     yield starting
     for desktop in started:
         desktop.stop()
+
+
+@pytest.fixture(scope="session")
+def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The command of a real ssh to a server on this machine."""
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as command:
+        yield command
+
+
+@pytest.fixture(params=["a directory", "ssh"])
+def reach(request: pytest.FixtureRequest, tmp_path: Path) -> RemoteExec:
+    """Each way of a command, into an empty directory."""
+    if request.param == "a directory":
+        return RemoteExec(["env", "-C", str(tmp_path)])
+    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")

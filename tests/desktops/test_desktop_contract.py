@@ -2,104 +2,265 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.external import ExternalDesktop
-from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.program import check_argv
+from pytest_vnc_use.desktops.remote import RemoteExec
+from pytest_vnc_use.desktops.supervisor import MARK
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.errors import ActionError, DesktopError, SettingsError
+from pytest_vnc_use.errors import (
+    ActionError,
+    CommandMissing,
+    DesktopError,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+    VncUseError,
+)
 from pytest_vnc_use.types.protocols import Desktop
-from support.containers import started_container
-from support.qt_desktop import QtDesktop
-from support.vnc_servers import require
+from support.containers import desktop_image, started_container
+from support.leftovers import is_running, processes_naming
+from support.qt_desktop import WHY_OPEN, QtDesktop
+from support.vnc_servers import VncServer, require, wait_for
 
 pytestmark = [pytest.mark.container, pytest.mark.desktop]
 
-Wish = Callable[[Desktop], object]
-WISHES: dict[str, Wish] = {
-    "read": lambda desktop: desktop.read_file("list.txt"),
-    "write": lambda desktop: desktop.write_file("list.txt", "apples"),
-    "run": lambda desktop: desktop.run(["cat", "list.txt"]),
-}
+KINDS = ("qt", "xvnc", "container", "external")
+PARENT = """
+import sys
+from test_desktop_contract import desktop_of
+kind, given, *program = sys.argv[1:]
+desktop = desktop_of(kind, given)
+desktop.launch(program)
+print(desktop.read_file("pids"), flush=True)
+sys.stdin.read()
+"""
 
 
-def started_by(means: str, request: pytest.FixtureRequest) -> Desktop:
-    if means == "qt":
-        return QtDesktop(request.getfixturevalue("qt_program"))
-    if means == "container":
-        return started_container("xterm")
-    require("Xtigervnc")
-    require("xterm")
-    return XvncDesktop(["xterm"])
+def desktop_of(kind: str, given: str = "") -> Desktop:
+    """Return a desktop without a program; `given` is the address, display and directory of an external one."""
+    match kind:
+        case "qt":
+            return QtDesktop()
+        case "container":
+            return started_container()
+        case "xvnc":
+            return XvncDesktop()
+    address, display, directory = given.split()
+    return ExternalDesktop(address, RemoteExec(["env", "-C", directory, f"DISPLAY={display}"]), connect)
 
 
-@pytest.fixture(params=["qt", "xvnc", "container"])
-def started(request: pytest.FixtureRequest) -> Iterator[Desktop]:
-    """Each desktop that is started here, with a program."""
-    desktop = started_by(request.param, request)
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of desktop that can run here."""
+    if request.param == "qt":
+        request.getfixturevalue("qt_program")
+    elif request.param == "container":
+        desktop_image()
+    else:
+        require("Xtigervnc")
+        require("xterm")
+    return str(request.param)
+
+
+@pytest.fixture
+def given(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What `desktop_of` needs to know."""
+    if kind != "external":
+        return ""
+    server: VncServer = request.getfixturevalue("tigervnc")
+    return f"{server.address} {server.display} {tmp_path}"
+
+
+@pytest.fixture
+def desktop(kind: str, given: str) -> Iterator[Desktop]:
+    """Each desktop, without a program."""
+    desktop = desktop_of(kind, given)
     yield desktop
     desktop.stop()
 
 
-@pytest.fixture(params=["address", "qt", "xvnc", "container"])
-def desktop(request: pytest.FixtureRequest) -> Iterator[Desktop]:
-    """Every desktop."""
-    desktop = ExternalDesktop("lab-7:1") if request.param == "address" else started_by(request.param, request)
-    yield desktop
-    desktop.stop()
+@pytest.fixture
+def shows(kind: str, request: pytest.FixtureRequest) -> str:
+    """The end of a shell script: a program that shows a window."""
+    return f"exec {' '.join(request.getfixturevalue('qt_program'))}" if kind == "qt" else "exec xterm"
 
 
-def test_it_says_where_it_is_and_stops_twice(desktop: Desktop) -> None:
+def test_desktop_address_and_password_stop_twice(desktop: Desktop, shows: str) -> None:
+    desktop.launch(["sh", "-c", shows])
     assert desktop.server
     assert desktop.password is None or len(desktop.password) == 8
-    assert desktop.program_fault() == ""
+    assert (desktop.program_fault(), desktop.fault()) == ("", "")
     desktop.stop()
     desktop.stop()
-    assert desktop.program_fault() == ""
+    assert (desktop.program_fault(), desktop.fault()) == ("", "")
+    if isinstance(desktop, ExternalDesktop):
+        return
+    for use in (
+        lambda: desktop.read_file("list.txt"),
+        lambda: desktop.write_file("list.txt", "apples"),
+        lambda: desktop.run(["cat", "list.txt"]),
+        lambda: desktop.launch(["xterm"]),
+    ):
+        with pytest.raises(DesktopError, match=r"cannot (read|write|run|launch) .*: the desktop is stopped"):
+            use()
 
 
-@pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES.keys())
-def test_what_it_cannot_do_is_a_desktop_error(desktop: Desktop, wish: Wish) -> None:
-    desktop.stop()
-    with pytest.raises(DesktopError, match=r"cannot (read|write|run)"):
-        wish(desktop)
-
-
-def test_files_and_commands_meet_in_one_folder(started: Desktop) -> None:
-    started.write_file("list.txt", "Äpfel\n")
-    ran = started.run(["sh", "-c", "cat list.txt; echo plums > more.txt; echo no >&2; exit 7"])
+def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
+    desktop.write_file("list.txt", "Äpfel\n")
+    ran = desktop.run(["sh", "-c", "cat list.txt; echo plums > more.txt; echo no >&2; exit 7"])
     assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "Äpfel\n", "no\n")
-    assert started.read_file("more.txt") == "plums\n"
-
-
-def test_half_surrogate_pair_is_refused(started: Desktop) -> None:
-    started.write_file("list.txt", "before")
+    assert desktop.read_file("more.txt") == "plums\n"
+    assert desktop.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
+    with pytest.raises(FileNotFoundError, match=r"has no file 'orders.csv'; it has .*'more.txt'"):
+        desktop.read_file("orders.csv")
     with pytest.raises(ActionError, match=r"cannot write 'list.txt': .* got '\\ud83d' \(U\+D83D\) as character 4"):
-        started.write_file("list.txt", "hi \ud83d")
-    assert started.read_file("list.txt") == "before"
+        desktop.write_file("list.txt", "hi \ud83d")
+    assert desktop.read_file("list.txt") == "Äpfel\n"
+    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+        desktop.read_file("../lock")
     with pytest.raises(SettingsError, match=r"a command must be text, got .*'\\ud83d' \(U\+D83D\)"):
-        started.run(["echo", "hi \ud83d"])
+        desktop.run(["echo", "hi \ud83d"])
+    with pytest.raises(CommandMissing, match="cannot start 'no-such-command'"):
+        desktop.run(["no-such-command"])
+    with pytest.raises(DesktopError, match=r"'sleep 60' did not end within 0.1 s; give it a longer timeout_s"):
+        desktop.run(["sleep", "60"], timeout_s=0.1)
 
 
-def test_a_command_that_cannot_start_or_end_is_an_error(started: Desktop) -> None:
-    with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
-        started.run(["no-such-command"])
-    with pytest.raises(DesktopError, match=r"did not end within 0.1 s"):
-        started.run(["sleep", "60"], timeout_s=0.1)
+@pytest.mark.parametrize("argv", ["ls -l", "", [], ()])
+def test_argv_that_is_no_list_is_rejected(argv: list[str]) -> None:
+    with pytest.raises(SettingsError, match=r'must be its words, such as \["ls", "-l"\], got '):
+        check_argv(argv)
 
 
-def test_a_command_that_a_signal_ends_says_so(started: Desktop) -> None:
-    assert started.run(["sh", "-c", "kill -9 $$"]).exit_code == -9
+def test_crashed_program_is_named_with_its_output(desktop: Desktop, shows: str) -> None:
+    desktop.launch(["sh", "-c", f"echo $$ >pid; echo about to open orders; {shows}"])
+    assert desktop.program_fault() == ""
+    desktop.run(["sh", "-c", "kill -SEGV $(cat pid)"])
+    wait_for(desktop.program_fault, "the crash")
+    headline, *output = desktop.program_fault().splitlines()
+    assert re.match(r"the program .*about to open orders;.*exited with -11 \(SIGSEGV\)", headline)
+    assert output[0] == "about to open orders"
+    assert desktop.read_file("pid")
+    desktop.stop()
+    assert desktop.program_fault().splitlines() == [headline, *output]
+    assert desktop.logs()["program"].splitlines() == output
 
 
-def test_a_qt_desktop_has_no_screen_before_its_program(qt_program: list[str]) -> None:
-    desktop = QtDesktop()
-    try:
-        with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
-            assert desktop.server
-        desktop.launch(qt_program)
-        assert greets_at(desktop.server, 5.0)
-    finally:
-        desktop.stop()
+def test_second_program_replaces_the_first(desktop: Desktop, shows: str) -> None:
+    desktop.launch(["sh", "-c", f"echo first; sleep 300 & echo $$ $! >pids; {shows}"])
+    stays = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout
+    first = desktop.read_file("pids")
+    desktop.launch(["sh", "-c", f"echo second; {shows}"])
+    alive = "for pid in $0; do [ -d /proc/$pid ] && ! grep -q 'State:.Z' /proc/$pid/status && echo $pid; done; true"
+    assert desktop.run(["sh", "-c", alive, f"{first} {stays}"]).stdout == stays
+    assert desktop.program_fault() == ""
+    assert desktop.logs()["program"].startswith("second\n")
+
+
+FAILING: list[tuple[str, type[VncUseError], str]] = [
+    ("echo no such database; exit 3", ProgramCrashed, r"exited with 3 and had not shown a .*\nno such database"),
+    ("kill -SEGV $$", ProgramCrashed, r"exited with -11 \(SIGSEGV\) and had not shown a "),
+    ("exec no-such-program", ProgramMissing, r"exited with 127 and had not shown a "),
+    ("echo 'cannot open display: ' >&2; exit 1", DesktopError, r"exited with 1 and had not shown a "),
+    ("exit 0", DesktopError, r"exited with 0 and had not shown a .*; it must stay in the foreground"),
+]
+
+
+def test_program_failing_at_start_is_named(desktop: Desktop, shows: str) -> None:
+    with pytest.raises(ProgramMissing, match="cannot start 'no-such-program'"):
+        desktop.launch(["no-such-program"])
+    for script, error, message in FAILING:
+        with pytest.raises(error, match=message):
+            desktop.launch(["sh", "-c", script])
+    desktop.launch(["sh", "-c", shows])
+    assert desktop.program_fault() == ""
+
+
+def test_killed_parent_leaves_nothing(kind: str, given: str, shows: str) -> None:
+    script = f"setsid sleep 300 & echo $$ $! >pids; {shows}"
+    command = [sys.executable, "-c", PARENT, kind, given, "sh", "-c", script]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    with tempfile.TemporaryDirectory(prefix="t") as temporary:
+        environment["TMPDIR"] = temporary
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        ) as parent:
+            assert parent.stdout is not None
+            pids = parent.stdout.readline().split()
+            assert len(pids) == 2
+            names = [path.name for path in Path(temporary).glob("vnc-use-*") if path.is_dir()]
+            parent.kill()
+        for name in names:
+            wait_for(lambda: not Path(temporary, name).exists(), "the end of the directory")  # noqa: B023
+        wait_for(lambda: not processes_naming(temporary), "the end of all processes")
+    if kind != "container":
+        wait_for(lambda: not any(map(is_running, pids)), "the end of the program and its child")
+    for name in names:
+        assert not processes_naming(name)
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The temporary directory of a test without a umask, not pytest's; its path leaves room for a socket's."""
+    with tempfile.TemporaryDirectory(prefix="t") as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        before = os.umask(0)
+        yield Path(directory)
+        os.umask(before)
+
+
+def listeners(directory: Path) -> list[str]:
+    """Return the addresses at which processes of a desktop in this directory listen."""
+    require("ss")
+    found = []
+    for line in subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout.splitlines():
+        for pid in re.findall(r"pid=(\d+)", line):
+            try:
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:  # it has ended, or is another user's
+                continue
+            if f"{MARK}={directory}".encode() in environment:
+                found.append(line.split()[3])
+    return found
+
+
+@pytest.mark.parametrize("kind", ["qt", "xvnc", "container"], indirect=True)
+def test_started_desktop_is_private(temporary: Path, desktop: Desktop, kind: str, shows: str) -> None:
+    if kind == "qt" and WHY_OPEN:
+        pytest.skip(f"no network namespace is allowed here: {WHY_OPEN}")
+    desktop.launch(["sh", "-c", shows])
+    assert listeners(temporary) == []
+    if "/" in desktop.server:
+        assert Path(desktop.server).stat().st_mode & 0o777 == 0o600
+    else:
+        host, _, port = desktop.server.partition("::")
+        assert host == "127.0.0.1"
+        open_to = subprocess.run(["ss", "-ltnH", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout
+        assert {line.split()[3] for line in open_to.splitlines()} <= {f"127.0.0.1:{port}"}
+        for address in {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}:
+            if not str(address).startswith("127."):
+                with socket.socket() as other_host:
+                    assert other_host.connect_ex((str(address), int(port))) != 0
+    assert kind == "qt" or re.fullmatch(r"\S{8}", desktop.password or "")
+    desktop.write_file("list.txt", "apples")
+    modes = {path.relative_to(temporary).parts[1:]: path.lstat().st_mode & 0o777 for path in temporary.rglob("*")}
+    own = {parts: mode for parts, mode in modes.items() if not is_of_a_program(parts)}
+    assert len(own) >= 4
+    assert {"/".join(parts): oct(mode) for parts, mode in own.items() if mode & 0o077} == {}
+
+
+def is_of_a_program(parts: tuple[str, ...]) -> bool:
+    """Return whether a program wrote a file: the window manager, or the one under test in its working directory."""
+    return parts[:1] == ("openbox",) or (parts[:1] == ("work",) and parts[1:2] not in ((), ("list.txt",)))

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-import select
 import signal
 import socket
-import stat
 import struct
-import subprocess
 import sys
 import time
 import warnings
@@ -22,46 +18,19 @@ import pytest
 from pytest_vnc_use.desktops import qt
 from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.qt import listening_ports
-from pytest_vnc_use.errors import DesktopError, DesktopRefused, ProgramCrashed, ProgramMissing, SettingsError
+from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.types.protocols import Desktop
+from support.leftovers import is_running
 from support.qt_desktop import WHY_OPEN, QtDesktop
+from support.vnc_servers import wait_for
 
 pytestmark = pytest.mark.desktop
 
 Start = Callable[..., QtDesktop]
 
-PARENT = """
-import os, sys, time
-from pytest_vnc_use.desktops import qt
-desktop = qt.QtDesktop(sys.argv[1:], may_be_open=True)
-while "ready" not in desktop.output_tail():
-    time.sleep(0.01)
-pids = desktop.read_file("pids.txt")
-print(pids, os.readlink(f"/proc/{pids.split()[0]}/cwd"), flush=True)
-sys.stdin.read()
-"""
-
-
-def wait_for(condition: Callable[[], object], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"did not happen within {timeout_s} s"
-        time.sleep(0.01)
-
 
 def pids_of(desktop: Desktop) -> list[int]:
     return [int(pid) for pid in desktop.read_file("pids.txt").split()]
-
-
-def ended(pid: int, timeout_s: float = 30.0) -> bool:
-    try:
-        watched = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([watched], [], [], timeout_s)[0])
-    finally:
-        os.close(watched)
 
 
 def screen_size(server: str) -> tuple[int, int]:
@@ -81,7 +50,7 @@ def screen_size(server: str) -> tuple[int, int]:
 @pytest.fixture
 def desktop(start: Start, qt_program: list[str]) -> QtDesktop:
     started = start(qt_program)
-    wait_for(lambda: "ready" in started.output_tail())
+    wait_for(lambda: "ready" in started.output_tail(), "the program")
     return started
 
 
@@ -96,7 +65,7 @@ def test_the_program_gets_its_arguments_its_environment_and_a_folder_of_its_own(
     start: Start, qt_program: list[str]
 ) -> None:
     desktop = start([*qt_program, "one", "two words"], environment={"FRUIT": "plum"})
-    wait_for(lambda: "ready" in desktop.output_tail())
+    wait_for(lambda: "ready" in desktop.output_tail(), "the program")
     assert desktop.read_file("seen.txt") == "plum one two words"
 
 
@@ -106,21 +75,8 @@ def test_a_relative_path_in_the_command_is_seen_from_here(
     program = Path(qt_program[1])
     monkeypatch.chdir(program.parent.parent)
     desktop = start([qt_program[0], f"{program.parent.name}/{program.name}"])
-    wait_for(lambda: "ready" in desktop.output_tail())
+    wait_for(lambda: "ready" in desktop.output_tail(), "the program")
     assert desktop.exit_code is None
-
-
-def test_files_are_written_and_read_in_the_working_folder(desktop: QtDesktop) -> None:
-    desktop.write_file("price list.txt", "apples;1.50")
-    assert desktop.read_file("price list.txt") == "apples;1.50"
-    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
-        desktop.read_file("../lock")
-
-
-def test_a_command_runs_beside_the_program(desktop: QtDesktop) -> None:
-    ran = desktop.run(["sh", "-c", "cat pids.txt; echo $QT_QPA_PLATFORM >&2; exit 4"])
-    assert ran.stdout == desktop.read_file("pids.txt")
-    assert (ran.exit_code, ran.stderr) == (4, "offscreen\n")
 
 
 def test_stopping_ends_the_program_and_its_children_and_removes_the_folder(desktop: QtDesktop) -> None:
@@ -129,58 +85,8 @@ def test_stopping_ends_the_program_and_its_children_and_removes_the_folder(deskt
     assert folder.exists()
     desktop.stop()
     desktop.stop()
-    assert [ended(pid) for pid in pids] == [True, True]
+    assert not any(map(is_running, pids))
     assert not folder.exists()
-
-
-def test_a_program_that_ignores_sigterm_is_ended_too(start: Start, qt_program: list[str]) -> None:
-    deaf = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); exec(open(sys.argv[1]).read())"
-    desktop = start([qt_program[0], "-c", deaf, qt_program[1]])
-    wait_for(lambda: "ready" in desktop.output_tail())
-    pid = pids_of(desktop)[0]
-    desktop.stop()
-    assert ended(pid, timeout_s=0)
-
-
-def test_a_crash_can_be_named(desktop: QtDesktop) -> None:
-    assert desktop.exit_code is None
-    os.kill(pids_of(desktop)[0], signal.SIGSEGV)
-    wait_for(lambda: desktop.exit_code is not None)
-    assert desktop.exit_code == -signal.SIGSEGV
-    fault = desktop.program_fault()
-    assert re.match(r"the program '.+' exited with -11 \(SIGSEGV\)\n", fault)
-    assert "ready" in fault
-    assert desktop.read_file("seen.txt") == ""
-    desktop.stop()
-    assert desktop.program_fault() == fault
-
-
-@pytest.mark.usefixtures("qt_program")
-def test_an_early_end_is_told_with_exit_code_and_output() -> None:
-    command = [sys.executable, "-c", "import sys; print('no such database'); sys.exit(3)"]
-    with pytest.raises(
-        ProgramCrashed, match=r"exited with 3 and had not shown a desktop; is it a Qt program\?\nno such database"
-    ):
-        QtDesktop(command)
-
-
-@pytest.mark.usefixtures("qt_program")
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        ("echo 'cannot open display: ' >&2; exit 1", r"'sh .*' exited with 1 and had not shown a desktop; is it a Qt"),
-        ("exit 0", r"had not shown a desktop; it must stay in the foreground; is it a Qt program\?"),
-    ],
-)
-def test_a_program_that_may_be_none_of_qt_is_asked_about(script: str, said: str) -> None:
-    with pytest.raises(DesktopError, match=said):
-        QtDesktop(["sh", "-c", script])
-
-
-@pytest.mark.usefixtures("qt_program")
-def test_a_command_that_does_not_exist_is_told() -> None:
-    with pytest.raises(ProgramMissing, match=r"cannot start 'no-such-program': No such file.* on PATH"):
-        QtDesktop(["no-such-program"])
 
 
 def test_a_program_that_never_serves_is_refused_in_time_though_others_serve(desktop: QtDesktop) -> None:
@@ -205,36 +111,9 @@ def test_desktops_started_at_once_get_a_port_each(start: Start, qt_program: list
     assert {screen_size(desktop.server) for desktop in desktops} == {(1440, 900)}
 
 
-@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda by: by.name)
-def test_nothing_outlives_the_process_that_started_it(qt_program: list[str], by: signal.Signals) -> None:
-    command = [sys.executable, "-c", PARENT, *qt_program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        try:
-            assert parent.stdout is not None
-            *pids, folder = parent.stdout.readline().split()
-            assert Path(folder).exists()
-            parent.send_signal(by)
-            assert parent.wait(10) != 0
-        finally:
-            parent.kill()
-    assert [ended(int(pid)) for pid in pids] == [True, True]
-    wait_for(lambda: not Path(folder).parent.exists())
-
-
 # --- who can reach it ------------------------------------------------------------------------------------------------
 
 CLOSED = pytest.mark.skipif(bool(WHY_OPEN), reason=f"no network namespace is allowed here: {WHY_OPEN}")
-
-
-@CLOSED
-def test_nobody_else_reaches_the_server(desktop: QtDesktop) -> None:
-    socket_file = Path(desktop.server)
-    assert stat.S_IMODE(socket_file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(socket_file.parent.stat().st_mode) == 0o700
-    session = os.getsid(pids_of(desktop)[0])
-    assert listening_ports(session) == []  # none on this machine's network
-    own, here = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (pids_of(desktop)[0], "self"))
-    assert own != here
 
 
 @CLOSED
@@ -242,6 +121,9 @@ def test_several_may_look_at_once_and_a_new_program_takes_the_place(start: Start
     desktop = start(qt_program)
     with ThreadPoolExecutor(4) as clients:
         assert set(clients.map(screen_size, [desktop.server] * 8)) == {(1440, 900)}
+    wait_for(lambda: "ready" in desktop.output_tail(), "the program")
+    own, here = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (pids_of(desktop)[0], "self"))
+    assert own != here
     before = desktop.server
     desktop.launch(qt_program)
     assert screen_size(desktop.server) == (1440, 900)
@@ -251,8 +133,8 @@ def test_several_may_look_at_once_and_a_new_program_takes_the_place(start: Start
 @CLOSED
 def test_the_relay_ends_with_the_program(desktop: QtDesktop) -> None:
     os.kill(pids_of(desktop)[0], signal.SIGKILL)
-    wait_for(desktop.program_fault)
-    wait_for(lambda: not greets_at(desktop.server, 1.0))
+    wait_for(desktop.program_fault, "its end")
+    wait_for(lambda: not greets_at(desktop.server, 1.0), "the end of the relay")
     assert "SIGKILL" in desktop.program_fault()
 
 
@@ -274,3 +156,21 @@ def test_where_no_namespace_is_allowed_it_starts_only_if_it_may_be_open(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         start(qt_program)  # one warning is enough
+
+
+def test_stopped_program_hangs_until_its_end(desktop: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = pids_of(desktop)[0]
+    assert not desktop.program_hangs()
+    os.kill(pid, signal.SIGSTOP)
+    monkeypatch.setattr(qt, "ANSWERS_WITHIN_S", 1.0)
+    assert (desktop.program_hangs(), desktop.program_fault()) == (True, "")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(desktop.program_fault, "its end")
+    assert not desktop.program_hangs()
+    desktop.stop()
+    assert not desktop.program_hangs()
+
+
+def test_desktop_without_program_has_no_screen(start: Start) -> None:
+    with pytest.raises(DesktopError, match="the desktop has no screen yet: launch a program first"):
+        assert start().server

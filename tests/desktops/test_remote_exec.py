@@ -5,47 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use.desktops.remote import RemoteExec, remote_exec_of
-from pytest_vnc_use.errors import DesktopError, FileUnreadable, SettingsError
-from support.ssh_server import ssh_server
+from pytest_vnc_use.errors import DesktopError, SettingsError
 from support.vnc_servers import require, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")
 
 
-@pytest.fixture(scope="module")
-def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ssh_server(tmp_path_factory.mktemp("ssh")) as command:
-        yield command
-
-
-@pytest.fixture(params=["a folder", "ssh"])
-def reach(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteExec:
-    """Each way, into an empty folder."""
-    if request.param == "a folder":
-        return RemoteExec(["env", "-C", str(tmp_path)])
-    return remote_exec_of(f"{request.getfixturevalue('ssh')} env -C {tmp_path}", "desktop-host:1")
-
-
 def running_with(word: str) -> list[int]:
     """Ids of the processes that have that word on their command line."""
-    return [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit() and word.encode() in said(entry).split(b"\0")
-    ]
-
-
-def said(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:  # it has ended
-        return b""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if word.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+    return found
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -100,48 +79,6 @@ def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
     assert running_with(other)
     reach.end()
     wait_for(lambda: not running_with(other), "the end of the other")
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["list.txt", "a folder/deep/it's.csv", "-n", "a/../b.txt"])
-def test_a_file_comes_back_as_it_was_written(reach: RemoteExec, name: str) -> None:
-    text = "Äpfel;2\r\nno end of line \0 $HOME"
-    reach.write(name, text)
-    assert reach.read(name) == text
-
-
-def test_a_file_that_is_not_there_is_told_with_those_that_are(reach: RemoteExec) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has no files"):
-        reach.read("orders.csv")
-    reach.write("b.txt", "")
-    reach.write("a/c.txt", "")
-    with pytest.raises(FileNotFoundError, match=r"no file 'orders.csv'; it has 'a/c.txt', 'b.txt'$"):
-        reach.read("orders.csv")
-
-
-@pytest.mark.slow
-def test_what_is_no_text_file_is_told(reach: RemoteExec) -> None:
-    reach.write("folder/file", "")
-    with pytest.raises(FileUnreadable, match=r"cannot read 'folder' .*: .*[Dd]irectory"):
-        reach.read("folder")
-    with pytest.raises(DesktopError, match=r"cannot write 'folder' .*: .*[Dd]irectory"):
-        reach.write("folder", "text")
-    reach.run(["sh", "-c", r"printf '\377' > picture"], 30)
-    with pytest.raises(FileUnreadable, match=r"cannot read 'picture' .*utf-8"):
-        reach.read("picture")
-    reach.run(["ln", "-s", "loop", "loop"], 30)
-    with pytest.raises(FileUnreadable, match=r"cannot read 'loop'"):
-        reach.read("loop")
-
-
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "a/../../secret", ".."])
-def test_a_name_never_leads_out_of_the_folder(reach: RemoteExec, name: str) -> None:
-    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
-        reach.read(name)
-    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
-        reach.write(name, "text")
 
 
 def test_a_way_that_hands_no_input_on_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.errors import ActionError, AgentFailed, ModelUnavailable, SettingsError
 from pytest_vnc_use.errors.faults import users_lines
-from pytest_vnc_use.keyboard.keysyms import parse_combo
 from pytest_vnc_use.planners.local.callables import (
     ActingPlanner,
     Answer,
@@ -27,6 +26,7 @@ from pytest_vnc_use.planners.local.callables import (
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
+from pytest_vnc_use.types.keys import parse_combo
 from support.gemini_conversations import History
 from support.memory_desktop import PaintedController
 

@@ -262,7 +262,7 @@ def vnc_judge():
 
 @pytest.fixture
 def vnc_agent(vnc_agent):
-    vnc_agent._connection._controller = PaintedController()
+    vnc_agent._controller = PaintedController()
     return vnc_agent
 """
 

@@ -84,12 +84,39 @@ def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str
 
 
 @pytest.mark.slow
+def test_claim_about_watched_end_is_answered_at_once(tmp_path: Path) -> None:
+    """A caret that is not yet known as one is no reason to watch the same screen again."""
+    judged = record(tmp_path, "--field", judge=Says(region=RESULT))
+    with judged.agent("replay", None, "--field") as played:
+        played.run()
+        played.recorded.conclude()
+        goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
+        goes.start()
+        assert played.agent.assess("it is ready").kind == "holds"
+        goes.join()
+
+
+@pytest.mark.slow
+def test_late_error_of_task_closes_gate_of_next_task(tmp_path: Path) -> None:
+    tills = Tills(tmp_path, LATER)
+    with tills.agent("auto", Steps(SAVE)) as played:
+        played.run()
+        played.run("Save it again")
+        assert played.recorded.keep()
+    with tills.agent("replay", None, LATE[0], gate_s=4.0) as played:
+        played.recorded.task_follows = True
+        assert played.run().outcome is Outcome.DONE
+        with pytest.raises(RecordingDrifted, match=r"^drift (at the end|before step 1 of 1): "):
+            played.run("Save it again")
+
+
+@pytest.mark.slow
 def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
     """The change comes after the frame that the claim is about, while the evidence is watched because of the caret."""
     judged = record(tmp_path, "--field", judge=Says(region=RESULT))
     with judged.agent("replay", None, "--field") as played:
         run = played.run().run_folder
-        played.recorded.conclude()
+        played.recorded.leave()
         goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
         goes.start()
         verdict = played.agent.assess("it is ready")

@@ -22,7 +22,7 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     with tills.agent("auto", Steps(*STEPS), judge=Says()) as played:
         played.run()
         assert played.agent.assess(CLAIM)
-        played.agent._models.given_judge = Says("fails")
+        played.agent._given_judge = Says("fails")
         assert not played.agent.assess("an error is shown")
         assert played.agent.extract(int, "how many apples?") == 2
         assert played.recorded.keep()

@@ -34,7 +34,13 @@ def page(text: str = "", *, status: str = "", ring: str = BLUE, button: str = BL
     return numbers(image)
 
 
-SCREENS = [page(), page("alice"), page("alice", status="welcome"), page("alice", status="paid")]
+SCREENS = [
+    page(),
+    page("alice"),
+    page("alice", status="welcome"),
+    page("alice", status="paid"),
+    page("alice", status="paid", toast="updates"),
+]
 
 
 def _png(shown: Pixels, _: FrameRef) -> bytes:
@@ -61,8 +67,17 @@ def after_two_steps() -> Replay:
         page(status="paid"),
         page("alice", ring="black"),
         page("alice", button="#104070"),
+        page("alice", toast="updates"),
     ],
-    ids=["late", "of the next screen", "earlier with a later part", "earlier with the next", "focused", "pressed"],
+    ids=[
+        "late",
+        "of the next screen",
+        "earlier with a later part",
+        "earlier with the next",
+        "focused",
+        "pressed",
+        "a notification that was recorded later",
+    ],
 )
 def test_unknown_parts_slow_program_shows_none(shown: Pixels) -> None:
     assert after_two_steps().unknown_parts(shown) == []

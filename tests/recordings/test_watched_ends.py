@@ -1,4 +1,4 @@
-"""How long a replay's end is watched, by a clock that a desktop in memory moves on."""
+"""How long a replay waits for its first screen and watches its end, by a clock that a desktop in memory moves on."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from pytest_vnc_use import deadline
 from pytest_vnc_use.recordings import replay
 from pytest_vnc_use.recordings.format import RecordedRun, Screen
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.types import Frame, FrameRef, Glance
 
 QUIET_S = 1.2
+END = Screen(quiet_s=QUIET_S, pixels=lambda: np.zeros((2, 2), np.uint32))
 BANNER = 9
 
 
@@ -36,6 +38,9 @@ class Watched:
         self.now_s = max(self.now_s, due_s) if is_due else self.now_s + timeout_s
         return is_due
 
+    def changed_since(self, moment: float) -> bool:
+        return any(moment < at_s <= self.now_s for at_s in self._changes)
+
     def glance(self) -> Glance:
         return Glance(self.shown(), self.now_s)
 
@@ -56,6 +61,36 @@ def test_the_end_is_watched_anew_where_it_was_other_and_not_where_a_caret_blinke
 ) -> None:
     watched = Watched(changes)
     monkeypatch.setattr(replay, "clock", watched)
-    end = Screen(quiet_s=QUIET_S, pixels=lambda: np.zeros((2, 2), np.uint32))
-    assert Replay(cast(Any, watched), RecordedRun(task="Watch", end=end), limit_s=10).watch_end() is None
+    assert Replay(cast(Any, watched), RecordedRun(task="Watch", end=END), limit_s=10).watch_end() is None
     assert watched.now_s == pytest.approx(watched_s)
+
+
+@pytest.mark.parametrize(("quiet_s", "setting_s", "watched_s"), [(QUIET_S, 5.0, 5.0), (5.0, 0.4, 0.4), (0.0, 5.0, 0.0)])
+def test_watch_of_end_follows_setting_if_recording_rested(
+    quiet_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched({})
+    monkeypatch.setattr(replay, "clock", watched)
+    run = RecordedRun(task="Watch", end=END.model_copy(update={"quiet_s": quiet_s}))
+    assert Replay(cast(Any, watched), run, limit_s=10, watch_s=setting_s).watch_end() is None
+    assert watched.now_s == pytest.approx(watched_s)
+
+
+@pytest.mark.parametrize(
+    ("first_s", "changes", "closed_s"),
+    [
+        (0.6, {0.0: BANNER}, 3.5),
+        (None, {0.0: BANNER}, 10.0),  # nothing is known of how long it takes
+        (0.9, {0.0: BANNER}, 4.5),
+        (3.0, {0.0: BANNER}, 10.0),  # a program that takes long to start
+        (0.6, {0.0: BANNER, 2.0: BANNER + 9}, 5.0),  # it is still starting
+    ],
+)
+def test_gate_to_other_first_screen_at_rest_closes_early(
+    first_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = Watched(changes)
+    for module in (replay, deadline):
+        monkeypatch.setattr(module, "clock", watched)
+    Replay(cast(Any, watched), RecordedRun(task="Start", end=END, first_s=first_s), limit_s=10).frame()
+    assert watched.now_s == pytest.approx(closed_s, abs=0.3)

@@ -46,6 +46,9 @@ def test_repetitions_in_several_jobs_are_counted_together() -> None:
     assert (reliability.repeated, reliability.passed) == (2, 1)
 
 
+MERGE, ALL = ["report", "-o", "r", "--merge"], "r/vnc-results.json"
+
+
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the results of two jobs of three."""
@@ -56,9 +59,9 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_one_file(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["results", "jobs/1", "jobs/3"]) == 0
-    assert capsys.readouterr().out == "2 passed in 2 of 2 jobs: vnc-results.json\n"
-    assert [test.test for test in read_results(Path("vnc-results.json")).tests] == [
+    assert cli.main([*MERGE, "jobs/1", "jobs/3"]) == 0
+    assert capsys.readouterr().out == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: {ALL}\n"
+    assert [test.test for test in read_results(Path(ALL)).tests] == [
         "t.py::test_a",
         "t.py::test_c | `c`",
     ]
@@ -69,67 +72,59 @@ def test_a_missing_job_is_told_by_its_name_or_its_number(
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     Path("jobs/2/runs").mkdir(parents=True)  # it was killed before its end
-    assert cli.main(["results", "jobs/1", "jobs/2", "jobs/3", "-o", "all.json"]) == 1
+    assert cli.main([*MERGE, "jobs/1", "jobs/2", "jobs/3"]) == 1
     out = capsys.readouterr().out
-    assert "2 passed in 2 of 3 jobs: all.json\n" in out
+    assert f"2 passed in 2 of 3 jobs: {ALL}\n" in out
     assert "'jobs/2' must have one vnc-results.json below it, it has none: its job did not end\n" in out
-    assert "its job did not end" in read_results(Path("all.json")).problems[0]
+    assert "its job did not end" in read_results(Path(ALL)).problems[0]
     assert "its job did not end" in Path("summary.md").read_text()
-    assert cli.main(["results", "jobs/1", "jobs/3", "--jobs=4"]) == 1
+    assert cli.main([*MERGE, "jobs/1", "jobs/3", "--jobs=4"]) == 1
     assert "2 of 4 jobs are missing\n" in capsys.readouterr().out
 
 
 def test_a_job_that_is_named_twice_is_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["results", "jobs/1", "jobs/1/runs"]) == 1
+    assert cli.main([*MERGE, "jobs/1", "jobs/1/runs"]) == 1
     assert "'jobs/1/runs' must be another job's, it has the results of 'jobs/1'\n" in capsys.readouterr().out
-    assert cli.main(["results", "jobs/1", "jobs/1"]) == 1
+    assert cli.main([*MERGE, "jobs/1", "jobs/1"]) == 1
     out = capsys.readouterr().out
     assert "1 passed in 1 of 2 jobs" in out
     assert "'jobs/1' must be another job's" in out
 
 
 def test_more_jobs_than_there_were_are_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["results", "jobs/1", "jobs/3", "--jobs=1"]) == 1
+    assert cli.main([*MERGE, "jobs/1", "jobs/3", "--jobs=1"]) == 1
     out = capsys.readouterr().out
     assert "2 passed in 2 of 2 jobs" in out
-    assert "--jobs must be the number of all jobs, got 1 for 2 paths\n" in out
+    assert "--jobs must be the number of all jobs, got 1 for 2 directories\n" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["jobs/9"], "'jobs/9' must have one vnc-results.json below it"),
+        (["jobs/9"], "--merge needs a directory with results or runs, got 'jobs/9'"),
         (["jobs/1", "--jobs=none"], "--jobs must be a whole number from 1, got 'none'"),
-        (["jobs/1", "-o", "jobs"], "-o must be the name of a file, got the folder 'jobs'"),
-        (["jobs/1", "-o", "new/"], "-o must be the name of a file, got the folder 'new/'"),
-        (["jobs/1", "-o", "."], "-o must be the name of a file, got the folder '.'"),
-        (["jobs/1", "-o", ".."], "-o must be the name of a file, got the folder '..'"),
-        (["jobs/1", "-o", ""], "-o must be the name of a file, got ''"),
-        (["jobs/1", "-o", "file/all.json"], "-o must be a file that can be written, got 'file/all.json': "),
     ],
 )
 def test_wrong_usage_is_told(jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
-    Path("file").touch()
-    assert cli.main(["results", *arguments]) == 2
+    assert cli.main([*MERGE, *arguments]) == 2
     error = capsys.readouterr().err
     assert told in error
     assert "Errno" not in error
-    assert not Path("new").exists()
 
 
 def test_unwritable_job_summary_is_no_wrong_usage(
     jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "none/summary.md")
-    assert cli.main(["results", "jobs/1", "jobs/3"]) == 0
+    assert cli.main([*MERGE, "jobs/1", "jobs/3"]) == 0
     assert "GITHUB_STEP_SUMMARY='none/summary.md', cannot be written: No such file" in capsys.readouterr().out
-    assert Path("vnc-results.json").exists()
+    assert Path(ALL).exists()
 
 
 def test_a_failed_test_fails_the_command(jobs: Path) -> None:
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
         write_results(Path("jobs/1/runs/vnc-results.json"), part(bad))
-        assert cli.main(["results", "jobs/1", "jobs/3"]) == 1
+        assert cli.main([*MERGE, "jobs/1", "jobs/3"]) == 1
 
 
 def test_jobs_that_all_have_no_test_fail_the_command(
@@ -138,10 +133,11 @@ def test_jobs_that_all_have_no_test_fail_the_command(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     for job in ("8", "9"):
         write_results(Path("empty", job, "runs", "vnc-results.json"), part())
-    assert cli.main(["results", "empty/8", "empty/9", "-o", "r/vnc-results.json"]) == 1
+    assert cli.main([*MERGE, "empty/8", "empty/9"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "no tests in 2 of 2 jobs: r/vnc-results.json",
+        "0 runs in r/index.html",
+        f"no tests in 2 of 2 jobs: {ALL}",
         "at least one job must run a test on a desktop, none did",
     ]
     assert "at least one job must run a test" in Path("summary.md").read_text()
-    assert cli.main(["results", "jobs/1", "empty/8", "empty/9"]) == 0, "a job without a test is no error"
+    assert cli.main([*MERGE, "jobs/1", "empty/8", "empty/9"]) == 0, "a job without a test is no error"

@@ -80,12 +80,12 @@ def test_merged_shards_keep_the_problems_of_each(
     red = session_results("", "", [ItemResult("t.py::test_b", "passed")])
     write_results(Path("s1/vnc-results.json"), fine)
     write_results(Path("s2/vnc-results.json"), type(red)(**{**vars(red), "problems": ("b.py could not be collected",)}))
-    assert cli.main(["results", "s1", "s2", "-o", "all/vnc-results.json"]) == 1
+    assert cli.main(["report", "--merge", "s1", "s2", "-o", "all"]) == 1
     assert "s2: b.py could not be collected\n" in capsys.readouterr().out
-    assert cli.main(["results", "all", "-o", "again.json"]) == 1, "a merge of merges forgets nothing"
-    assert read_results(Path("again.json")).problems == ("all: s2: b.py could not be collected",)
-    for shards in (["all"], ["--merge", "s1", "s2"]):
-        assert cli.main(["report", *shards, "-o", "out"]) == 0
+    assert cli.main(["report", "--merge", "all", "-o", "again"]) == 1, "a merge of merges forgets nothing"
+    assert read_results(Path("again/vnc-results.json")).problems == ("all: s2: b.py could not be collected",)
+    for shards, code in ((["all"], 0), (["--merge", "s1", "s2"], 1)):
+        assert cli.main(["report", *shards, "-o", "out"]) == code
         page = Path("out/index.html").read_text("utf-8")
         assert "2 tests, none failed; but " in page
         assert "b.py could not be collected" in page
@@ -109,7 +109,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_shards_without_a_test_are_a_page_that_says_so(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", "--merge", "empty/1", "empty/2", "-o", "r"]) == 0
+    assert cli.main(["report", "--merge", "empty/1", "empty/2", "-o", "r"]) == 1
     told = "at least one job must run a test on a desktop, none did"
     assert capsys.readouterr().out.splitlines()[0] == "0 runs in r/index.html"
     assert f"no test ran: {told}" in Path("r/index.html").read_text("utf-8")
@@ -119,7 +119,7 @@ def test_shards_without_a_test_are_a_page_that_says_so(shards: Path, capsys: pyt
 def test_a_page_names_what_could_not_be_collected(shards: Path, more: list[str]) -> None:
     assert cli.main(["report", "coll/1/runs", *more, "-o", "one"]) == 0
     assert "no test ran: test_bad.py could not be collected; and 1 more" in Path("one/index.html").read_text("utf-8")
-    assert cli.main(["report", "--merge", "coll/1", "coll/2", "-o", "r", *more]) == 0
+    assert cli.main(["report", "--merge", "coll/1", "coll/2", "-o", "r", *more]) == 1
     page = Path("r/index.html").read_text("utf-8")
     assert "no test ran: shard 1: test_bad.py could not be collected" in page
     assert "shard 2: test_bad.py could not be collected" in page
@@ -134,7 +134,7 @@ def test_results_that_cannot_be_read_are_no_page(shards: Path, capsys: pytest.Ca
     Path("empty/1/runs/vnc-results.json").write_text("{")
     assert cli.main(["report", "--merge", "empty/1", "-o", "r"]) == 2
     error = capsys.readouterr().err
-    assert "--merge needs a folder with results or runs, got 'empty/1': vnc-results.json: " in error
+    assert "--merge needs a directory with results or runs, got 'empty/1': vnc-results.json: " in error
     assert "must be results in JSON" in error
 
 
@@ -156,14 +156,12 @@ def test_links_name_what_has_no_run(shards: Path, capsys: pytest.CaptureFixture[
 
 def test_links_name_what_the_merged_results_know(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_results(Path("fine/vnc-results.json"), session_results("", "", [PASSED]))
-    assert cli.main(["results", "fine", "gone", "-o", "r/vnc-results.json"]) == 1
+    assert cli.main(["report", "--merge", "fine", "gone", "-o", "r"]) == 1
     capsys.readouterr()
     assert cli.main(["report", "r", "--links", PAGE]) == 0
     assert "its job did not end" in capsys.readouterr().out
 
 
-def test_where_the_report_is_made_its_problems_are_told(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["report", "--merge", "coll/1", "-o", "r", "--failures", "failed.png"]
-    assert cli.main(words) == 0
-    assert "shard 1: test_bad.py could not be collected\n" in capsys.readouterr().out
-    assert not Path("failed.png").exists(), "there is no picture of it"
+def test_merge_prints_problems_of_each_job(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "--merge", "coll/1", "-o", "r"]) == 1
+    assert "coll/1: test_bad.py could not be collected\n" in capsys.readouterr().out

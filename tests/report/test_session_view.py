@@ -156,7 +156,7 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
             write_results(tmp_path / name / "vnc-results.json", session_results("", "", tests))
     run.rename(tmp_path / "shard-1" / "made-1")
     shards = [str(tmp_path / name) for name in (*results, "shard-4")]
-    assert main(["report", "--merge", *shards, "-o", str(tmp_path / "out")]) == 0
+    assert main(["report", "--merge", *shards, "-o", str(tmp_path / "out")]) == 1
     page = (tmp_path / "out" / "index.html").read_text("utf-8")
     assert "1 of 2 tests did not pass" in page, "a test counts once"
     assert page.count("one of 2 results of this test") == 3, "in its group too"
@@ -205,7 +205,7 @@ def test_a_copy_of_the_results_beside_the_runs_counts_once(tmp_path: Path) -> No
     for folder in (tmp_path, tmp_path / "runs"):
         write_results(folder / "vnc-results.json", session_results("", "", [LOST]))
     assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
-    assert main(["results", str(tmp_path), "-o", str(tmp_path / "all.json")]) == 1
+    assert main(["report", "--merge", str(tmp_path), "-o", str(tmp_path / "all")]) == 1
 
 
 @pytest.mark.parametrize("has_results", [False, True])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.cli.policy_replay import replay, replay_rulings
+from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.keyboard.names import key_set
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
@@ -29,6 +28,7 @@ from pytest_vnc_use.types import (
     StepFinished,
     TypeText,
 )
+from pytest_vnc_use.types.keys import key_set
 from support.paths import ROOT
 
 PAY = Confirmation("This submits the checkout.", "FINANCIAL_TRANSACTIONS")
@@ -185,8 +185,9 @@ def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_pat
     folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
     step = Step(1, 1, Proposal(TypeText("a" * 60 + "!")), Ruling("allow", "harmless"), screen, screen)
     folder.append(StepFinished(step))
-    assert ": deny (rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s)   <-- was allow" in (
-        replay_rulings(policy, [folder.path])
+    assert (
+        ": deny (rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s)   <-- was allow"
+        in (next(replay_rulings(policy, [folder.path]))[0])
     )
 
 
@@ -210,13 +211,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
-    assert [(step.number, step.then.kind, step.now.kind, step.differs) for step in replay(documented, [run])] == [
-        (1, "allow", "allow", False),
-        (2, "deny", "allow", True),
-        (3, "allow", "allow", True),
-        (4, "ask", "deny", True),
-    ]
-    said = replay_rulings(documented, [run]).splitlines()
+    said, differs = zip(*replay_rulings(documented, [run]), strict=True)
+    assert differs == (False, True, True, True)
     pay = "rule 3 'paying is what this test is about'"
     assert said[0] == "the-run step 1 click 'pay': allow (harmless)"
     assert said[1] == f"the-run step 2 click 'pay': allow ({pay})   <-- was deny (no rule matches)"
@@ -224,7 +220,6 @@ def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
         "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
     )
-    assert said[-1] == "3 of 4 steps are ruled otherwise than they were"
 
 
 def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented: Policy, tmp_path: Path) -> None:
@@ -243,7 +238,7 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
     for number, (action, ruling, error) in enumerate(steps, start=1):
         step = Step(number, number, Proposal(action), ruling, screen, screen, error=error)
         folder.append(StepFinished(step))
-    said = replay_rulings(documented, [folder.path]).splitlines()
+    said = [text for text, _ in replay_rulings(documented, [folder.path])]
     assert said[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
     assert said[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
     assert said[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
@@ -252,10 +247,9 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
 
 
 def test_a_persons_yes_is_no_difference_from_asking(run: Path) -> None:
-    differing = [step.number for step in replay(Policy.interactive(), [run]) if step.differs]
-    assert differing == [2, 4]
+    assert [differs for _, differs in replay_rulings(Policy.interactive(), [run])] == [False, True, False, True]
 
 
 def test_a_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="there is no run folder"):
-        replay_rulings(documented, [tmp_path / "nowhere"])
+        list(replay_rulings(documented, [tmp_path / "nowhere"]))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.keyboard.names import key_set
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -24,6 +23,7 @@ from pytest_vnc_use.types import (
     RunResult,
     TypeText,
 )
+from pytest_vnc_use.types.keys import key_set
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 
 NO_RM = Rule("deny", "no rm", text=re.compile(r"rm\s+-rf"))

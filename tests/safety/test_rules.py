@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.keyboard import keysyms
-from pytest_vnc_use.keyboard.names import key_set, unknown_keys
 from pytest_vnc_use.safety.rules import MOST_READ, Policy, ReviewContext, Rule, Search, answer, deny_unasked
 from pytest_vnc_use.types import (
     Action,
@@ -36,7 +34,9 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
     Wait,
+    keys as keysyms,
 )
+from pytest_vnc_use.types.keys import key_set, unknown_keys
 
 CONTEXT = ReviewContext("tests/test_shop.py::test_pay[visa]", "Pay for the apples in the test shop")
 BOX = Region(100, 100, 200, 200)

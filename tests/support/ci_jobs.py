@@ -1,7 +1,7 @@
 """The shell steps of CI files, taken out and run as a CI runs them: a fresh clone, home and environment.
 
 Python's packages are those of the tests: a virtual environment of its own sees them, so that pip finds what it is asked
-for. `apt-get`, `gh` and `curl` only write down what they were asked for; `curl` says what $CURL_SAYS holds.
+for. `apt-get` and `gh` only write down what they were asked for.
 """
 
 from __future__ import annotations
@@ -24,33 +24,29 @@ import yaml
 TIMEOUT_S = 140
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 SH = ("sh", "-e", "-c")
-HEAL_BRANCH = "${{ github.head_ref && format('heal-desktop-tests-{0}', github.event.number) || 'heal-desktop-tests' }}"
 STUB = '#!/bin/sh\necho "$(basename "$0") $*" >>"$CALLS"\ncase "$*" in "pr list"*) echo 0 ;; esac\n'
-CURL = 'printf %s "$CURL_SAYS"; [ -n "$CURL_SAYS" ]\n'
 
 
 @dataclass
 class Machine:
     """A clean machine for one job: `clone` is the project, `said` all that its steps printed.
 
-    `shard` is the number of a sharded job. `pull_request` is the number of the one whose label started the job, and
-    `branch` its branch.
+    `shard` is the number of a sharded job, `branch` the branch of the job.
     """
 
     folder: Path
     origin: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     shard: int = 0
-    pull_request: int = 0
     branch: str = "main"
     said: str = ""
 
     def __post_init__(self) -> None:
         for name in ("home", "bin"):
             (self.folder / name).mkdir(parents=True)
-        for name in ("apt-get", "gh", "curl"):
+        for name in ("apt-get", "gh"):
             stub = self.folder / "bin" / name
-            stub.write_text(STUB + CURL if name == "curl" else STUB)
+            stub.write_text(STUB)
             stub.chmod(0o755)
         clone = ["git", "clone", "-q", "--branch", self.branch, str(self.origin), str(self.clone)]
         subprocess.run(clone, check=True)
@@ -106,17 +102,14 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
     def value(text: object) -> str:
         expressions = {f"${{{{ secrets.{name} }}}}": secret for name, secret in secrets.items()}
-        number = f"-{machine.pull_request}" if machine.pull_request else ""
         known = {
             **expressions,
             "${{ github.token }}": "token",
             "${{ steps.report.outputs.artifact-url }}": "URL",
             "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
-            "${{ steps.picture.outputs.artifact-url }}": "https://github.test/picture",
             "${{ steps.page.outputs.artifact-url || steps.report.outputs.artifact-url }}": "https://github.test/page",
             "${{ matrix.shard }}": str(machine.shard),
-            "${{ github.head_ref || github.ref_name }}": machine.branch,
-            HEAL_BRANCH: f"heal-desktop-tests{number}",
+            "${{ github.ref_name }}": machine.branch,
         }
         return known.get(str(text), "" if "secrets." in str(text) else str(text))
 
@@ -125,13 +118,18 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
     failed = 0
     for step in workflow["jobs"][job]["steps"]:
         condition = re.fullmatch(r"steps\.(\w+)\.outcome == 'failure'", step.get("if", ""))
-        has_no_runs = "hashFiles('runs/**')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
+        has_no_runs = (
+            "hashFiles('**/runs/vnc-results.json')" in step.get("if", "") and not (machine.clone / "runs").is_dir()
+        )
         if failed and "always()" not in step.get("if", ""):
             continue
         if "run" not in step or has_no_runs or (condition and not outcomes[condition[1]]):
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
-        variables |= {"GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md")}
+        variables |= {
+            "GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md"),
+            "GITHUB_WORKSPACE": str(machine.clone),
+        }
         code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
         outcomes[step.get("id", "")] = code
         if not step.get("continue-on-error"):
@@ -147,7 +145,6 @@ def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
     known |= {
         "${{ steps.report.outputs.artifact-url }}": "URL",
         "${{ steps.page.outputs.artifact-url }}": "https://github.test/page",
-        "${{ steps.picture.outputs.artifact-url }}": "",
     }
     failed = 0
     for step in action["runs"]["steps"]:
@@ -166,14 +163,7 @@ def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
     variables = {
         "CI_SERVER_HOST": "gitlab.test",
         "CI_PROJECT_PATH": "team/shop",
-        "CI_COMMIT_REF_NAME": "main",
-        "CI_NODE_INDEX": str(machine.shard),
-        "CI_NODE_TOTAL": str(whole.get("parallel", 1)),
-        **(
-            {"CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": machine.branch, "CI_MERGE_REQUEST_IID": str(machine.pull_request)}
-            if machine.pull_request
-            else {}
-        ),
+        "CI_COMMIT_REF_NAME": machine.branch,
         "CI_JOB_URL": "https://gitlab.test/team/shop/-/jobs/1",
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.{machine.origin}.insteadOf",
@@ -183,40 +173,24 @@ def run_gitlab(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
 
 
 def run_jenkins(machine: Machine, file: str, stage: str, secrets: Mapping[str, str]) -> int:
-    """Run the stage Install, and another one, or two with a comma; Groovy's backslashes are read.
+    """Run the scripts of the stage Install, and of another one; Groovy's backslashes are read.
 
-    As in Jenkins, a credential that is missing fails its stage, unless the stage catches that; and a stage is left out
-    where its `when` does not hold. Of a stage only the first script is run; the last one of `Replay` is run as the
-    stage `Merge`: it comes after all shards.
+    As in Jenkins, a missing credential fails its stage, and a stage is left out where its `when` does not hold.
     """
-    source = (machine.clone / file).read_text()
-    known: dict[str, str] = {"BRANCH_NAME": machine.branch}
-    if machine.pull_request:
-        number = str(machine.pull_request)
-        known = {"CHANGE_ID": number, "CHANGE_BRANCH": machine.branch, "BRANCH_NAME": f"PR-{number}"}
-        known |= {"CHANGE_URL": f"https://github.com/us/shop/pull/{number}"}
-    is_to_heal = stage.startswith("Heal")
-    stages = stages_of(source)
-    scripts = {name: re.findall(r"sh '''\n(.*?)'''", text, re.DOTALL) for name, text in stages.items()}
-    stages["Merge"], scripts["Merge"] = "", scripts["Replay"][-1:]
-    for name in ("Install", *stage.split(",")):
-        if not is_run(stages[name], known, params={"HEAL": is_to_heal}):
+    stages = stages_of((machine.clone / file).read_text())
+    known: dict[str, str] = {"BRANCH_NAME": machine.branch, "BUILD_URL": "URL"}
+    for name in ("Install", stage):
+        if not is_run(stages[name], known, params={"HEAL": stage == "Heal"}):
             continue
         bound = re.findall(r"credentialsId: '(\w+)', variable: '(\w+)'", stages[name])
-        if missing := [each for each, _ in bound if each not in secrets]:
-            if "CredentialNotFoundException missing" not in stages[name]:
-                machine.said += f"ERROR: Could not find credentials entry with ID '{missing[0]}'\n"
-                return 1
-            machine.said += "".join(re.findall(r"echo '(.*)'", stages[name]))
-            continue
-        known |= dict(re.findall(r"env\.(\w+) = '(\w+)'", stages[name]))
-        script = scripts[name][0]
-        given = {key: secrets[key] for key in re.findall(r"(\w+) = credentials", stages[name]) if key in secrets}
-        given |= {variable: secrets[key] for key, variable in bound}
-        variables = {**given, **known, "BUILD_URL": "URL", "SHARD": str(machine.shard)}
-        code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), variables)
-        if code and "catchError" not in stages[name]:
-            return code
+        if missing := [key for key, _ in bound if key not in secrets]:
+            machine.said += f"ERROR: Could not find credentials entry with ID '{missing[0]}'\n"
+            return 1
+        variables = {**known, **{variable: secrets[key] for key, variable in bound}}
+        for script in re.findall(r"sh '''\n(.*?)'''", stages[name], re.DOTALL):
+            code = machine.run(SH, textwrap.dedent(script).replace("\\\\", "\\"), variables)
+            if code and "catchError" not in stages[name]:
+                return code
     return 0
 
 
@@ -225,21 +199,16 @@ def stages_of(source: str) -> dict[str, str]:
     return dict(zip(*[iter(re.split(r"stage\('([^']+)'\)", source)[1:])] * 2, strict=True))
 
 
-def script_of(stage: str) -> str:
-    """Return the first script of a stage, as a shell gets it: Groovy's backslashes are read."""
-    return textwrap.dedent(re.findall(r"'''\n(.*?)'''", stage, re.DOTALL)[0]).replace("\\\\", "\\")
-
-
 def is_run(
     stage: str, env: Mapping[str, str], *, params: Mapping[str, bool] = MappingProxyType({}), by_timer: bool = False
 ) -> bool:
     """Return whether the `when` of a stage holds. It knows the conditions of the template, and fails for others."""
-    beginning = stage.partition("steps {")[0].partition("when {")
+    beginning = re.sub(r"//.*", "", stage).partition("steps {")[0].partition("when {")
     if not beginning[1]:
         return True
     tokens = re.findall(
         r"(not|allOf|anyOf) \{|expression \{ (.*?) \}|triggeredBy '(\w+)'"
-        r"|environment name: '(\w+)', value: '(\w+)'|(\})|(\w+)",
+        r"|(\})|(\w+)",
         beginning[2],
     )
     return _all_of(iter(tokens), env, params, by_timer=by_timer)
@@ -248,7 +217,7 @@ def is_run(
 def _all_of(tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_timer: bool, kind: str = "allOf") -> bool:
     """Read conditions up to the brace that ends them."""
     holds: list[bool] = []
-    for group, expression, trigger, name, value, end, unknown in tokens:
+    for group, expression, trigger, end, unknown in tokens:
         assert not unknown, f"this condition is not known: {unknown}"
         if end:
             break
@@ -257,7 +226,7 @@ def _all_of(tokens: Iterator[tuple[str, ...]], env: Any, params: Any, *, by_time
         elif expression:
             holds.append(_value(expression, env, params))
         else:
-            holds.append(by_timer and trigger == "TimerTrigger" if trigger else env.get(name) == value)
+            holds.append(by_timer and trigger == "TimerTrigger")
     return not all(holds) if kind == "not" else any(holds) if kind == "anyOf" else all(holds)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.cli.init.templates import render
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.settings import Settings
@@ -38,6 +37,7 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from support.memory_desktop import PaintedController, act, finished
+from support.paths import ROOT
 
 SIZE = (480, 300)
 MARK = (479, 299)
@@ -223,7 +223,8 @@ class Obeying:
 def policies(folder: Path) -> dict[str, Policy]:
     """Return the policies by their column: none, the file that `cua-vnc init` writes, and strict with one host."""
     init, strict = folder / "init.toml", folder / "strict.toml"
-    init.write_text(render("policy"), "utf-8")
+    written = ROOT / "pytest_vnc_use" / "cli" / "templates" / "policy.toml"
+    init.write_text(written.read_text("utf-8"), "utf-8")
     strict.write_text(f'extends = "strict"\naddresses = ["{ALLOWED}"]\n', "utf-8")
     return {"no policy": Policy(), "of `init`": load_policy(init), "`strict`": load_policy(strict)}
 

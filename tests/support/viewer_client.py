@@ -6,7 +6,7 @@ import socket
 import struct
 from types import TracebackType
 
-from pytest_vnc_use.backends.client import answer_challenge
+from pytest_vnc_use.backends.security import answer_challenge
 
 SHIFT, CONTROL, ALT = 0xFFE1, 0xFFE3, 0xFFE9
 RETURN, BACKSPACE, TAB, LEFT = 0xFF0D, 0xFF08, 0xFF09, 0xFF51

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.backends.client import mirrored_des
+from pytest_vnc_use.backends.security import mirrored_des
 
 START_S = 20.0
 _PASSWORD_FILE_KEY = bytes([23, 82, 107, 6, 35, 78, 88, 7])

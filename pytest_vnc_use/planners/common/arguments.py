@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_vnc_use.keyboard.keysyms import split_words
 from pytest_vnc_use.types import PIXELS_A_NOTCH as PIXELS_A_NOTCH, FrameRef, JsonObject
+from pytest_vnc_use.types.keys import split_words
 
 MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0

@@ -19,7 +19,7 @@ from random import Random
 
 from PIL import Image
 
-from pytest_vnc_use.cli.policy_replay import replay_rulings
+from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.demonstrate.codegen import proposed_test
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.recordings.format import screens
@@ -265,7 +265,7 @@ def _read_run(random: Random, place: Path, run: Path) -> None:
             read(run)
         except RunFolderError:
             continue
-    replay_rulings(load_policy("strict"), [run])
+    list(replay_rulings(load_policy("strict"), [run]))
     trace = read_trace(run)
     summary_of(trace)
     ast.parse(proposed_test(trace, "a_test"))

@@ -1,0 +1,617 @@
+"""`cua-vnc init`: write a first test into a project, or one more, and check what it needs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, TypeVar
+from urllib.parse import urlsplit
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.cli.doctor import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT, Finding, diagnose_asked
+from pytest_vnc_use.cli.ini_file import IniFile, read_text, tomllib
+from pytest_vnc_use.errors import DesktopRefused, SettingsError, VncUseError
+from pytest_vnc_use.plain_text import line, plain
+from pytest_vnc_use.settings.paths import absolute_command, absolute_desktop
+from pytest_vnc_use.settings.settings import Settings
+
+DESCRIPTION = """\
+Write a first test into the project in this directory: the test, its settings, what git ignores, and on request a policy
+and a workflow for GitHub. Existing files are kept and named. Run it again with another PROGRAM or task to add a test.
+PROGRAM and --task are asked for at a terminal if they are missing.
+"""
+EPILOG = """\
+PROGRAM is one of
+    mousepad                    a command: a desktop of TigerVNC is started for it
+    "python app.py"             the same; a script that imports Qt is shown on Qt's own VNC platform
+    http://localhost:8000       a URL: Chromium shows it, on the whole screen of a TigerVNC desktop
+    "container:IMAGE COMMAND"   an image with a VNC server, and a command in it
+    winbox::5900                the address of a VNC server, host::port or host:display
+
+exit code: 0 if all is written and works, 1 if a line says FAIL, 2 for wrong usage, 130 for Ctrl-C; after 2
+nothing was written
+"""
+PROGRAM = """\
+Which program do you test?
+  a command            mousepad
+  a URL                http://localhost:8000
+  an image             container:IMAGE COMMAND
+  a VNC server         winbox::5900
+"""
+TASK = "What does the test do? One sentence, such as: Type Hello into the document\n"
+POLICY = "vnc-policy.toml"
+WORKFLOW = "desktop-tests"
+FAILED, CTRL_C = 1, 130
+COLLECTS_S, STARTS_S, ASKS_S = 120.0, 20.0, 10.0
+"""Time limits: for pytest to collect the test, for the program to show a window, for git and dpkg to answer."""
+
+T = TypeVar("T")
+Kind = Literal["xvnc", "qt", "container", "address", "page"]
+_X_DESKTOP = ("tigervnc-standalone-server", "openbox", "fonts-dejavu-core")
+_QT_LIBRARIES = ("libegl1", "libgl1", "libglib2.0-0", "libxkbcommon0", "libfontconfig1", "libdbus-1-3")
+PACKAGES: Mapping[Kind, tuple[str, ...]] = {
+    "xvnc": _X_DESKTOP,
+    "page": (*_X_DESKTOP, "chromium"),
+    "qt": (*_QT_LIBRARIES, "fonts-dejavu-core"),
+    "container": (),
+    "address": (),
+}
+"""The Debian packages of each kind of desktop."""
+_ABOUT_SERVER: Mapping[Kind, str] = {
+    "xvnc": "each test gets its own TigerVNC desktop",
+    "page": "each test gets its own TigerVNC desktop",
+    "qt": "each test starts the program on Qt's own VNC platform",
+    "container": "each test gets its own container; the image has a VNC server on port 5901",
+    "address": "the VNC server of the desktop; its password is read from the variable VNC_USE_PASSWORD",
+}
+_ABOUT_APP: Mapping[Kind, str] = {
+    "xvnc": "the program under test; it starts in its own directory, so write files of this project with a slash",
+    "qt": "the program under test; it starts in its own directory, so write files of this project with a slash",
+    "page": "the browser has no sandbox, as root and in most containers it needs that: show only your own pages",
+    "container": "the program under test, in the container",
+    "address": "the program under test",
+}
+_CHECKS = {
+    "page": 'assert "saved" in vnc_desktop.browser.text()',
+    "address": 'assert vnc_agent.verify("the status bar says Saved")',
+}
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SHOWS_PAGE = (
+    "--kiosk --no-sandbox --test-type --no-first-run --disable-gpu --disable-dev-shm-usage --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-extensions --password-store=basic "
+    "--force-device-scale-factor=1 --user-data-dir=profile --remote-debugging-port=0"
+)
+"""Options for the same pixels each time: no profile of yours, no questions, no updates, no scale of the machine."""
+_HOST = r"(?:[\w.-]+|\[[0-9a-fA-F:.%]+\])"
+_ADDRESS = re.compile(rf"(?:{_HOST}(?:::\d{{1,5}}|:\d{{1,2}})|vnc://{_HOST}(?::\d{{1,5}})?)\Z")
+_UNCLEAR = re.compile(r"(?P<host>[\w.-]+):(?P<port>\d{3,5})(?P<path>/\S*)?\Z")
+_IMPORTS_QT = re.compile(r"^\s*(?:import|from)\s+(PySide6|PyQt6|PySide2|PyQt5)\b", re.MULTILINE)
+_WORKERS = re.compile(r"-n.*|--numprocesses(=.*)?|-d|--dist(=.*)?")
+"""Options of pytest-xdist that start workers; a recording by hand needs one process."""
+_TEST = '''\
+"""A test over VNC, written by `cua-vnc init`.
+
+The task is recorded once. From then on each run replays it without a model, and fails where the screen has changed.
+"""
+
+import pytest
+
+
+@pytest.mark.vnc_task({arguments})
+def {name}({fixture}):
+    # The screen at the end of the task is compared. Check here what no screen shows, such as:
+    # {check}
+    pass
+'''
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    init = commands.add_parser(
+        "init",
+        help="write a first test into the project in this directory, or one more",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    init.add_argument("program", nargs="?", metavar="PROGRAM", help="the program to test; see below")
+    init.add_argument("--vnc", default="", metavar="TARGET", help="the desktop, if not as PROGRAM says: xvnc, qt, …")
+    init.add_argument("--task", help="what the test does, as a sentence")
+    init.add_argument("--ci", choices=("none", "github"), default="none", help="write the workflow (default: none)")
+    init.add_argument("--policy", action="store_true", help=f"write {POLICY}, with rules to start from")
+    init.set_defaults(command=_init)
+
+
+def _init(arguments: argparse.Namespace) -> int:
+    try:
+        directory = Path.cwd()
+    except FileNotFoundError as exc:
+        raise SettingsError("the current directory was deleted. Change into your project") from exc
+    try:
+        target, task = _answers(arguments, directory)
+        project = Project(directory, target, task)
+        files, settings = project.plan(ci=arguments.ci, policy=arguments.policy), project.settings()
+        _write(directory, files)
+    except (KeyboardInterrupt, EOFError):
+        print("\ninterrupted: nothing is written", file=sys.stderr)
+        return CTRL_C
+    failed = []
+    try:
+        for path, text in files.items():
+            print(plain(f"{'keep' if text is None else 'write':<5}  {path}"))
+        for note in project.notes():
+            print(plain(f"note   {note}"))
+        for finding in project.check(settings):
+            print(plain(str(finding)), flush=True)
+            failed += [finding.about] if finding.word == "FAIL" else []
+    except KeyboardInterrupt:
+        print("interrupted; the files are written", file=sys.stderr)
+        return CTRL_C
+    failures = f"does not work yet: {', '.join(failed)}; fix that, then" if failed else "next"
+    model = " (by a model: --vnc-record=auto --vnc-planner=gemini)" if "--vnc-record" in project.next_command else ""
+    print(f"\n{failures}{model}:")
+    print(f"    {project.next_command}")
+    return FAILED if failed else 0
+
+
+def _answers(arguments: argparse.Namespace, directory: Path) -> tuple[Target, str]:
+    """Return the program and the task; ask for a missing one at a terminal. Raises SettingsError."""
+    program, task = arguments.program, arguments.task
+    if (program is None or task is None) and not (sys.stdin is not None and sys.stdin.isatty()):
+        missing = " and ".join(name for name, value in (("PROGRAM", program), ("--task", task)) if value is None)
+        example = 'cua-vnc init mousepad --task "Type Hello into the document"'
+        raise SettingsError(f"{missing} must be given where there is no terminal to ask at, such as: {example}")
+    target = _answer(PROGRAM, program, lambda text: read_target(text, arguments.vnc, directory))
+    return target, _answer(TASK, task, _sentence)
+
+
+def _answer(question: str, option: str | None, read: Callable[[str], T]) -> T:
+    if option is not None:
+        return read(option)
+    print(question, end="")
+    while True:
+        try:
+            return read(input("> ").strip())
+        except SettingsError as exc:
+            print(exc)
+
+
+def _sentence(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise SettingsError(f"the task must be text in UTF-8, got {text!r}") from exc
+    if not text.strip():
+        raise SettingsError(f"the task must be a sentence, got {text!r}")
+    return text.strip()
+
+
+def _write(directory: Path, files: Mapping[str, str | None]) -> None:
+    """Write the files. A file that cannot be written is named; a second `init` keeps what the first one wrote."""
+    for name, text in files.items():
+        path = directory / name
+        if text is None:
+            continue
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        except OSError as exc:
+            raise SettingsError(f"{name!r} cannot be written: {exc.strerror}. Fix that and run it again") from exc
+
+
+# The program, and the desktop that shows it.
+
+
+@dataclass(frozen=True)
+class Target:
+    """A program and its desktop, as settings; `page` is the URL that a browser shows."""
+
+    kind: Kind
+    server: str
+    app: str = ""
+    page: str = ""
+    qt_binding: str = ""
+
+    @property
+    def is_local_page(self) -> bool:
+        """Whether it is a page of this machine, whose server must be started before the tests."""
+        return bool(re.match(r"https?://(localhost|127\.0\.0\.1|\[::1\])\b", self.page))
+
+
+def read_target(program: str, where: str, directory: Path) -> Target:
+    """Read PROGRAM; `where` is the desktop if it was named, else empty. Raises SettingsError if it is unclear."""
+    program, where = program.strip(), where.strip()
+    if not program or not program.isprintable() or not where.isprintable():
+        raise SettingsError(f"PROGRAM must be one line of printable characters, got {program or where!r}")
+    if program.startswith(("http://", "https://", "file://")):
+        return _page(program, where)
+    if program.startswith("container:"):
+        server, _, command = program.partition(" ")
+        return _on(where or server, command.strip(), directory)
+    if not where and _is_address(program):
+        return Target("address", program)
+    if not where and (unclear := _UNCLEAR.match(program)):
+        host, port, path = unclear["host"], unclear["port"], unclear["path"] or ""
+        raise SettingsError(
+            f"PROGRAM must be a URL, http://{host}:{port}{path}, or a VNC server's address, {host}::{port}, "
+            f"got {program!r}"
+        )
+    return _on(where or ("qt" if _qt_binding(_argv(program), directory) else "xvnc"), program, directory)
+
+
+def _page(url: str, where: str) -> Target:
+    try:
+        parts = urlsplit(url)
+        has_location, has_user = bool(parts.hostname or (parts.scheme == "file" and parts.path)), "@" in parts.netloc
+    except ValueError:  # such as a bracket that is not closed
+        has_location, has_user = False, False
+    if has_user:
+        raise SettingsError(
+            "a URL must have no user name and no password, as it is written into the project's files; "
+            "let the task sign in, with <secret:NAME>"
+        )
+    if " " in url or not has_location:
+        raise SettingsError(f"a URL must be like http://localhost:8000/ or file:///srv/shop.html, got {url!r}")
+    if where not in ("", "xvnc"):
+        raise SettingsError(f"a URL is shown on --vnc=xvnc, got --vnc={where!r}. Leave that out")
+    browser = next(filter(shutil.which, _BROWSERS), _BROWSERS[0])
+    return Target("page", "xvnc", f"{browser} {SHOWS_PAGE} {shlex.quote(url)}", url)
+
+
+def _on(server: str, command: str, directory: Path) -> Target:
+    if server.startswith("container:") and server != "container:":
+        return Target("container", server, command)
+    if _is_address(server):
+        return Target("address", server, command)
+    if server not in ("xvnc", "qt"):
+        raise SettingsError(f"--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got {server!r}")
+    # The program starts in another directory, where a file of this one needs a slash.
+    argv = _argv(command)
+    paths = [
+        f"./{arg}" if "/" not in arg and _is_file(directory / arg) and not shutil.which(arg) else arg for arg in argv
+    ]
+    app = command if paths == argv else shlex.join(paths)
+    return Target("qt" if server == "qt" else "xvnc", server, app, qt_binding=_qt_binding(argv, directory))
+
+
+def _is_address(text: str) -> bool:
+    return all(_ADDRESS.match(address.strip()) or _is_socket(address.strip()) for address in text.split(","))
+
+
+def _is_socket(text: str) -> bool:
+    try:
+        return stat.S_ISSOCK(Path(text).stat().st_mode)
+    except (OSError, ValueError):  # there is no such file; no file can have that name
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no file can have that name
+        return False
+
+
+def _argv(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as exc:
+        raise SettingsError(f"PROGRAM must be a command line that a shell can split ({exc}), got {command!r}") from exc
+
+
+def _qt_binding(argv: list[str], directory: Path) -> str:
+    """Return the first Qt library that a Python file in the command line imports; empty without one."""
+    scripts = (directory / arg for arg in argv if arg.endswith((".py", ".pyw")) and _is_file(directory / arg))
+    return next((name for path in scripts for name in _IMPORTS_QT.findall(path.read_text("utf-8", "replace"))), "")
+
+
+# The project, and what is written into it.
+
+
+class Project:
+    """A project, and one test to add to it. Raises SettingsError if its pytest configuration is malformed."""
+
+    def __init__(self, directory: Path, target: Target, task: str) -> None:
+        self._directory, self._target, self._task = directory, target, task
+        self._ini = IniFile.find(directory)
+        self._tests = self._tests_dir()
+        self.test = self._test_path()
+        app = self._ini.options.get("vnc_app", target.app)
+        self._starts_other = bool(target.app) and not _starts_same(target, str(app), directory)
+
+    def _tests_dir(self) -> Path:
+        """Return the directory of tests: the first that `testpaths` leads to, or `tests`."""
+        named = self._ini.values("testpaths")
+        find = partial(glob.glob, root_dir=self._directory, recursive=True)  # pathlib rejects absolute patterns
+        found = (path for pattern in named for path in sorted(find(pattern)))
+        directories = (path for path in found if (self._directory / path).is_dir())
+        fallback = next((name for name in named if not glob.has_magic(name)), "tests")
+        return Path(os.path.relpath(self._directory / next(directories, fallback), self._directory))
+
+    def _test_path(self) -> Path:
+        """Return the file of the test: one that has this task already, or a new one that `python_files` matches."""
+        patterns = self._ini.values("python_files") or ["test_*.py"]
+        slug = "_".join(re.findall(r"[a-z0-9]+", self._task.lower())[:4]) or "task"
+        for stem in ("first", slug):
+            if (path := self._free(_name_for(stem, patterns))) is not None:
+                return path
+        return next(filter(None, (self._free(_name_for(f"{slug}_{number}", patterns)) for number in count(2))))
+
+    def _free(self, name: str) -> Path | None:
+        """Return the path of a file with this name if there is none yet, or it has this task; else None."""
+        path = self._tests / name
+        text = read_text(self._directory / path)
+        return path if text is None or _has_task(text, self._task) else None
+
+    def plan(self, *, ci: str, policy: bool) -> dict[str, str | None]:
+        """Return the files and their new texts; None keeps a file. Raises SettingsError if one cannot be changed."""
+        files: dict[str, str | None] = {self._ini.name: self._changed_ini(policy=policy)}
+        files[self.test.as_posix()] = self._new(self.test, self._source())
+        if policy:
+            files[POLICY] = self._new(Path(POLICY), (_TEMPLATES / "policy.toml").read_text("utf-8"))
+        files[".gitignore"] = self._changed_gitignore()
+        if ci == "github":
+            workflow = self._workflow_path()
+            files[workflow.as_posix()] = self._new(workflow, self._workflow())
+        return files
+
+    def settings(self) -> Settings:
+        """Return the settings with which the test starts. Raises SettingsError for an invalid variable."""
+        kept = {name: self._ini.options.get(f"vnc_{name}") for name in ("server", "exec", "qt_open")}
+        given = {"server": self._target.server, "app": self._target.app}
+        return build.settings_of({**given, **{name: value for name, value in kept.items() if value is not None}})
+
+    def _new(self, path: Path, text: str) -> str | None:
+        return text if read_text(self._directory / path) is None else None
+
+    def _changed_ini(self, *, policy: bool) -> str | None:
+        target = self._target
+        options = {"vnc_server": (target.server, f"{_ABOUT_SERVER[target.kind]} (pytest-vnc-use)")}
+        if target.app:
+            options["vnc_app"] = (target.app, _ABOUT_APP[target.kind])
+        if target.kind == "page":
+            options["vnc_cdp"] = ("profile/DevToolsActivePort", "tests can read the page: vnc_desktop.browser.text()")
+        if "vnc_server" in self._ini.options:  # the settings are those of an earlier test
+            options = {}
+        if policy:
+            options["vnc_policy"] = (POLICY, "what a run may do where no user can confirm it")
+        options["addopts"] = (LEAVE_OUT, ABOUT_LANGSMITH)
+        missing = {name: value for name, value in options.items() if name not in self._ini.options}
+        return self._ini.with_options(missing) if missing else None
+
+    def _source(self) -> str:
+        """Return the test. Its marker names the program where the settings name another one."""
+        app = f", app={json.dumps(self._target.app, ensure_ascii=False)}" if self._starts_other else ""
+        return _TEST.format(
+            arguments=json.dumps(self._task, ensure_ascii=False) + app,
+            name=self.test.stem if self.test.stem.startswith("test_") else f"test_{self.test.stem}",
+            fixture="vnc_agent" if self._target.kind == "address" else "vnc_desktop",
+            check=_CHECKS.get(self._target.kind, 'assert vnc_desktop.read_file("orders.csv") == "apples;2"'),
+        )
+
+    def _changed_gitignore(self) -> str | None:
+        text = read_text(self._directory / ".gitignore") or ""
+        present = {entry.strip().strip("/") for entry in text.splitlines()}
+        missing = [entry for entry in ("runs/", "report.html") if entry.strip("/") not in present]
+        if not missing:
+            return None
+        end = "\r\n" if "\r\n" in text else "\n"
+        gap = end if text and not text.endswith("\n") else ""
+        return text + gap + "".join(f"{entry}{end}" for entry in ("# runs and reports of pytest-vnc-use", *missing))
+
+    # The workflow.
+
+    def _subdirectory(self) -> str:
+        """Return the project's path in its git repository, such as `web/app`; empty at the top or without git."""
+        return _output(["git", "rev-parse", "--show-prefix"], self._directory).strip().strip("/")
+
+    def _workflow_path(self) -> Path:
+        """Return the path of the workflow, which GitHub reads in the repository's top directory only."""
+        place = self._subdirectory()
+        up = Path(*[".."] * len(Path(place).parts)) if place else Path()
+        return up / ".github" / "workflows" / f"{'-'.join([WORKFLOW, *Path(place).parts])}.yml"
+
+    def _workflow(self) -> str:
+        from jinja2 import Environment, StrictUndefined
+
+        target, place = self._target, self._subdirectory()
+        environment = Environment(
+            block_start_string="<%",
+            block_end_string="%>",
+            variable_start_string="<{",
+            variable_end_string="}>",
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+            undefined=StrictUndefined,
+        )
+        return environment.from_string((_TEMPLATES / "github.yml.j2").read_text("utf-8")).render(
+            kind=target.kind,
+            packages=" ".join(self.packages()),
+            requirements=" ".join(self._requirements()),
+            page=target.page if target.is_local_page else "",
+            image=target.server.removeprefix("container:"),
+            open_qt=" -o vnc_qt_open=true" if target.kind == "qt" else "",  # a container has no network namespace
+            subdirectory=place,
+            prefix=f"{place}/" if place else "",
+        )
+
+    def packages(self) -> list[str]:
+        """Return the Debian packages that the desktop needs, and those of the program as far as dpkg knows it."""
+        own = []
+        if self._target.kind in ("xvnc", "qt"):
+            commands = filter(None, map(shutil.which, _argv(self._target.app)))
+            own = [_package_of(Path(path).name) for path in commands if not Path(path).name.startswith("python")]
+        return list(dict.fromkeys([*PACKAGES[self._target.kind], *filter(None, own)]))
+
+    def _requirements(self) -> list[str]:
+        """Return what pip installs: this plugin, and the project with its requirements; without these its Qt."""
+        own = ["-r requirements.txt"] if (self._directory / "requirements.txt").is_file() else []
+        pyproject = tomllib.loads(read_text(self._directory / "pyproject.toml") or "")
+        if "project" in pyproject or (self._directory / "setup.py").is_file():
+            own.append("-e .")
+        binding = self._target.qt_binding if not own else ""
+        if self._target.kind == "qt" and not own and binding in ("", "PySide6"):
+            return ['"pytest-vnc-use[demo]"']
+        plugin = '"pytest-vnc-use[container]"' if self._target.kind == "container" else "pytest-vnc-use"
+        return [plugin, *own, *filter(None, [binding])]
+
+    # What comes next.
+
+    @property
+    def next_command(self) -> str:
+        """The command that records the test, or replays it if it has a recording."""
+        command = f"python -m pytest {shlex.quote(self.test.as_posix())}"
+        if (self._directory / self.test.parent / "__vnc_recordings__" / self.test.stem).exists():
+            return command
+        one_process = " -n 0" if any(map(_WORKERS.fullmatch, self._ini.values("addopts"))) else ""
+        return f"{command} --vnc-record=demonstrate{one_process}"
+
+    def notes(self) -> Iterator[str]:
+        """Yield what a user must know of this program, this desktop, and files that are kept."""
+        target, ini = self._target, self._ini
+        if self._starts_other:
+            yield f"{ini.name} keeps vnc_app = {ini.options['vnc_app']!r}; {self.test} starts its own program by app="
+        if "addopts" in ini.options and f"no:{LANGSMITH}" not in " ".join(ini.values("addopts")):
+            yield f"add '{LEAVE_OUT}' to addopts in {ini.name}: {ABOUT_LANGSMITH}"
+        if target.is_local_page:
+            yield f"start the server of {target.page} before the tests, or in a fixture of {self._tests}/conftest.py"
+        if target.kind == "address":
+            yield "nothing resets an external desktop: let the test, or a fixture, leave the screen as it was before"
+        if target.kind == "address" and target.app:
+            yield "to start a program there, set how a command is run: vnc_exec = ssh HOST"
+        recording = self._tests / "__vnc_recordings__" / f"{self.test.stem}.json"
+        if _output(["git", "check-ignore", recording.as_posix()], self._directory):
+            yield f"git ignores {recording.parent}: commit the recordings, so remove that rule"
+        for name in (self._workflow_path().as_posix(), ".gitlab-ci.yml", ".gitlab/desktop-tests.yml", "Jenkinsfile"):
+            text = read_text(self._directory / name) or ""
+            lacking = [package for package in self.packages() if package not in text.split()]
+            if "--vnc-record=replay" in text and lacking:
+                yield f"{name} does not install {' '.join(lacking)}: add that to its apt-get line"
+
+    def check(self, settings: Settings) -> Iterator[Finding]:
+        """Yield what works and what does not; start the program only if nothing else fails."""
+        can_start = True
+        for finding in (*self._check_server(settings), *diagnose_asked(settings)):
+            can_start = can_start and finding.word != "FAIL"
+            yield finding
+        if can_start and settings.server in ("xvnc", "qt") and self._target.app:
+            started = replace(settings, app=self._target.app, start_seconds=STARTS_S)
+            yield _start(absolute_desktop(started, self._directory))
+        yield _collect(self.test.as_posix(), self._directory)
+
+    def _check_server(self, settings: Settings) -> Iterator[Finding]:
+        """Check that the desktop which the project has set already can show the program."""
+        kept, target = settings.server, self._target
+        if kept == "qt" and target.kind != "qt":
+            text = f"shows Qt programs only; set vnc_server = {target.server}, or pass --vnc qt if the program uses Qt"
+            yield Finding("FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, which {text}")
+        elif target.app and build.is_given(settings) and not settings.exec:
+            text = f"starts no program; set vnc_exec to how a command runs there, or vnc_server = {target.server}"
+            yield Finding(
+                "FAIL", "vnc_server", f"the project has vnc_server = {kept!r}, a running desktop, which {text}"
+            )
+
+
+_TEMPLATES = Path(__file__).with_name("templates")
+
+
+def _name_for(stem: str, patterns: list[str]) -> str:
+    """Return the name of a test file that one of pytest's `python_files` matches."""
+    default = f"test_{stem}.py"
+    for pattern in patterns:
+        name = default if fnmatch(default, pattern) else pattern.replace("*", stem)
+        if fnmatch(name, pattern) and re.fullmatch(r"\w+\.py", name) and stem in name:
+            return name
+    return default
+
+
+def _has_task(source: str, task: str) -> bool:
+    """Return whether a Python file marks a test with `vnc_task` and this sentence."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and node.args]
+    except (SyntaxError, ValueError):  # pytest cannot read it either
+        return False
+    marks = (call.args[0] for call in calls if ast.unparse(call.func).endswith("vnc_task"))
+    return any(isinstance(arg, ast.Constant) and str(arg.value).strip() == task for arg in marks)
+
+
+def _starts_same(target: Target, app: str, directory: Path) -> bool:
+    """Return whether a command line starts the program of the target; a browser must show the same page."""
+    if target.page:
+        return target.page in _argv(app)
+    return _argv(absolute_command(app, directory)) == _argv(absolute_command(target.app, directory))
+
+
+def _output(command: list[str], directory: Path) -> str:
+    """Return what a command prints; empty if it fails, is not installed or hangs."""
+    try:
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=ASKS_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _package_of(command: str) -> str:
+    """Return the Debian package of a command; empty for one that each Debian has, or that dpkg does not know."""
+    owners = [entry.partition(": ") for entry in _output(["dpkg", "-S", f"*bin/{command}"], Path.cwd()).splitlines()]
+    package = next((name for name, _, path in owners if path.endswith(f"bin/{command}") and "," not in name), "")
+    priority = _output(["dpkg-query", "-W", "-f", "${Priority}", package], Path.cwd()) if package else ""
+    return "" if priority == "required" else package
+
+
+def _start(settings: Settings) -> Finding:
+    """Start the program as the test will, and check that it shows something."""
+    started_at = clock.monotonic()
+    try:
+        build.lease_desktop(settings).stop()
+    except DesktopRefused as exc:  # a slow program may still come
+        return Finding("--", "start", line(str(exc)))
+    except VncUseError as exc:
+        return Finding("FAIL", "start", line(str(exc)))
+    return Finding("ok", "start", f"the program was started, shown and ended in {clock.monotonic() - started_at:.1f} s")
+
+
+def _collect(test: str, directory: Path) -> Finding:
+    """Check that a plain run of pytest collects the test, and all others, and leave nothing behind."""
+    with TemporaryDirectory() as cache:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "--verbosity=-1", "-o", f"cache_dir={cache}"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=directory,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=COLLECTS_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Finding("FAIL", "test", f"python -m pytest has not collected the tests within {COLLECTS_S:g} s")
+    lines = [text for text in (done.stdout + done.stderr).splitlines() if text.strip()]
+    is_found = any(text.startswith(f"{test}::") for text in lines)
+    reason = next((text for text in lines if text.startswith("E ")), next(reversed(lines), "no output")).strip()
+    if done.returncode == 0 and is_found:
+        return Finding("ok", "test", f"pytest finds {test}")
+    if is_found:
+        return Finding("FAIL", "test", f"pytest finds {test}, but ends with an error: {reason}")
+    return Finding("FAIL", "test", f"python -m pytest does not collect {test}: {reason}")

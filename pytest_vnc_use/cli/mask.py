@@ -1,0 +1,49 @@
+"""`cua-vnc mask`: leave a part of the screen out of all comparisons of a test."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.types import Region
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "mask",
+        help="leave a part of the screen out of all comparisons of a test",
+        description="Write masks into the recordings of a test. What changes there is then not seen by its replays.",
+    )
+    parser.add_argument(
+        "test",
+        metavar="TEST",
+        help="a node ID, as pytest prints it: a test (without [...] all its parameters), a class or a file; or the "
+        "path of one recording",
+    )
+    parser.add_argument(
+        "regions", nargs="+", type=_region, metavar="LEFT,TOP,RIGHT,BOTTOM", help="pixels; right and bottom are outside"
+    )
+    parser.set_defaults(command=_mask)
+
+
+def _region(text: str) -> Region:
+    if not re.fullmatch(r"\d+,\d+,\d+,\d+", text):
+        raise argparse.ArgumentTypeError(f"a region is LEFT,TOP,RIGHT,BOTTOM in pixels, got {text!r}")
+    region = Region(*map(int, text.split(",")))
+    if region.left >= region.right or region.top >= region.bottom:
+        raise argparse.ArgumentTypeError(f"right and bottom must be beyond left and top, got {text!r}")
+    return region
+
+
+def _mask(arguments: argparse.Namespace) -> int:
+    from pytest_vnc_use.recordings.store import add_masks, recordings_of
+
+    for path in recordings_of(arguments.test):
+        try:
+            is_new = add_masks(path, arguments.regions)
+        except OSError as exc:
+            raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
+        print(f"{path}: {'masked' if is_new else 'was masked already'}")
+    return 0

@@ -1,0 +1,89 @@
+"""Options that several commands share: the settings of a desktop and of a model, and secrets."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.settings.layers import environment_layer
+from pytest_vnc_use.settings.secret_sources import read_secret
+from pytest_vnc_use.settings.settings import FIELDS, Settings
+
+DESKTOP_OPTIONS = {
+    "--vnc": "server",
+    "--user": "username",
+    "--password-env": "password_env",
+    "--exec": "exec",
+    "--cdp": "cdp",
+    "--runs-dir": "runs_dir",
+}
+"""Options of all commands that drive a desktop, and the settings that they give."""
+RUN_OPTIONS = {
+    "--planner": "planner",
+    "--model": "model",
+    "--base-url": "base_url",
+    "--vocabulary": "vocabulary",
+    "--coordinates": "coordinates",
+    "--computer-tool": "computer_tool",
+    "--judge": "judge",
+    "--judge-model": "judge_model",
+    "--elements": "elements",
+    "--environment": "environment",
+    "--policy": "policy",
+    "--exclude": "exclude",
+    "--step-limit": "steps",
+    "--seconds": "seconds",
+}
+"""Options of the commands that ask a model. A run that continues gets them again: its directory gives none."""
+ABOUT = {
+    "server": "the VNC desktop: host::port, host:display or a unix socket",
+    "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
+    "package.module:name, a callable of your own",
+}
+"""Help texts that differ from those of pytest's options."""
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    options: Mapping[str, str],
+    about: Mapping[str, str] = ABOUT,
+    *,
+    needs_server: bool = True,
+) -> None:
+    """Add options that give settings. `--vnc` is required if the command needs a server and no variable names one."""
+    default, needs_server = Settings(), needs_server and not environment_layer()[0]["server"]
+    for option, field in options.items():
+        text, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
+        text = f"{text} (default: {value})" if value else text
+        required = needs_server and field == "server"
+        parser.add_argument(option, dest=field, required=required, metavar=field.upper(), help=text)
+
+
+def add_secret(parser: argparse.ArgumentParser) -> None:
+    """Add `--secret`."""
+    parser.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a value that may be typed, as <secret:NAME>: only its name is written; NAME is an environment variable, "
+        "or say where the value is: NAME=env:VARIABLE, NAME=file:PATH, NAME=cmd:COMMAND; repeatable",
+    )
+
+
+def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
+    """Return what the options give, by setting; None for an option that is not there."""
+    return {field: getattr(arguments, field) for each in options for field in each.values()}
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
+    values = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
+    return build.settings_of({**values, "planner": values["planner"] or "gemini"})
+
+
+def secrets_of(names: Sequence[str]) -> dict[str, str]:
+    """Return the secrets that `--secret` names, by name. Raises SettingsError if one cannot be read."""
+    return dict(read_secret(name, "--secret", Path.cwd()) for name in names)

@@ -1,1 +1,0 @@
-"""Keys: their names, their keysyms, and the keystrokes of an action."""

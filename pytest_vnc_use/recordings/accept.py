@@ -1,0 +1,494 @@
+"""A screen that changed on purpose: a reviewer accepts it, masks it or calls it a bug, while the replay waits.
+
+Each difference is asked about once a session: where the same pixels were recorded and the same ones are there now, at
+the same place, the same answer holds. The recording gets what was accepted once the whole test has passed.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import APART_PX, boxes_of
+from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.recordings.format import (
+    Accepted,
+    Evidence,
+    RecordedRun,
+    RecordedStep,
+    Recording,
+    Screen,
+    is_part_of,
+    with_screens,
+)
+from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
+from pytest_vnc_use.recordings.rasterised import really_differing
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Region
+from pytest_vnc_use.types.action_points import Point, points
+
+_SAME_TARGET_PX = 20
+"""The distance within which two recorded points of one changed cell are one target."""
+_TARGET_PX = (48, 24)
+"""The size of the part of a target that is looked for elsewhere, to see that the target has moved."""
+_MAX_PLACES = 4_000
+"""The most places at which a moved target is looked for."""
+_BORDER_PX, _ROWS_PX = 3, 2
+"""How far a border reaches beyond the text in a cell; the largest gap between the rows of one line of text."""
+_PLAIN = 0.5
+"""The least share of one colour around a difference on a plain background, on which lines and cells are seen."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a reviewer decides: whether a screen is right now; with a `claim`, whether it holds there.
+
+    `boxes` is what differs. `masks` are what "mask" would hide; there are none where that is not offered. `acts` are
+    the recorded actions within the changed cells; `moved` says which of their targets have moved, and then the screen
+    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference.
+    """
+
+    test: str
+    problem: str
+    boxes: tuple[Region, ...]
+    images: tuple[Path, Path, Path]
+    masks: tuple[Region, ...] = ()
+    masked_px: int = 0
+    acts: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    claim: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reviewer's answer, with the reviewer's words about a bug."""
+
+    kind: Literal["accept", "mask", "bug", "no"]
+    words: str = ""
+
+
+NO = Answer("no")
+Ask = Callable[[Question], Answer]
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """A difference in a `box`, with the recorded pixels and the ones now of the whole `cell` around it."""
+
+    box: Region
+    cell: Region
+    size: tuple[int, ...]
+    old: Pixels
+    new: Pixels
+    compared: Mask
+
+    def is_in(self, recorded: Pixels, seen: Pixels | None = None, ignored: Mask | None = None) -> bool:
+        """Return whether a recorded screen has the old pixels here, and the screen now the new ones."""
+        if recorded.shape != self.size:
+            return False
+        compared = self.compared if ignored is None else self.compared & ~self.cell.part_of(ignored)
+        pairs = [(self.old, recorded)] + ([] if seen is None else [(self.new, seen)])
+        return not any((differing(known, self.cell.part_of(screen)) & compared).any() for known, screen in pairs)
+
+    def paint(self, screen: Pixels) -> None:
+        """Paint the new pixels of the box. What is redacted now stays as it was."""
+        inside = Region(*(np.subtract(_corners(self.box), [self.cell.left, self.cell.top] * 2).tolist()))
+        new = inside.part_of(self.new)
+        shown = inside.part_of(self.compared) & (new != REDACTED_COLOUR)
+        self.box.part_of(screen)[shown] = new[shown]
+
+
+def _corners(region: Region) -> tuple[int, int, int, int]:
+    return region.left, region.top, region.right, region.bottom
+
+
+def changes_of(gate: Gate, seen: Pixels, opened: Gate | None = None) -> list[Change]:
+    """Return the differences of a screen from a gate, one for each box; those only that `opened` is closed to."""
+    differs = really_differing((opened or gate).expected, seen) & ~gate.ignored
+    return [_change(box, gate, seen) for box in boxes_of(differs)]
+
+
+def _change(box: Region, gate: Gate, seen: Pixels) -> Change:
+    cell = cell_around(box, gate.expected, seen)
+    old, new = (cell.part_of(screen).copy() for screen in (gate.expected, seen))
+    return Change(box, cell, seen.shape, old, new, ~cell.part_of(gate.ignored))
+
+
+def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
+    """Return a copy of a screen with these changes."""
+    made: Pixels = screen.copy()
+    for change in changes:
+        change.paint(made)
+    return made
+
+
+# The line or cell around a difference
+
+
+def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
+    """Return the whole line of text, or cell, that holds a difference: what changes there next may be wider.
+
+    It ends at a border, or at a gap wider than the line is high. On no plain background it is the box and its edge.
+    """
+    height, width = seen.shape
+    size = width, height
+    ink = np.zeros(seen.shape, np.bool_)
+    for screen in (recorded, seen):
+        colour, share = _background(box.grown(_BORDER_PX, *size), box, screen)
+        if share < _PLAIN:
+            return box.grown(_BORDER_PX, *size)
+        ink |= screen != colour
+    for gap_px in (_ROWS_PX, 0):
+        top, bottom = _grown(_lines(ink, box, 0), box.top, box.bottom, gap_px)
+        box = replace(box, top=top, bottom=bottom)
+        left, right = _grown(_lines(ink, box, 1), box.left, box.right, max(APART_PX, bottom - top))
+        box = replace(box, left=left, right=right)
+    kinds, room = _lines(ink, box, 1), box.bottom - box.top
+    left = _blank_until(kinds[: box.left][::-1], room)
+    right = _blank_until(kinds[box.right :], room)
+    box = replace(box, left=box.left - left, right=box.right + right)
+    kinds = _lines(ink, box, 0)
+    above, below = (_blank_until(part, _ROWS_PX) for part in (kinds[: box.top][::-1], kinds[box.bottom :]))
+    return replace(box, top=box.top - above, bottom=box.bottom + below)
+
+
+def _background(ring: Region, box: Region, screen: Pixels) -> tuple[int, float]:
+    """Return the commonest colour around a box, and its share."""
+    around = np.ones(screen.shape, np.bool_)
+    box.part_of(around)[:] = False
+    colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
+    if not counts.size:
+        return 0, 0.0
+    return int(colours[counts.argmax()]), float(counts.max() / counts.sum())
+
+
+_BLANK, _INK, _BORDER = 0, 1, 2
+
+
+def _lines(ink: Mask, box: Region, axis: int) -> np.ndarray:
+    """Return for each row (axis 0) or column (axis 1) beside a box whether it is blank, has ink, or is a border."""
+    wider = box.grown(_BORDER_PX, ink.shape[1], ink.shape[0])
+    inside = ink[:, box.left : box.right] if axis == 0 else ink[box.top : box.bottom].T
+    beyond = ink[:, wider.left : wider.right] if axis == 0 else ink[wider.top : wider.bottom].T
+    return np.where(beyond.all(axis=1), _BORDER, np.where(inside.any(axis=1), _INK, _BLANK))
+
+
+def _grown(kinds: np.ndarray, start: int, stop: int, gap_px: int) -> tuple[int, int]:
+    """Return the ends of the ink around a stretch, across gaps of so many blank lines, up to a border."""
+    ends = []
+    for outward in (kinds[:start][::-1], kinds[stop:]):
+        reached = blank = 0
+        for number, kind in enumerate(outward, 1):
+            blank = 0 if kind == _INK else blank + 1
+            if kind == _BORDER or blank > gap_px:
+                break
+            reached = number if kind == _INK else reached
+        ends.append(reached)
+    return start - ends[0], stop + ends[1]
+
+
+def _blank_until(outward: np.ndarray, most: int) -> int:
+    """Return the number of blank lines next to a box, at most so many."""
+    used = np.flatnonzero(outward[:most] != _BLANK)
+    return int(used[0]) if used.size else len(outward[:most])
+
+
+def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Region, ...]:
+    """Return the masks that would hide a difference with its lines or cells.
+
+    There are none for a first screen, which may be another screen altogether, and where they would hide too much.
+    """
+    if gate.is_first:
+        return ()
+    masks: list[Region] = []
+    for cell in (cell_around(box, gate.expected, seen) for box in boxes):
+        met = [mask for mask in masks if mask.meets(cell)]
+        masks = [mask for mask in masks if mask not in met]
+        for mask in met:
+            cell = cell.joined(mask)
+        masks.append(cell)
+    return tuple(masks) if masks and is_maskable(masks, seen.shape) else ()
+
+
+# The session and the test
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """An answer about one change: who gave it and when, and the points that it was given for."""
+
+    change: Change
+    answer: Answer
+    at: datetime
+    points: tuple[Point, ...] = ()
+
+    def covers(self, due: Iterable[Point]) -> bool:
+        """Return whether the answer also holds for actions at these points: each is where one was asked about."""
+        return all(
+            any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
+            for x, y in due
+            if _holds(self.change.cell, (x, y))
+        )
+
+
+def _holds(region: Region, point: Point) -> bool:
+    return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
+
+
+_AskedClaim = tuple[str, list[Change], Answer, datetime]
+
+
+class Reviewer:
+    """The reviewer of a session. `ask` is how the question is put; waiting for the answer counts in no time limit."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.answered: list[_Answered] = []
+        self.claims: list[_AskedClaim] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the user."""
+        try:
+            return getpass.getuser()
+        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
+            return "unknown"
+
+    def ask(self, question: Question) -> tuple[Answer, datetime]:
+        """Return the answer, and when it came."""
+        with uncounted():
+            answer = self._ask(question)
+        return answer, clock.utc_now().replace(microsecond=0)
+
+
+@dataclass
+class Review:
+    """The review of one test's replay."""
+
+    reviewer: Reviewer
+    test: str
+    folder: RunFolder | None = None
+    """The run directory of the newest run, for the images of a question."""
+    masks: tuple[Region, ...] = ()
+    """The masks that the reviewer added."""
+    bug: str | None = None
+    """The reviewer's words about a bug; None while there is none."""
+    _used: dict[int, list[Change]] = field(default_factory=dict)
+    """What was accepted on each screen of the recording, by the screen's `id`."""
+    _claims: list[tuple[str, Change, datetime]] = field(default_factory=list)
+    """The claims that the reviewer found to hold, each with a change of its evidence."""
+
+    def opened(self, gate: Gate, seen: Pixels, due: Sequence[Point] = ()) -> Gate:
+        """Return the gate with all accepted changes that this screen shows; a step then acts at the `due` points."""
+        changes = self._fitting(gate, seen, due)
+        return replace(gate, expected=painted(gate.expected, changes)) if changes else gate
+
+    def note(self, screen: Screen, gate: Gate, seen: Pixels, due: Sequence[Point] = ()) -> None:
+        """Remember which accepted changes opened the gate to a screen of the recording."""
+        if changes := self._fitting(gate, seen, due):
+            self._used[id(screen)] = changes
+
+    def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
+        answered = (each for each in self.reviewer.answered if each.answer.kind == "accept" and each.covers(due))
+        return [each.change for each in answered if each.change.is_in(gate.expected, seen, gate.ignored)]
+
+    def known(self, screen: Pixels) -> Pixels:
+        """Return a recorded screen as the product has it now, as far as that was accepted."""
+        answered = (each.change for each in self.reviewer.answered if each.answer.kind == "accept")
+        return painted(screen, [change for change in answered if change.is_in(screen)])
+
+    def ask(self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point]) -> Answer:
+        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
+        seen = pixels_in(frame)
+        changes = changes_of(gate, seen, self.opened(gate, seen, due))
+        held = [self._held(change, gate, seen) for change in changes]
+        for kind in ("bug", "no"):
+            if given := next((answer for answer in held if answer and answer.kind == kind), None):
+                return self._take(given, ())
+        cells = [change.cell for change, answer in zip(changes, held, strict=True) if answer]
+        if cells:  # masked already
+            return self._take(Answer("mask"), cells)
+        acts, moved = self._acts(changes, run, seen)
+        masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
+        question = Question(
+            self.test,
+            problem,
+            tuple(change.box for change in changes),
+            self._images(gate.expected, frame, changes, [point for _, point in acts]),
+            masks,
+            int(mask_of(masks, seen.shape).sum()),
+            tuple(text for text, _ in acts),
+            tuple(moved),
+        )
+        answer, at = self.reviewer.ask(question)
+        if (answer.kind == "accept" and moved) or (answer.kind == "mask" and not masks):
+            answer = NO
+        covered = tuple(point for _, point in acts)
+        self.reviewer.answered += [_Answered(change, answer, at, covered) for change in changes]
+        return self._take(answer, masks)
+
+    def _held(self, change: Change, gate: Gate, seen: Pixels) -> Answer | None:
+        """Return the answer other than "accept" that the session has for a change."""
+        same = (
+            each.answer
+            for each in self.reviewer.answered
+            if each.answer.kind != "accept" and is_part_of(change.box, each.change.box)
+            if each.change.is_in(gate.expected, seen, gate.ignored)
+        )
+        return next(same, None)
+
+    def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
+        if answer.kind == "bug":
+            self.bug = answer.words
+        if answer.kind == "mask":
+            self.masks = (*self.masks, *(mask for mask in masks if mask not in self.masks))
+        return answer
+
+    def _acts(
+        self, changes: Sequence[Change], run: RecordedRun, seen: Pixels
+    ) -> tuple[list[tuple[str, Point]], list[str]]:
+        """Return the recorded actions within the changed cells, and which of their targets are elsewhere now."""
+        acts: list[tuple[str, Point]] = []
+        moved = []
+        for number, step in enumerate(run.steps, 1):
+            for point in points(step.action):
+                inside = [change for change in changes if _holds(change.cell, point)]
+                recorded = step.screen.pixels() if inside else seen
+                if not any(change.is_in(recorded) for change in inside):
+                    continue
+                acts.append((f"step {number}, {step.action.kind} at {point}", point))
+                if there := _moved_to(point, recorded, seen):
+                    moved.append(f"the target of step {number} at {point} is at {there} now")
+        return acts, moved
+
+    def _images(
+        self, recorded: Pixels, frame: Frame, changes: Sequence[Change], at: Sequence[Point]
+    ) -> tuple[Path, Path, Path]:
+        assert self.folder is not None
+        difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
+        stored = [self.folder.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
+        was, now, differs = (_path(self.folder, ref) for ref in stored)
+        return was, now, differs
+
+    # claims
+
+    def keeps(self, evidence: Evidence, gate: Gate, seen: Pixels) -> bool:
+        """Return whether a screen shows the evidence again, but for accepted changes that the claim is not about."""
+        if self.opened(gate, seen).mismatch(seen):
+            return False
+        about = evidence.region
+        is_other = about and not any(about.meets(each.cell) for each in self._fitting(gate, seen, ()))
+        if not (evidence.is_end or is_other):
+            return False
+        self.note(evidence.screen, gate, seen)
+        return True
+
+    def ask_claim(self, evidence: Evidence, gate: Gate, frame: Frame, problem: str) -> Answer:
+        """Return whether a claim still holds on a screen that differs from its evidence."""
+        seen, claim = pixels_in(frame), evidence.claim
+        if evidence.is_end or self.folder is None or seen.shape != gate.expected.shape:
+            return NO
+        changes = changes_of(gate, seen)
+        asked = next((each for each in self.reviewer.claims if _is_same(each, claim, changes, gate, seen)), None)
+        if asked is None:
+            boxes = tuple(change.box for change in changes)
+            images = self._images(gate.expected, frame, changes, ())
+            answer, at = self.reviewer.ask(Question(self.test, problem, boxes, images, claim=claim))
+            self.reviewer.claims.append(asked := (claim, changes, answer, at))
+        _, _, answer, at = asked
+        if answer.kind == "accept":
+            self._used[id(evidence.screen)] = changes
+            self._claims += [(claim, change, at) for change in changes]
+        return answer
+
+    # the recording
+
+    def accepted(self, recording: Recording) -> Recording:
+        """Return the recording with what was accepted, with who accepted it and when, and with the new masks."""
+        for run in recording.runs:
+            for step, after in zip(run.steps, [*(each.screen for each in run.steps[1:]), run.end], strict=True):
+                self._note_transients(step, after)
+
+        def with_changes(screen: Screen) -> Screen:
+            changes = self._used.get(id(screen))
+            return screen.model_copy(update={"pixels": partial(_pixels, screen, changes)}) if changes else screen
+
+        history = (*recording.history, *self._history())
+        masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
+        return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
+
+    def _note_transients(self, step: RecordedStep, after: Screen) -> None:
+        """A frame that passed shows what was accepted on the screens before and after it."""
+        used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
+        for transient in step.transients if used else ():
+            self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
+
+    def _history(self) -> Iterator[Accepted]:
+        used = {id(change) for changes in self._used.values() for change in changes}
+        found = [(each.change, each.at, "") for each in self.reviewer.answered if id(each.change) in used]
+        found += [(change, at, claim) for claim, change, at in self._claims]
+        for change, at, claim in found:
+            new = partial(_same, change.new)
+            yield Accepted(by=self.reviewer.name, at=at, region=change.cell, claim=claim, pixels=new)
+
+
+def _is_same(asked: _AskedClaim, claim: str, changes: Sequence[Change], gate: Gate, seen: Pixels) -> bool:
+    """Return whether this claim was asked about, with these changes of its evidence."""
+    same = [each.box for each in asked[1] if each.is_in(gate.expected, seen, gate.ignored)]
+    return asked[0] == claim and all(any(is_part_of(new.box, box) for box in same) for new in changes)
+
+
+def _same(pixels: Pixels) -> Pixels:
+    return pixels
+
+
+def _pixels(screen: Screen, changes: Sequence[Change]) -> Pixels:
+    return painted(screen.pixels(), changes)
+
+
+def _path(folder: RunFolder, ref: FrameRef) -> Path:
+    return folder.path / "screens" / f"{ref.digest}.png"
+
+
+def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
+    """Return where the recorded target of an action is now, if it is nowhere else in the recording."""
+    (width, height), (x, y) = _TARGET_PX, point
+    near = Region(max(0, x - width // 2), max(0, y - height // 2), x + width // 2, y + height // 2)
+    target = near.part_of(recorded)
+    colours, counts = np.unique(target, return_counts=True)
+    if len(colours) < 2 or not differing(target, near.part_of(seen)).any():
+        return None
+    rarest = colours[counts.argmin()]
+    down, across = np.argwhere(target == rarest)[0]
+    places = np.argwhere(seen == rarest) - [down, across]
+    for top, left in places[:_MAX_PLACES].tolist():
+        there = Region(left, top, left + target.shape[1], top + target.shape[0])
+        now = there.part_of(seen) if left >= 0 and top >= 0 else target[:0]
+        if now.shape == target.shape and (now == target).all() and differing(there.part_of(recorded), target).any():
+            return x + left - near.left, y + top - near.top
+    return None
+
+
+def _difference(recorded: Pixels, seen: Pixels, boxes: Iterable[Region], at: Iterable[Point]) -> Pixels:
+    """Return the screen now in pale grey, with what differs in red, boxes around it, and crosses at actions."""
+    grey = sum((seen >> shift & 0xFF for shift in (0, 8, 16)), np.zeros_like(seen)) // 6 + 127
+    shown = (grey << 16 | grey << 8 | grey).astype(np.uint32)
+    if recorded.shape == seen.shape:
+        shown[differing(recorded, seen)] = 0xE00000
+    for box in boxes:
+        outer = box.grown(_BORDER_PX, seen.shape[1], seen.shape[0])
+        edge = np.ones((outer.bottom - outer.top, outer.right - outer.left), np.bool_)
+        edge[1:-1, 1:-1] = False
+        outer.part_of(shown)[edge] = 0xE00000
+    for x, y in at:
+        shown[max(0, y - 8) : y + 9, x] = shown[y, max(0, x - 8) : x + 9] = 0x0000E0
+    return shown

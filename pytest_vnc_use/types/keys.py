@@ -1,0 +1,327 @@
+"""Names of keys: as users and models write them, as X keysyms, and in the form that rules compare.
+
+Source of the keysyms: X11/keysymdef.h. A character has its Latin-1 code, or 0x01000000 + its code point.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_vnc_use.errors import ActionError
+
+SHIFT, SHIFT_R, CONTROL, ALT, SUPER, SUPER_R = 0xFFE1, 0xFFE2, 0xFFE3, 0xFFE9, 0xFFEB, 0xFFEC
+RETURN, TAB, BACKSPACE, INSERT = 0xFF0D, 0xFF09, 0xFF08, 0xFF63
+PAGE_UP, PAGE_DOWN, LEFT, RIGHT = 0xFF55, 0xFF56, 0xFF51, 0xFF53
+F1 = 0xFFBE
+_UNICODE = 0x01000000
+
+_MODIFIERS = {
+    SHIFT: ("shift", "shiftl", "shiftleft"),
+    SHIFT_R: ("shiftr", "shiftright"),
+    CONTROL: ("control", "ctrl", "ctl", "controll", "ctrll", "controlleft", "ctrlleft", "controlormeta"),
+    0xFFE4: ("controlr", "ctrlr", "controlright", "ctrlright"),
+    ALT: ("alt", "option", "opt", "altl", "altleft", "optionleft"),
+    0xFFEA: ("altr", "altright", "optionright"),
+    0xFE03: ("altgr", "altgraph", "isolevel3shift"),
+    SUPER: ("super", "win", "windows", "meta", "cmd", "command", "os", "superl", "winl", "winleft", "metal",
+            "metaleft", "cmdl", "commandleft", "osleft"),
+    SUPER_R: ("superr", "winr", "winright", "metar", "metaright", "cmdr", "commandright", "osright"),
+}  # fmt: skip
+MODIFIERS = frozenset(_MODIFIERS)
+
+_NAMED_KEYS = {
+    0xFF1B: ("escape", "esc"),
+    RETURN: ("return", "enter", "ret", "linefeed", "newline"),
+    TAB: ("tab", "tabulator"),
+    BACKSPACE: ("backspace", "bksp", "bsp"),
+    0xFFFF: ("delete", "del", "forwarddelete"),
+    INSERT: ("insert", "ins"),
+    0xFF50: ("home",),
+    0xFF57: ("end",),
+    PAGE_UP: ("pageup", "pgup", "prior"),
+    PAGE_DOWN: ("pagedown", "pgdn", "pgdown", "next"),
+    LEFT: ("left", "arrowleft", "leftarrow"),
+    0xFF52: ("up", "arrowup", "uparrow"),
+    RIGHT: ("right", "arrowright", "rightarrow"),
+    0xFF54: ("down", "arrowdown", "downarrow"),
+    0xFF61: ("printscreen", "print", "prtsc", "prtscr", "prtscn", "prntscrn", "sysrq"),
+    0xFF13: ("pause", "break"),
+    0xFF67: ("menu", "contextmenu", "apps"),
+    0xFFE5: ("capslock", "caps"),
+    0xFF7F: ("numlock",),
+    0xFF14: ("scrolllock",),
+    0x20: ("space", "spacebar"),
+}
+
+_CHARACTER_NAMES = {
+    "+": ("plus", "add"),
+    "-": ("minus", "hyphen", "dash", "subtract"),
+    "=": ("equal", "equals"),
+    ",": ("comma",),
+    ".": ("period", "dot", "fullstop", "decimal"),
+    "/": ("slash", "forwardslash", "divide"),
+    "\\": ("backslash",),
+    ";": ("semicolon",),
+    ":": ("colon",),
+    "'": ("apostrophe", "quote", "singlequote"),
+    '"': ("quotedbl", "doublequote"),
+    "`": ("grave", "backquote", "backtick"),
+    "~": ("asciitilde", "tilde"),
+    "[": ("bracketleft", "leftbracket", "openbracket"),
+    "]": ("bracketright", "rightbracket", "closebracket"),
+    "{": ("braceleft", "leftbrace"),
+    "}": ("braceright", "rightbrace"),
+    "(": ("parenleft", "leftparen"),
+    ")": ("parenright", "rightparen"),
+    "<": ("less", "lessthan"),
+    ">": ("greater", "greaterthan"),
+    "|": ("bar", "pipe"),
+    "_": ("underscore",),
+    "!": ("exclam", "exclamation"),
+    "@": ("at",),
+    "#": ("numbersign", "hash"),
+    "$": ("dollar",),
+    "%": ("percent",),
+    "^": ("asciicircum", "caret"),
+    "&": ("ampersand",),
+    "*": ("asterisk", "star", "multiply"),
+    "?": ("question", "questionmark"),
+}
+
+_KEYPAD_CHARACTERS = {
+    "*": "multiply", "+": "add", "-": "subtract", ".": "decimal", "/": "divide", "=": "equal",
+    **{digit: digit for digit in "0123456789"},
+}  # fmt: skip
+_KEYPAD_KEYS = {"enter": 0xFF8D, "delete": 0xFF9F}
+_KEYPAD = {name: 0xFF80 + ord(character) for character, name in _KEYPAD_CHARACTERS.items()} | _KEYPAD_KEYS
+KEYPAD_CHARACTERS = {0xFF80 + ord(character): ord(character) for character in _KEYPAD_CHARACTERS}
+"""The keysyms of the number pad, and the characters that they make while num lock is on."""
+
+_SHIFTED_FROM = r"""`1234567890-=[]\;',./"""
+_SHIFTED_TO = r"""~!@#$%^&*()_+{}|:"<>?"""
+_TO_SHIFTED = str.maketrans(_SHIFTED_FROM, _SHIFTED_TO)
+_FROM_SHIFTED = str.maketrans(_SHIFTED_TO, _SHIFTED_FROM)
+_CODE = re.compile(r"^(?:digit(?=.$)|(?:qt\.)?(?:key\.)?key(?!pad)(?=.))")
+"""The prefixes of key names in browsers and Qt, as in `Digit1`, `KeyA`, `Key_Return`, `Qt.Key.Key_Return`."""
+_CONTROL_KEYS = {"\n": RETURN, "\r": RETURN, "\t": TAB, "\b": BACKSPACE, "\x1b": 0xFF1B, "\x7f": 0xFFFF}
+MOST_KEYS = 100
+"""The most keys in one combination."""
+_MOST_WORDS = 1_000
+"""The most characters in a combination that is written with spaces."""
+_EXAMPLES = (
+    "ctrl, alt, shift, super, enter, esc, tab, space, backspace, delete, insert, home, end, page_up, page_down, "
+    "left, right, up, down, caps_lock, menu, print_screen, kp_0 to kp_9, plus, minus, comma"
+)
+
+
+def _table() -> dict[str, int]:
+    named = {name: keysym for table in (_MODIFIERS, _NAMED_KEYS) for keysym, names in table.items() for name in names}
+    named |= {name: ord(character) for character, names in _CHARACTER_NAMES.items() for name in names}
+    named |= {f"f{number}": F1 + number - 1 for number in range(1, 25)}
+    for prefix in ("kp", "numpad", "keypad", "num"):
+        named |= {prefix + name: keysym for name, keysym in _KEYPAD.items()}
+    return named
+
+
+_KEYSYMS = _table()
+_NAMES = {keysym: name for name, keysym in reversed(_KEYSYMS.items())}
+_PAD_WITHOUT_NUM_LOCK = (
+    *(0xFF50, LEFT, 0xFF52, RIGHT, 0xFF54),  # home, up, down
+    *(PAGE_UP, PAGE_DOWN, 0xFF57, 0, INSERT, 0xFFFF),  # end, the one in the middle, delete
+)
+_SAME_AS = {
+    0xFE20: TAB,  # ISO_Left_Tab, which shift+tab makes
+    0xFFE7: ALT,  # Meta_L, which shift+alt makes
+    0xFFE8: 0xFFEA,
+    0xFF7E: 0xFE03,  # Mode_switch is AltGr
+    **{0xFF95 + number: keysym for number, keysym in enumerate(_PAD_WITHOUT_NUM_LOCK)},
+}
+_CODECS = {
+    0x1: "iso8859-2",
+    0x2: "iso8859-3",
+    0x3: "iso8859-4",
+    0x5: "iso8859-6",
+    0x6: "koi8-u",
+    0x7: "iso8859-7",
+    0xC: "iso8859-8",
+    0xD: "iso8859-11",
+    0x13: "iso8859-15",
+}
+"""The character sets of keysyms older than Unicode's, by the high byte; the low byte is a byte of the set."""
+
+
+@dataclass(frozen=True)
+class Chord:
+    """Keysyms to press in order and to release in reverse order."""
+
+    keysyms: tuple[int, ...]
+
+    @property
+    def enters(self) -> bool:
+        """Return whether the last key is Enter, of the keyboard or of its number pad."""
+        return self.keysyms[-1] in (RETURN, _KEYPAD_KEYS["enter"])
+
+    @property
+    def text(self) -> str:
+        """Return the character of a chord that is one character beyond ASCII; "" for every other chord."""
+        keysym = self.keysyms[0]
+        is_character = 0xA0 <= keysym <= 0xFF or keysym >= _UNICODE
+        return chr(keysym % _UNICODE) if is_character and len(self.keysyms) == 1 else ""
+
+
+def keysym_of(character: str) -> int:
+    """Return the keysym of one printable character, or of the key that makes a tab, a line feed or the like."""
+    code = ord(character)
+    if character in _CONTROL_KEYS:
+        return _CONTROL_KEYS[character]
+    return code if code <= 0xFF else _UNICODE | code
+
+
+def chord_of(character: str) -> Chord:
+    """Return the chord that types one character, with shift if a US keyboard needs it."""
+    return Chord((SHIFT, keysym_of(character)) if _is_shifted(character) else (keysym_of(character),))
+
+
+def parse_key(key: str) -> int:
+    """Return the keysym of one spelling. Raises ActionError if the spelling is unknown."""
+    keysym = _keysym(key)
+    if keysym is None or 0xD800 <= keysym % _UNICODE <= 0xDFFF:  # half of a surrogate pair is no character
+        raise ActionError(f"unknown key {key!r}; a key is a single character, 'f1' to 'f24', or one of {_EXAMPLES}")
+    return keysym
+
+
+def _keysym(key: str) -> int | None:
+    if len(key) == 1:
+        return keysym_of(key)
+    name = _CODE.sub("", re.sub(r"(?<=\w)[_\-\s]+(?=\w)", "", key).casefold())
+    return ord(name) if len(name) == 1 else _KEYSYMS.get(name)
+
+
+def split_words(name: str) -> list[str]:
+    """Return the keys of a combination that is written with spaces, such as "alt f"; "page down" is one key."""
+    head, _, rest = name.strip().partition(" ")
+    if not rest or len(name) > _MOST_WORDS or _keysym(head) not in MODIFIERS:
+        return [name]
+    others = split_words(rest.strip())
+    return [name] if any(_keysym(other) is None for other in others) else [head, *others]
+
+
+def key_of(keysym: int) -> str:
+    """Return the spelling of a key that a viewer sends: its character or its name; "" if the key is unknown."""
+    character = _character(KEYPAD_CHARACTERS.get(keysym, keysym))
+    return character if character.isprintable() and character else _NAMES.get(_SAME_AS.get(keysym, keysym), "")
+
+
+def _character(keysym: int) -> str:
+    """Return the character that a keysym types; "" for a key that types nothing."""
+    if 0x20 <= keysym <= 0xFF:
+        return chr(keysym)
+    if _UNICODE < keysym <= _UNICODE + sys.maxunicode:
+        return chr(keysym - _UNICODE)
+    if keysym == 0x20AC:
+        return "€"
+    page, low = divmod(keysym, 0x100)
+    if page not in _CODECS or (page == 0x7 and low < 0xC0):  # accented Greek is in another order
+        return ""
+    return bytes([low]).decode(_CODECS[page], "ignore")
+
+
+def name_of(keysym: int) -> str:
+    """Return a spelling of a keysym, for messages."""
+    return _NAMES.get(keysym, chr(keysym & ~_UNICODE))
+
+
+def parse_combo(keys: str | Sequence[str], held: Collection[int] = ()) -> Chord:
+    """Return the chord of `"control+a"`, of `["ctrl", "a"]`, or of a list with combinations inside.
+
+    Letters and symbols are read as a person means them: "ctrl+A" is ctrl+a, and "A" alone is shift+a. With shift among
+    the keys or among `held`, "a" is the key with "A" on it. A number such as "-12" is a chord of its characters. Raises
+    ActionError if a name is unknown.
+    """
+    parts = [keys] if isinstance(keys, str) else keys
+    names = [name for part in parts for word in _split(part) for name in split_words(word)]
+    if not names:
+        raise ActionError(f"a key combination must name at least one key, got {keys!r}")
+    if len(names) > MOST_KEYS:
+        raise ActionError(f"a key combination must name at most {MOST_KEYS} keys, got {len(names)}")
+    return _as_meant([parse_key(name) for name in names], held)
+
+
+def _split(part: str) -> list[str]:
+    if len(part) == 1 or re.fullmatch(r"-?\d+", part):
+        return list(part)
+    names = [*part[:-2].split("+"), "+"] if part.endswith("++") else part.split("+")
+    names = [name.strip() or name for name in names]
+    if "" in names:
+        raise ActionError(f"a key combination must be keys joined by '+', as 'ctrl+a' or 'ctrl++', got {part!r}")
+    return names
+
+
+def _as_meant(keysyms: list[int], held: Collection[int]) -> Chord:
+    pressed = {*keysyms, *held}
+    if SHIFT in pressed or SHIFT_R in pressed:
+        return Chord(tuple(map(shifted, keysyms)))
+    if pressed & MODIFIERS:
+        keysyms = [keysym | 0x20 if ord("A") <= keysym <= ord("Z") else keysym for keysym in keysyms]
+    if any(_is_shifted(chr(keysym)) for keysym in keysyms if keysym < 0x80):
+        return Chord((SHIFT, *keysyms))
+    return Chord(tuple(keysyms))
+
+
+def _is_shifted(character: str) -> bool:
+    return character in _SHIFTED_TO or "A" <= character <= "Z"
+
+
+def shifted(keysym: int) -> int:
+    """Return the keysym that a key of a US keyboard makes with shift; a key that is no ASCII character stays."""
+    return ord(chr(keysym).upper().translate(_TO_SHIFTED)) if 0x20 <= keysym < 0x80 else keysym
+
+
+_RULE_NAMES = {
+    "control": "ctrl",
+    "controlr": "ctrl",
+    "shiftr": "shift",
+    "altr": "alt",
+    "superr": "super",
+    "return": "enter",
+    "kpenter": "enter",
+    " ": "space",
+}
+"""The names that differ from those of the keysyms: left and right are the same, and so is the number pad."""
+_SEPARATOR = re.compile(r"(?<=.)\+(?=.)")  # a "+" at either end is the key itself
+
+
+def key_set(combination: str | Iterable[str]) -> frozenset[str]:
+    """Return the names of a combination's keys, in any spelling: "Control_L+Alt+Del" is {ctrl, alt, delete}.
+
+    Left and right modifiers are the same here, and so are the keys of the number pad and of the main block.
+    """
+    parts = [combination] if isinstance(combination, str) else combination
+    keys = (key for part in parts for key in _SEPARATOR.split(part) if key)
+    words = (word for key in keys for word in split_words(key))
+    return frozenset(_name_of(word) or re.sub(r"[\s_-]", "", word).lower() for word in words)
+
+
+def on_us_keyboard(keys: Iterable[str]) -> frozenset[str]:
+    """Return the keys that a person presses for these names: "!" is shift and "1"."""
+    pressed: set[str] = set()
+    for name in keys:
+        base = name.translate(_FROM_SHIFTED) if len(name) == 1 else name
+        pressed |= {base} if base == name else {"shift", base}
+    return frozenset(pressed)
+
+
+def unknown_keys(keys: frozenset[str]) -> frozenset[str]:
+    """Return the members of a `key_set` that name no key of a keyboard, such as misspelled ones."""
+    return frozenset(key for key in keys if len(key) != 1 and not _name_of(key))
+
+
+def _name_of(key: str) -> str:
+    try:
+        name = key_of(parse_key(key))
+    except ActionError:
+        return ""
+    return _RULE_NAMES.get(name, name.lower()[: len(name)])  # "İ" would become two characters

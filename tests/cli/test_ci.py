@@ -1,0 +1,344 @@
+"""CI files: valid for the published schemas, run when they should, and their shell steps do what they promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import check_jsonschema
+import jsonschema
+import pytest
+import yaml
+
+from pytest_vnc_use.cli.init import PACKAGES, Project, read_target
+from support.ci_jobs import Machine, Runner, is_run, run_github, run_gitlab, run_jenkins, stages_of
+from support.gemini_server import GeminiServer, calls, text
+from support.paths import EXAMPLES, PAD_LINE, ROOT
+from support.vnc_servers import require, require_package, require_pyside
+
+pytestmark = pytest.mark.slow
+
+PROGRAMS = {
+    "xvnc": "xterm",
+    "page": "http://localhost:8000/",
+    "qt": "viewer",
+    "container": "container:shop xterm",
+    "address": "winbox::5900",
+}
+WORKFLOW = ".github/workflows/desktop-tests.yml"
+CI = EXAMPLES / "ci"
+RECIPES = [
+    path
+    for place in (".github", "docs", "examples", "pytest_vnc_use/cli/templates")
+    for kind in ("yml", "yaml", "md", "j2")
+    for path in (ROOT / place).rglob(f"*.{kind}")
+]
+ACTIONS = {
+    "actions/checkout": "v7",
+    "actions/setup-python": "v7",
+    "actions/upload-artifact": "v7",  # archive: false is new there
+    "actions/download-artifact": "v8",
+    "actions/upload-pages-artifact": "v5",
+    "actions/deploy-pages": "v5",
+    "pypa/gh-action-pypi-publish": "release/v1",
+    "pytest-vnc-use/pytest-vnc-use/.github/actions/replay": "main",
+}
+"""The newest version of each action in autumn 2026. All of them run on Node 24; GitHub has taken Node 20 away."""
+
+
+def workflow(kind: str, directory: Path) -> str:
+    project = Project(directory, read_target(PROGRAMS[kind], "qt" if kind == "qt" else "", directory), "Type it")
+    (source,) = [source for path, source in project.plan(ci="github", policy=False).items() if path.endswith(".yml")]
+    assert source
+    return source
+
+
+def check_schema(document: object, name: str) -> None:
+    schemas = Path(check_jsonschema.__file__).parent / "builtin_schemas" / "vendor"
+    schema = json.loads((schemas / f"{name}.json").read_text(encoding="utf-8"))
+    jsonschema.validators.validator_for(schema)(schema).validate(document)
+
+
+def parsed(source: str) -> object:
+    """The document as JSON has it: YAML 1.1 takes the key `on` for true."""
+    return json.loads(json.dumps(yaml.safe_load(source)).replace('"true": {"push"', '"on": {"push"'))
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_workflow_is_valid(tmp_path: Path, kind: str) -> None:
+    source = workflow(kind, tmp_path)
+    check_schema(parsed(source), "github-workflows")
+    assert "pull_request_target" not in source  # it would give a fork's code the secrets
+    assert ("-o vnc_qt_open=true --vnc-record=replay" in source) == (kind == "qt")  # jobs are in containers
+    assert ("VNC_USE_PASSWORD" in source) == (kind == "address")
+
+
+def test_examples_are_valid() -> None:
+    check_schema(parsed((CI / "github-shards.yml").read_text("utf-8")), "github-workflows")
+    check_schema(parsed((CI / "gitlab.yml").read_text("utf-8")), "gitlab-ci")
+    action = ROOT / ".github" / "actions" / "replay" / "action.yml"
+    check_schema(yaml.safe_load(action.read_text("utf-8")), "github-actions")
+    jenkins = (CI / "Jenkinsfile").read_text("utf-8")
+    outside = "".join(re.split(r"'''.*?'''", re.sub(r"//.*", "", jenkins), flags=re.DOTALL))
+    assert outside.count("{") == outside.count("}")
+    assert jenkins.count("'''") % 2 == 0
+
+
+def test_recipes_select_each_test_with_desktop() -> None:
+    """Not `-m vnc_task`: that leaves out a test which only uses the fixtures."""
+    chosen = [(word, path.name) for path in RECIPES for word in re.findall(r"pytest -m (\w+)", path.read_text("utf-8"))]
+    assert len(chosen) > 5
+    assert {word for word, _ in chosen} == {"vnc"}, chosen
+
+
+def test_recipes_use_newest_actions() -> None:
+    used = [
+        (action, version, path.name)
+        for path in [ROOT / "README.md", *RECIPES]
+        for action, version in re.findall(r"uses: ([^@\s]+)@(\S+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len({action for action, *_ in used}) >= 6
+    old = {use for use in used if ACTIONS.get(use[0]) != use[1]}
+    assert not old, f"give them the version of ACTIONS, which knows what is newest: {sorted(old)}"
+
+
+@pytest.mark.parametrize(
+    ("source", "requirements", "installed"),
+    [
+        ("import PyQt6", "", "pytest-vnc-use PyQt6"),
+        ("import PySide6", "", '"pytest-vnc-use[demo]"'),
+        ("import PyQt6", "PyQt6==6.9\n", "pytest-vnc-use -r requirements.txt"),
+    ],
+)
+def test_workflow_installs_qt_of_program(tmp_path: Path, source: str, requirements: str, installed: str) -> None:
+    (tmp_path / "app.py").write_text(f"{source}\n")
+    if requirements:
+        (tmp_path / "requirements.txt").write_text(requirements)
+    planned = Project(tmp_path, read_target("python app.py", "", tmp_path), "Type it").plan(ci="github", policy=False)
+    assert f"pip install {installed}\n      # install what your program needs here\n" in str(planned[WORKFLOW])
+
+
+def test_workflow_of_subdirectory_is_at_the_top(tmp_path: Path) -> None:
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    web = tmp_path / "web"
+    web.mkdir()
+    planned = Project(web, read_target("xterm", "", web), "Type it").plan(ci="github", policy=False)
+    source = planned["../.github/workflows/desktop-tests-web.yml"]
+    assert source
+    assert yaml.safe_load(source)["defaults"] == {"run": {"working-directory": "web"}}
+    assert "            web/report.html\n            web/runs/\n" in source
+
+
+@pytest.mark.parametrize(
+    ("event", "jobs"),
+    [
+        ("push", {"replay"}),
+        ("pull_request", {"replay"}),
+        ("schedule", {"replay", "heal"}),
+        ("workflow_dispatch", {"replay", "heal"}),
+    ],
+)
+def test_github_heals_at_night_and_by_hand(tmp_path: Path, event: str, jobs: set[str]) -> None:
+    def holds(condition: str) -> bool:
+        return bool(eval(condition.replace("github.event_name", repr(event)).replace("||", "or")))
+
+    described = yaml.safe_load(workflow("xvnc", tmp_path))["jobs"]
+    assert {name for name, job in described.items() if holds(job.get("if", "True"))} == jobs
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("push", {"replay": "on_success", "heal": "manual"}),
+        ("schedule", {"heal": "on_success"}),
+        ("merge_request_event", {"replay": "on_success"}),
+    ],
+)
+def test_gitlab_heals_at_night_and_by_hand(source: str, expected: dict[str, str]) -> None:
+    described, run = yaml.safe_load((CI / "gitlab.yml").read_text("utf-8")), {}
+    for name in ("replay", "heal"):
+        rules = described[f"{name}-desktop-tests"]["rules"]
+        first = next(rule for rule in rules if f'== "{source}"' in rule.get("if", f'== "{source}"'))
+        run |= {name: first.get("when", "on_success")}
+    assert {name: when for name, when in run.items() if when != "never"} == expected
+
+
+@pytest.mark.parametrize(
+    ("env", "why", "expected"),
+    [
+        ({"BRANCH_NAME": "buttons"}, {}, {"Replay"}),
+        ({"BRANCH_NAME": "main", "BRANCH_IS_PRIMARY": "true"}, {"by_timer": True}, {"Heal"}),
+        ({"BRANCH_NAME": "buttons"}, {"params": {"HEAL": True}}, {"Heal"}),
+        ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7", "CHANGE_FORK": "them"}, {}, {"Replay"}),
+        ({"BRANCH_NAME": "PR-7", "CHANGE_ID": "7", "CHANGE_FORK": "them"}, {"params": {"HEAL": True}}, set()),
+    ],
+)
+def test_jenkins_heals_at_night_and_by_hand(env: Mapping[str, str], why: Any, expected: set[str]) -> None:
+    stages = stages_of((CI / "Jenkinsfile").read_text("utf-8"))
+    assert {name for name in ("Replay", "Heal") if is_run(stages[name], env, **why)} == expected
+
+
+PARSE = """
+import org.codehaus.groovy.control.*
+args.each { name ->
+  def unit = new CompilationUnit()
+  unit.addSource(new File(name))
+  unit.compile(Phases.CONVERSION)
+}
+"""
+
+
+def test_groovy_parses_jenkinsfile(tmp_path: Path) -> None:
+    if not shutil.which("groovy"):
+        pytest.skip("groovy is not installed: apt-get install groovy")
+    (tmp_path / "parse.groovy").write_text(PARSE)
+    parse = ["groovy", str(tmp_path / "parse.groovy")]
+    done = subprocess.run([*parse, str(CI / "Jenkinsfile")], capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr
+    broken = tmp_path / "Jenkinsfile"
+    broken.write_text((CI / "Jenkinsfile").read_text() + "}")
+    assert subprocess.run([*parse, str(broken)], capture_output=True, timeout=400, check=False).returncode == 1
+
+
+def test_packages_are_known_to_debian() -> None:
+    if not shutil.which("apt-cache"):
+        pytest.skip("apt-cache is not installed: apt-get install apt")
+    names = {name for packages in PACKAGES.values() for name in packages} | {"git", "gh"}
+    known = subprocess.run(["apt-cache", "pkgnames"], capture_output=True, text=True, timeout=400, check=True).stdout
+    if "tigervnc-standalone-server" not in known.split():
+        pytest.skip("apt has no list of packages here: apt-get update")
+    assert not names - set(known.split())
+
+
+@dataclass(frozen=True)
+class Recipe:
+    ci: str
+    file: str
+    run: Runner
+    replay: str
+    heal: str
+
+
+GITHUB = Recipe("github", WORKFLOW, run_github, "replay", "heal")
+ALL = [
+    GITHUB,
+    Recipe("gitlab", ".gitlab/desktop-tests.yml", run_gitlab, "replay-desktop-tests", "heal-desktop-tests"),
+    Recipe("jenkins", "Jenkinsfile", run_jenkins, "Replay", "Heal"),
+]
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Path:
+    """A project of `cua-vnc init` with a Qt program and the files of all CIs, pushed to a repository."""
+    project, bare = tmp_path / "project", tmp_path / "origin.git"
+    project.mkdir()
+    (project / "requirements.txt").touch()  # the program needs nothing from pip
+    target = read_target(PAD_LINE, "qt", project)
+    files = Project(project, target, "Click into the middle").plan(ci="github", policy=True)
+    for path in ("gitlab.yml", "Jenkinsfile", "github-shards.yml"):
+        source = (CI / path).read_text("utf-8").replace("-m vnc ", "-m vnc -o vnc_qt_open=true ")
+        files[{"gitlab.yml": ".gitlab/desktop-tests.yml"}.get(path, path)] = source
+    for path, source in files.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(source or "")
+    test = project / "tests" / "test_first.py"
+    test.write_text(test.read_text().replace("    pass", '    assert "press" in vnc_desktop.read_file("events.txt")'))
+    git = ["git", "-c", "user.name=us", "-c", "user.email=us@example.com"]
+    subprocess.run(["git", "init", "-q", "-b", "main", "--bare", str(bare)], check=True)
+    subprocess.run(["git", "config", "receive.advertisePushOptions", "true"], cwd=bare, check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=project, check=True)
+    subprocess.run(["git", "add", "-A", "-f"], cwd=project, check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "first"], cwd=project, check=True)
+    subprocess.run(["git", "push", "-q", str(bare), "main", "main:buttons"], cwd=project, check=True)
+    return bare
+
+
+@pytest.mark.parametrize("recipe", ALL, ids=lambda recipe: recipe.ci)
+def test_heal_proposes_recordings_that_replay_without_key(
+    tmp_path: Path, origin: Path, model: Callable[..., GeminiServer], recipe: Recipe
+) -> None:
+    require("git")
+    require_pyside()
+    holds = text(json.dumps({"reason": "it shows that", "verdict": "holds", "box_2d": None}))
+    server = model(calls(("click", {"x": 500, "y": 500})), text("I clicked"), holds)
+    secrets = {"GOOGLE_API_KEY": server.api_key, "GH_TOKEN": "token", "HEAL_TOKEN": "token"}
+    healing = Machine(tmp_path / "healing", origin, {"GOOGLE_GEMINI_BASE_URL": server.url}, branch="buttons")
+    assert recipe.run(healing, recipe.file, recipe.heal, secrets) == 0, healing.said
+    assert "1 recording written" in healing.said
+    branch = "heal-desktop-tests/buttons"
+    listed = ["git", "ls-tree", "-r", "--name-only", branch]
+    pushed = subprocess.run(listed, cwd=origin, capture_output=True, text=True, check=True).stdout
+    assert "tests/__vnc_recordings__/test_first/test_first.json" in pushed
+    assert "runs/" not in pushed
+    if recipe.ci != "gitlab":
+        assert any(call.startswith(f"gh pr create --head {branch} --base buttons --title") for call in healing.calls)
+    subprocess.run(["git", "update-ref", "refs/heads/main", branch], cwd=origin, check=True)
+
+    replaying = Machine(tmp_path / "replaying", origin)
+    assert recipe.run(replaying, recipe.file, recipe.replay, {}) == 0, replaying.said
+    assert "1 run planned by recording" in replaying.said
+    assert (replaying.clone / "report.html").exists()
+
+
+def test_replay_without_recording_fails_with_links(tmp_path: Path, origin: Path) -> None:
+    require("git")
+    require_pyside()
+    machine = Machine(tmp_path / "machine", origin)
+    assert run_github(machine, WORKFLOW, "replay", {}) == 1, machine.said
+    assert "no recording" in machine.said
+    summary = (machine.folder / "summary.md").read_text()
+    assert "https://github.test/page#run-1)" in summary
+    assert "All files: URL" in summary
+
+
+@pytest.mark.parametrize("recipe", ALL[:2], ids=lambda recipe: recipe.ci)
+def test_heal_without_key_passes(tmp_path: Path, origin: Path, recipe: Recipe) -> None:
+    require("git")
+    machine = Machine(tmp_path / "machine", origin)
+    assert recipe.run(machine, recipe.file, recipe.heal, {}) == 0, machine.said
+    assert "nothing is healed" in machine.said
+    assert not [call for call in machine.calls if call.startswith("gh")]
+
+
+def test_heal_that_fails_fails_job_after_proposal(
+    tmp_path: Path, origin: Path, model: Callable[..., GeminiServer]
+) -> None:
+    require("git")
+    require_pyside()
+    server = model(text("I cannot do that"))
+    machine = Machine(tmp_path / "machine", origin, {"GOOGLE_GEMINI_BASE_URL": server.url})
+    assert run_github(machine, WORKFLOW, "heal", {"GOOGLE_API_KEY": server.api_key}) == 1, machine.said
+    assert "no recording has changed" in machine.said
+
+
+SKIPPED = """
+import pytest
+
+@pytest.mark.skip("no desktop is needed to be counted")
+@pytest.mark.vnc_task("Click it")
+def test_it(vnc_desktop): ...
+"""
+
+
+def test_shards_are_merged_and_missing_one_fails(tmp_path: Path, origin: Path) -> None:
+    require("git")
+    require_package("pytest_split")
+    whole = Machine(tmp_path / "whole", origin)
+    for shard in range(1, 5):  # three of them have no test
+        job = Machine(tmp_path / f"job-{shard}", origin, shard=shard)
+        (job.clone / "tests" / "test_first.py").write_text(SKIPPED)
+        assert run_github(job, "github-shards.yml", "replay", {}) == 0, job.said
+        shutil.copytree(job.clone / "shards", whole.clone / "shards", dirs_exist_ok=True)
+    assert run_github(whole, "github-shards.yml", "merge", {}) == 0, whole.said
+    assert "1 skipped in 4 of 4 jobs: report/vnc-results.json" in whole.said
+    assert (whole.clone / "report" / "index.html").exists()
+    shutil.rmtree(whole.clone / "shards" / "2")
+    assert run_github(whole, "github-shards.yml", "merge", {}) == 1, whole.said
+    assert "'shards/2' must have one vnc-results.json below it, it has none" in whole.said

@@ -1,0 +1,433 @@
+"""`cua-vnc init` in fresh projects, as a process of its own, with a terminal and without."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pytest_vnc_use import cli
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.cli.init import Project, read_target
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.types import Click, TypeText
+from support.paths import ROOT
+from support.person import demonstrate
+from support.vnc_servers import VncServer, require, require_pyside
+
+TASK = "Type Hello into the document"
+TIMEOUT_S = 400
+INIT = [sys.executable, "-m", "pytest_vnc_use.cli", "init"]
+FILES = {"pytest.ini", "tests/test_first.py", ".gitignore"}
+MARKED = "import pytest\n@pytest.mark.vnc_task({task!r})\ndef test_a(vnc_desktop): pass\n"
+NOBODY = "127.0.0.1::1"
+"""An address at which nothing answers."""
+
+
+def init(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*INIT, *arguments],
+        cwd=directory,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    files = (path for path in directory.rglob("*") if path.is_file() and ".git/" not in str(path))
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
+
+
+def project(directory: Path, program: str = "xterm", task: str = "Type it") -> Project:
+    return Project(directory, read_target(program, "", directory), task)
+
+
+@pytest.mark.slow
+def test_qt_program_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_pyside()
+    (tmp_path / "app.py").write_text(
+        "from PySide6.QtGui import QGuiApplication, QWindow\n"
+        "app = QGuiApplication([])\nwindow = QWindow()\nwindow.show()\napp.exec()\n"
+    )
+    monkeypatch.setenv("VNC_USE_QT_OPEN", "true")  # this machine may allow no network namespace
+    first = init(tmp_path, f"{sys.executable} app.py", "--task", TASK, "--policy")
+    assert (first.returncode, first.stderr) == (0, ""), first.stdout
+    written = tree(tmp_path)
+    assert set(written) == FILES | {"app.py", "vnc-policy.toml"}
+    assert b"vnc_server = qt\n" in written["pytest.ini"]
+    assert b"\nvnc_policy = vnc-policy.toml\n" in written["pytest.ini"]
+    assert b"\naddopts = -p no:langsmith_plugin\n" in written["pytest.ini"]
+    load_policy(str(tmp_path / "vnc-policy.toml"))
+    assert "ok    Qt: PySide6" in first.stdout
+    assert "ok    start: the program was started, shown and ended in " in first.stdout
+    assert "ok    test: pytest finds tests/test_first.py" in first.stdout
+    assert first.stdout.endswith("    python -m pytest tests/test_first.py --vnc-record=demonstrate\n")
+    again = init(tmp_path, f"{sys.executable} app.py", "--task", TASK, "--policy")
+    assert again.returncode == 0
+    assert tree(tmp_path) == written
+    assert [line.split()[0] for line in again.stdout.splitlines()[:4]] == ["keep"] * 4
+
+
+@pytest.mark.slow
+def test_second_program_gets_test_with_its_app(tmp_path: Path) -> None:
+    require("xterm")
+    require("Xtigervnc")
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert init(tmp_path, "xterm", "--task", TASK, "--ci", "github").returncode == 0
+    before = tree(tmp_path)
+    workflow = before[".github/workflows/desktop-tests.yml"].decode()
+    (tmp_path / ".github/workflows/desktop-tests.yml").write_text(workflow.replace("openbox ", ""))
+    second = init(tmp_path, "xterm -e cat", "--task", "Write a letter, please do")
+    assert second.returncode == 0, second.stdout
+    assert "write  tests/test_write_a_letter_please.py" in second.stdout
+    assert (
+        "note   pytest.ini keeps vnc_app = 'xterm'; tests/test_write_a_letter_please.py starts its own program by app="
+    ) in second.stdout
+    assert "note   .github/workflows/desktop-tests.yml does not install openbox: add that" in second.stdout
+    source = (tmp_path / "tests/test_write_a_letter_please.py").read_text()
+    assert '@pytest.mark.vnc_task("Write a letter, please do", app="xterm -e cat")' in source
+    assert tree(tmp_path)["pytest.ini"] == before["pytest.ini"]
+
+
+@pytest.mark.slow
+def test_external_desktop_is_checked(tmp_path: Path, tigervnc: VncServer) -> None:
+    done = init(tmp_path, tigervnc.address, "--task", TASK)
+    assert done.returncode == 0, done.stdout
+    assert set(tree(tmp_path)) == FILES
+    assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8" in done.stdout
+    assert "note   nothing resets an external desktop" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "ini", "failure"),
+    [
+        ("no-such-program", "", "FAIL  start: "),
+        ("sh -c 'exit 7'", "", "FAIL  start: the program \"sh -c 'exit 7'\" exited with 7"),
+        ("container:no-such-image", "", "FAIL  containers: "),
+        (NOBODY, "", "FAIL  server: "),
+        (
+            "xterm",
+            "vnc_server = qt",
+            "FAIL  vnc_server: the project has vnc_server = 'qt', which shows Qt",
+        ),
+        ("xterm", f"vnc_server = {NOBODY}", "a running desktop, which starts no program; set vnc_exec to how"),
+    ],
+)
+def test_failure_is_printed_with_next_command(tmp_path: Path, program: str, ini: str, failure: str) -> None:
+    require("Xtigervnc")
+    if ini:
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    path = {"PATH": str(tmp_path)} if "container" in program else {}
+    done = init(tmp_path, program, "--task", TASK, **path)
+    assert (done.returncode, failure in done.stdout) == (1, True), done.stdout
+    assert done.stdout.splitlines()[-2].startswith("does not work yet: ")
+
+
+@pytest.mark.slow
+def test_existing_files_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "spec").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['spec']\naddopts = '-ra -n 2'\n")
+    (tmp_path / "spec" / "test_first.py").write_text("def test_first(): pass\n")
+    (tmp_path / ".gitignore").write_bytes(b"*.json\r\n/runs")
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    before = tree(tmp_path)
+    done = init(tmp_path, NOBODY, "--task", TASK)
+    assert "write  spec/test_type_hello_into_the.py" in done.stdout
+    assert "add '-p no:langsmith_plugin' to addopts in pyproject.toml" in done.stdout
+    assert "note   git ignores spec/__vnc_recordings__" in done.stdout
+    assert done.stdout.endswith("--vnc-record=demonstrate -n 0\n")
+    after = tree(tmp_path)
+    assert after["spec/test_first.py"] == before["spec/test_first.py"]
+    assert after[".gitignore"].endswith(b"*.json\r\n/runs\r\n# runs and reports of pytest-vnc-use\r\nreport.html\r\n")
+    assert after["pyproject.toml"].decode().count("addopts") == 1
+
+
+@pytest.mark.slow
+def test_uncollected_module_fails(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import nowhere_to_be_found\n")
+    done = init(tmp_path, NOBODY, "--task", TASK)
+    assert done.returncode == 1
+    assert "FAIL  test: python -m pytest does not collect tests/test_first.py: " in done.stdout
+    assert "nowhere_to_be_found" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "PROGRAM and --task must be given where there is no terminal to ask at"),
+        (["mousepad"], "--task must be given"),
+        (["mousepad", "--task", " "], "the task must be a sentence, got ' '"),
+        (["mousepad", "--task", TASK, "--ci", "travis"], "argument --ci: invalid choice: 'travis'"),
+        (["mousepad", "--task", "a\udcff"], "the task must be text in UTF-8"),
+    ],
+)
+def test_wrong_usage_writes_nothing(tmp_path: Path, arguments: list[str], error: str) -> None:
+    done = init(tmp_path, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert error in done.stderr
+    assert not tree(tmp_path)
+
+
+@pytest.mark.slow
+def test_obstacle_stops_before_writing(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").mkdir()
+    done = init(tmp_path, "mousepad", "--task", TASK)
+    assert (done.returncode, ".gitignore' cannot be read: Is a directory" in done.stderr) == (2, True)
+    assert not tree(tmp_path)
+    (tmp_path / ".gitignore").rmdir()
+    done = init(tmp_path, "mousepad", "--task", TASK, VNC_USE_STEPS="some")
+    assert (done.returncode, "VNC_USE_STEPS must be a whole number" in done.stderr) == (2, True)
+    assert not tree(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "directories", "test"),
+    [
+        ("", [], "tests/test_first.py"),
+        ("testpaths = spec", [], "spec/test_first.py"),
+        ("testpaths = spec ./more/", ["more"], "more/test_first.py"),
+        ('testpaths = "my tests" more', ["my tests", "more"], "my tests/test_first.py"),
+        ("testpaths = src/*/tests", ["src/b/tests", "src/a/tests"], "src/a/tests/test_first.py"),
+        ("testpaths = {root}/spec", ["spec"], "spec/test_first.py"),
+        ("python_files = check_*.py", [], "tests/check_first.py"),
+        ("python_files = *_spec.py 'test_*.py'", [], "tests/first_spec.py"),
+        ("python_files = *.py", [], "tests/test_first.py"),
+    ],
+)
+def test_test_path_follows_pytest_options(tmp_path: Path, options: str, directories: list[str], test: str) -> None:
+    for name in directories:
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{options.format(root=tmp_path)}\n")
+    assert project(tmp_path).test == Path(test)
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ({"test_first.py": MARKED.format(task="Type it")}, "test_first.py"),
+        ({"test_first.py": "def test_a(): pass\n"}, "test_type_it.py"),
+        ({"test_first.py": "def"}, "test_type_it.py"),
+        ({"test_first.py": "", "test_type_it.py": ""}, "test_type_it_2.py"),
+        ({"test_first.py": "", "test_type_it.py": MARKED.format(task="Type it")}, "test_type_it.py"),
+    ],
+)
+def test_existing_test_must_have_task(tmp_path: Path, files: dict[str, str], name: str) -> None:
+    (tmp_path / "tests").mkdir()
+    for path, text in files.items():
+        (tmp_path / "tests" / path).write_text(text)
+    added = project(tmp_path)
+    assert added.test == Path("tests", name)
+    assert (added.plan(ci="none", policy=False)[f"tests/{name}"] is None) == (name in files)
+
+
+@pytest.mark.parametrize(
+    "task", ['say "hi"', "a\nb", "back\\slash \\n \\", "'''\"\"\"", "Grüße 日本 😀", "{x} %s $HOME", "tab\tand \x00"]
+)
+def test_task_of_any_characters_is_kept(tmp_path: Path, task: str) -> None:
+    source = project(tmp_path, task=task).plan(ci="none", policy=False)["tests/test_first.py"]
+    assert source
+    names: dict[str, object] = {}
+    exec(compile(source, "test_first.py", "exec"), names)
+    (mark,) = names["test_first"].pytestmark  # type: ignore[attr-defined]
+    assert mark.args == (task,)
+
+
+@pytest.mark.parametrize(
+    ("program", "where", "kind", "server", "app"),
+    [
+        ("mousepad", "", "xvnc", "xvnc", "mousepad"),
+        (" xterm -e nano ", "", "xvnc", "xvnc", "xterm -e nano"),
+        ("python app.py --big", "", "qt", "qt", "python ./app.py --big"),
+        ("mousepad 'my notes.txt'", "", "xvnc", "xvnc", "mousepad './my notes.txt'"),
+        ("container:registry:5000/shop", "", "container", "container:registry:5000/shop", ""),
+        ("xterm", "container:shop", "container", "container:shop", "xterm"),
+        ("winbox::5900", "", "address", "winbox::5900", ""),
+        ("vnc://winbox:5900", "", "address", "vnc://winbox:5900", ""),
+        ("a::5901,[fe80::1]::5901", "", "address", "a::5901,[fe80::1]::5901", ""),
+        ("./vnc.socket", "", "address", "./vnc.socket", ""),
+        ("notepad.exe", "winbox::5900", "address", "winbox::5900", "notepad.exe"),
+        ("viewer --qt", "qt", "qt", "qt", "viewer --qt"),
+    ],
+)
+def test_program_decides_desktop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, where: str, kind: str, server: str, app: str
+) -> None:
+    (tmp_path / "my notes.txt").touch()
+    (tmp_path / "app.py").write_text("import sys\n\nfrom PySide6 import QtGui\n")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("vnc.socket")
+        target = read_target(program, where, tmp_path)
+    assert (target.kind, target.server, target.app) == (kind, server, app)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000/a?b=1&c='2'", "https://[::1]/", "file:///tmp/page.html"])
+def test_url_is_shown_by_browser(tmp_path: Path, url: str) -> None:
+    target = read_target(url, "", tmp_path)
+    argv = shlex.split(target.app)
+    assert (target.kind, target.server, argv[-1]) == ("page", "xvnc", url)
+    assert {"--kiosk", "--remote-debugging-port=0", "--user-data-dir=profile"} <= set(argv)
+
+
+@pytest.mark.parametrize(
+    ("program", "where", "error"),
+    [
+        ("", "", "got ''"),
+        ("mousepad \x1b[31m", "", "one line of printable characters"),
+        ("echo 'hello", "", "No closing quotation"),
+        (
+            "localhost:8000/shop",
+            "",
+            "must be a URL, http://localhost:8000/shop, or a VNC server's address",
+        ),
+        ("http://a b", "", "a URL must be like http://localhost:8000/"),
+        ("http://", "", "a URL must be like"),
+        ("http://[::1", "", "a URL must be like"),
+        ("file://", "", "file:///srv/shop.html, got 'file://'"),
+        ("https://ann:s3cret@shop.test/", "", "a URL must have no user name and no password"),
+        ("http://localhost", "qt", "shown on --vnc=xvnc"),
+        ("container:", "", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display"),
+        ("mousepad", "xvfb", "--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got 'xvfb'"),
+    ],
+)
+def test_unclear_program_is_rejected(tmp_path: Path, program: str, where: str, error: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read_target(program, where, tmp_path)
+    assert error in str(raised.value)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_docs_commands_are_accepted() -> None:
+    page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
+    blocks = [block.splitlines() for block in re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
+    for line in (line for block in blocks for line in block if line.startswith("cua-vnc")):
+        cli.parser().parse_args(shlex.split(line)[1:])
+    for block in blocks[:2]:
+        init_to_replay = [line for line in block if not line.startswith("pip")]
+        assert init_to_replay[0].startswith("cua-vnc init ")
+        assert init_to_replay[-1] == "python -m pytest"
+        assert len(init_to_replay) <= 4
+
+
+@contextmanager
+def at_terminal(directory: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    user, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*INIT, *arguments], cwd=directory, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True
+    )
+    os.close(terminal)
+    try:
+        yield process, user
+    finally:
+        process.kill()
+        process.wait()
+        os.close(user)
+
+
+def read_until(user: int, end: str) -> str:
+    """Return the output up to a text, or to the end."""
+    output = ""
+    while end not in output:
+        try:
+            more = os.read(user, 4096)
+        except OSError:  # the other end is closed
+            break
+        output += more.decode(errors="replace")
+    return output
+
+
+@pytest.mark.slow
+def test_missing_answers_are_asked_for(tmp_path: Path) -> None:
+    with at_terminal(tmp_path) as (process, user):
+        for question, answer in [
+            ("Which program", "localhost:8000"),
+            ("http://localhost:8000, or", NOBODY),
+            ("What does the test do", TASK),
+        ]:
+            assert question in read_until(user, "> ")
+            os.write(user, f"{answer}\n".encode())
+        output = read_until(user, "never printed")
+        assert process.wait(TIMEOUT_S) == 1, output  # nothing listens there
+    assert set(tree(tmp_path)) == FILES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leave", ["Ctrl-C", "Ctrl-D"])
+def test_leaving_writes_nothing(tmp_path: Path, leave: str) -> None:
+    with at_terminal(tmp_path, "mousepad") as (process, user):
+        read_until(user, "> ")
+        if leave == "Ctrl-D":
+            os.write(user, b"\x04")
+        while leave == "Ctrl-C" and process.poll() is None:  # one just before the read is not noticed by it
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)  # a second one would end it while it ends
+        assert "interrupted: nothing is written" in read_until(user, "written")
+        assert process.wait(TIMEOUT_S) == 130
+    assert not tree(tmp_path)
+
+
+class Files(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nothing is printed."""
+
+
+def type_hello(viewer: VNCController, *, at: tuple[int, int]) -> None:
+    viewer.perform(Click(*at))
+    viewer.settle()
+    viewer.perform(TypeText("Hello"))
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+@pytest.mark.parametrize(("program", "at"), [("mousepad", (700, 450)), ("page", (100, 110))])
+def test_init_to_replay_takes_three_commands(tmp_path: Path, program: str, at: tuple[int, int]) -> None:
+    require("Xtigervnc")
+    require("chromium" if program == "page" else program)
+    site = tmp_path / "site"
+    site.mkdir()
+    page = "<!doctype html><title>A form</title><h1>Name</h1><input style='font: 30px sans-serif'>"
+    (site / "index.html").write_text(page)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Files, directory=str(site))) as http:
+        Thread(target=http.serve_forever, daemon=True).start()
+        program = f"http://127.0.0.1:{http.server_port}/" if program == "page" else program
+        done = init(tmp_path, program, "--task", "Type Hello")
+        assert done.returncode == 0, done.stdout + done.stderr
+        *_, test, option = done.stdout.splitlines()[-1].split()
+        assert option == "--vnc-record=demonstrate"
+        code, output = demonstrate(tmp_path, partial(type_hello, at=at), test, "-p", "no:pytest-vnc")
+        assert code == 0, output
+        assert "1 recording written" in output
+        replay = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "no:pytest-vnc"],
+            cwd=tmp_path,
+            env={**os.environ, "CI": "true"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        http.shutdown()
+    assert replay.returncode == 0, replay.stdout
+    assert "1 run planned by recording" in replay.stdout

@@ -1,0 +1,168 @@
+"""`--vnc-record=accept` as a reviewer has it: pytest at a terminal, on the till, whose product has changed."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.recordings.store import load
+from support.made_once import made_once
+from support.reviewing import Reviewed, review
+from support.till_project import Project, project_in
+from support.tills import TILL
+
+pytestmark = pytest.mark.desktop
+
+YES, NO, MASK, BUG = "y\n", "n\n", "m\n", "b\nthe word is misspelt\n"
+ONE = "test_till.py::test_till"
+TWO_TESTS = """
+import pytest
+from pytest_vnc_use.types import Verdict
+
+class Judge:
+    def judge(self, claim, frame, *, timeout_s, report):
+        return Verdict(claim, "holds", "it is there", frame=frame.ref)
+
+@pytest.fixture
+def vnc_judge():
+    return Judge()
+
+@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect=None)
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+
+@pytest.mark.vnc_task("Enter alice, add two apples and pay", expect="the status is shown")
+def test_claim(vnc_desktop):
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def record(folder: Path) -> Path:
+        made = project_in(folder)
+        made.write("test_till.py", TWO_TESTS)
+        ended = made.run("--vnc-record=auto")
+        assert ended.code == 0, ended.out
+        (made.path / "conftest.py").unlink()
+        return made.path
+
+    return made_once(tmp_path_factory, "project_to_accept", record)
+
+
+@pytest.fixture
+def project(recorded_once: Path, tmp_path: Path) -> Project:
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    return Project(tmp_path / "project")
+
+
+def files_of(project: Project) -> dict[str, bytes]:
+    root = project.path / "__vnc_recordings__"
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def reviewed(
+    project: Project,
+    fault: str,
+    *answers: str | Callable[[subprocess.Popen[str]], object],
+    options: str = ONE,
+) -> Reviewed:
+    app = shlex.join([sys.executable, str(TILL), f"--fault={fault}"])
+    desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-ovnc_gate_seconds=2"]
+    return review(project.path, answers, "-p", "no:pytest-vnc", *desktop, *shlex.split(options))
+
+
+@pytest.mark.slow
+def test_accepted_change_is_asked_once_and_only_its_images_change(project: Project) -> None:
+    before = files_of(project)
+    accepted = reviewed(project, "spelling", YES, YES, options="")
+    assert accepted.code == 0, accepted.out
+    screen, claim = accepted.questions
+    assert "the first screen differs" in screen
+    assert "Does this hold on the screen now: 'the status is shown'?" in claim
+    assert "2 recordings updated with what was accepted" in accepted.out
+    for path in re.findall(r"^  (?:recorded|now|difference) +(\S+)$", screen, re.MULTILINE):
+        assert Path(path).read_bytes().startswith(b"\x89PNG")
+    after = files_of(project)
+    changed = {name.rpartition("-")[0] for name in before.keys() ^ after.keys()}
+    assert changed == {
+        f"test_till/{test}/{name}"
+        for test, names in {
+            "test_till": ("1-01-screen", "1-end", "accepted"),
+            "test_claim": ("1-01-screen", "1-end", "accepted"),
+        }.items()
+        for name in names
+    }
+    recording = load(project.file)
+    assert recording
+    (history,) = recording.history
+    assert history.by == getpass.getuser()
+    again = reviewed(project, "spelling", options="")
+    assert (again.code, again.questions) == (0, []), again.out
+    assert files_of(project) == after
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("answer", ["no", "Ctrl-C"])
+def test_refused_change_fails_as_drift_and_writes_nothing(project: Project, answer: str) -> None:
+    before = files_of(project)
+    refused = reviewed(project, "spelling", NO if answer == "no" else interrupt)
+    assert (refused.code, len(refused.questions)) == (1, 1), refused.out
+    assert "inconclusive: drift before step 1 of 4: " in refused.out
+    assert files_of(project) == before
+
+
+def test_change_without_terminal_is_not_asked(project: Project) -> None:
+    before = files_of(project)
+    ended = project.run("--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling")
+    assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
+    assert "inconclusive: drift before step 1 of 4: " in ended.out
+    assert files_of(project) == before
+
+
+def test_bug_fails_as_product_with_reviewers_words(project: Project) -> None:
+    before = files_of(project)
+    called = reviewed(project, "spelling", BUG, options="")
+    assert (called.code, len(called.questions)) == (1, 1), called.out
+    assert called.out.count("product: the word is misspelt (said the reviewer)") >= 2, "the same answer for both tests"
+    assert "2 failed: 2 product" in called.out
+    assert files_of(project) == before
+
+
+def test_accepted_change_of_test_that_then_fails_is_not_written(project: Project) -> None:
+    before = files_of(project)
+    text = (project.path / "test_till.py").read_text(encoding="utf-8")
+    project.write("test_till.py", text.replace("pays 5.00", "pays 6.00"))
+    failed = reviewed(project, "spelling", YES)
+    assert (failed.code, "product: " in failed.out) == (1, True), failed.out
+    assert files_of(project) == before
+
+
+def test_moved_target_cannot_be_accepted(project: Project) -> None:
+    moved = reviewed(project, "moved button", YES, YES)
+    assert moved.code == 1, moved.out
+    assert "The recording acts there: step 2, click at (140, 224)" in moved.questions[-1]
+    assert "the target of step 2 at (140, 224) is at (240, 224) now" in moved.questions[-1]
+    assert "this screen is right" not in moved.questions[-1]
+
+
+def test_masked_change_is_left_out_from_then_on(project: Project) -> None:
+    masked = reviewed(project, "wrong total", MASK, MASK, MASK)
+    assert masked.code == 0, masked.out
+    assert all(re.search(r"m  mask its [\d,]+ px", question) for question in masked.questions)
+    recording = load(project.file)
+    assert recording
+    assert recording.masks
+    assert not recording.history
