@@ -1,4 +1,4 @@
-"""A GTK program: mousepad, with settings of its own, so that it looks the same for every user."""
+"""A GTK program: mousepad."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import pytest
 from pytest_vnc_use.types.protocols import Desktop
 
 START = """
-export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME=Adwaita
-mkdir -p glib-2.0/settings
-printf '[org/xfce/mousepad/preferences/window]\\npath-in-title=false\\n' >glib-2.0/settings/keyfile
 echo "Dear all," >letter.txt
 if [ "$(id -u)" = 0 ] && unshare --map-user=1000 true; then
     exec unshare --map-user=1000 mousepad letter.txt # as root it would show a warning

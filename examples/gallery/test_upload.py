@@ -18,19 +18,16 @@ from playwright.sync_api import Page, expect
 
 PAGE = Path(__file__).parent / "upload.html"
 START = f"""
-export HOME="$PWD/home" XDG_CONFIG_HOME="$PWD/config" XDG_CACHE_HOME="$PWD/cache" XDG_DATA_HOME="$PWD/data"
-export GSETTINGS_BACKEND=memory GTK_THEME=Adwaita LC_ALL=C.UTF-8 TZ=UTC
-mkdir home
-echo "see you on Monday" >home/letter.txt
-touch -d 2020-02-02 home/letter.txt # the dialog shows when a file was changed
+echo "see you on Monday" >letter.txt
+touch -d 2020-02-02 letter.txt # the dialog shows when a file was changed
 exec chromium --kiosk --no-sandbox --no-first-run --test-type --disable-gpu --disable-dev-shm-usage \\
-    --password-store=basic --user-data-dir=profile --remote-debugging-port=0 '{PAGE.as_uri()}'
+    --password-store=basic --user-data-dir=.profile --remote-debugging-port=0 '{PAGE.as_uri()}'
 """
 
 
 @pytest.fixture
 def vnc_settings(vnc_settings: Settings) -> Settings:
-    return replace(vnc_settings, cdp="profile/DevToolsActivePort")
+    return replace(vnc_settings, cdp=".profile/DevToolsActivePort")
 
 
 @pytest.fixture

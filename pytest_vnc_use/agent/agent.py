@@ -22,6 +22,7 @@ from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.runs.messages import MessageLog
+from pytest_vnc_use.runs.run_summary import only_waiting
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.transcript import format_run_failure
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
@@ -126,6 +127,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         hitl_mode: bool = True,
         *,
         model: str | None = None,
+        include_initial_screenshot: bool | None = None,
+        include_thoughts: bool | None = None,
         settings: Settings | None = None,
         policy: Policy | None = None,
         planner: AnyPlanner | None = None,
@@ -143,6 +146,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
         named |= {"exclude": excluded_actions, "planner": "gemini", "model": model}
+        named |= {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
         self.settings = absolute_files(settings or build.settings_of(named), Path.cwd())
         self.budget = budget or build.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
@@ -273,20 +277,21 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @_noting_tool_failures
     def approve(
-        self, run_id: str, *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
+        self, run_id: str = "", *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
     ) -> RunResult:
         """Carry out the action for which the run waits, and continue; also in another process than the run's first.
 
+        Without `run_id` it is the only waiting run of this agent; SettingsError lists them where there are several.
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
         planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run folder.
         Raises RunFolderError, SettingsError.
         """
-        return self._continue(run_id, True, step, approver, again)
+        return self._continue(run_id or only_waiting(self.runs), True, step, approver, again)
 
     @_noting_tool_failures
-    def deny(self, run_id: str, *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
+    def deny(self, run_id: str = "", *, step: int | None = None, **again: Unpack[Again]) -> RunResult:
         """Refuse the action for which the run waits; the run ends as `denied`, or continues if the policy says so."""
-        return self._continue(run_id, False, step, None, again)
+        return self._continue(run_id or only_waiting(self.runs), False, step, None, again)
 
     @_noting_tool_failures
     def resume(self, run_id: str, *, approver: Approver | None = None, **again: Unpack[Again]) -> RunResult:

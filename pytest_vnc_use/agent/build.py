@@ -25,8 +25,13 @@ from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.env_file import use_named_env_file
-from pytest_vnc_use.settings.fallbacks import fallback_layer, fallbacks_in_words as fallbacks_in_words
-from pytest_vnc_use.settings.layers import environment_layer, merge
+from pytest_vnc_use.settings.fallbacks import (
+    LOCAL_AGENT,
+    fallback_layer,
+    fallbacks_in_words as fallbacks_in_words,
+    local_agent_value,
+)
+from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
 from pytest_vnc_use.settings.variables import VARIABLES, from_file
 from pytest_vnc_use.types import Action, Frame
@@ -232,7 +237,8 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     from pytest_vnc_use.planners.common.screens import SmallerPictures
 
     limit = _picture_limit(settings.planner, settings)
-    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size)
+    exactly = settings.vocabulary == LOCAL_AGENT
+    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size, exactly=exactly)
 
 
 def _service_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -243,7 +249,7 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
         "functions": functions,
         "include_thoughts": settings.include_thoughts,
         "include_initial_screenshot": settings.include_initial_screenshot,
-        "keep_screenshots": settings.keep_screenshots,
+        "keep_screenshots": settings.keep_screenshots or 3,
         "backoff": _backoff(settings),
     }
     match settings.planner:
@@ -251,7 +257,7 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
             from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
             return GeminiComputerUse(
-                **shared,
+                **{**shared, "keep_screenshots": settings.keep_screenshots or None},
                 environment=settings.environment,
                 detect_prompt_injection=settings.detect_prompt_injection,
                 disabled_safety_policies=settings.disabled_safety_policies,
@@ -271,11 +277,16 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
 
 
 def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
-    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+    from pytest_vnc_use.planners.chat.planner import AgentLog, OpenAICompatible
     from pytest_vnc_use.planners.common.functions import VERIFY
 
     names = {getattr(function, "__name__", "") for function in functions}
-    verifies = settings.vocabulary != "computer_use" and bool(judge_of(settings)) and VERIFY.name not in names
+    takes_verify = settings.vocabulary in ("commands", "vnc_command") and VERIFY.name not in names
+    verifies = takes_verify and bool(judge_of(settings))
+    log = None
+    if settings.vocabulary == LOCAL_AGENT:
+        directory, prefix, start = (local_agent_value(f"AGENT_DUMP_{name}") for name in ("DIR", "PREFIX", "START"))
+        log = AgentLog(directory, prefix, read_value("stall", start, "AGENT_DUMP_START"))
     return OpenAICompatible(
         settings.base_url,
         settings.model,
@@ -284,13 +295,14 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         coordinates=settings.coordinates,
         functions=(*functions, VERIFY) if verifies else functions,
         excluded_actions=settings.exclude,
-        keep_screenshots=settings.keep_screenshots,
+        keep_screenshots=settings.keep_screenshots or 3,
         include_initial_screenshot=settings.include_initial_screenshot,
         keep_thoughts=settings.keep_thoughts,
         error_format=settings.error_format,
         extra_calls=settings.extra_calls,
         temperature=settings.temperature,
         max_tokens=settings.answer_tokens or 4096,
+        log=log,
         backoff=_backoff(settings),
     )
 
@@ -326,7 +338,9 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
 
     `look` returns the screen as PNG. It is called only if the size depends on the picture that is sent.
     """
-    in_pixels = settings.coordinates == "pixels" if settings.base_url else settings.planner in ("anthropic", "openai")
+    in_pixels = settings.planner in ("anthropic", "openai")
+    if settings.base_url:
+        in_pixels = settings.coordinates == "pixels" or settings.vocabulary == "vnc_command"
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
@@ -457,10 +471,11 @@ def same_desktop(one: Settings, other: Settings) -> bool:
 def lease_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
-    `holder` is the name that other waiting tests see. Raises DesktopError, SettingsError.
+    `holder` is the name that other waiting tests see; a desktop that is started has its home at a path that follows
+    from the last part of it. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings)
+    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings, holder)
     try:
         if command:
             desktop.launch(command)
@@ -507,11 +522,11 @@ def given_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_desktop(settings: Settings) -> Desktop:
+def start_desktop(settings: Settings, holder: str = "") -> Desktop:
     """Start a desktop without a program. Raises DesktopError, SettingsError."""
     withhold(settings.password_env, settings.api_key_env)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
-    pinned = settings.rendering == "pinned"
+    own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": holder.rpartition("/")[2]}
     match settings.server:
         case "":
             raise SettingsError(
@@ -523,11 +538,11 @@ def start_desktop(settings: Settings) -> Desktop:
             from pytest_vnc_use.desktops.qt import QtDesktop
 
             qt_open = settings.qt_open
-            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", pinned=pinned)
+            return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", **own_home)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
 
-            return XvncDesktop(**started, pinned=pinned)
+            return XvncDesktop(**started, **own_home)
         case _:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop

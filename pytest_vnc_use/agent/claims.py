@@ -124,6 +124,18 @@ class NoJudge:
         return Verdict(claim, "unsure", reason, frame=frame.ref)
 
 
+def answer_question(judge: Judge, question: str, frame: Frame, report: Report) -> str:
+    """Return a judge's answer to a planning model's question. It is no verdict of the test.
+
+    A judge that reads values answers in words; another one says `holds: …`, `fails: …` or `unsure: …`.
+    """
+    if not isinstance(judge, Reader):
+        verdict = judge_claim(judge, question, frame, report=report)
+        return f"{verdict.kind}: {verdict.reason}"
+    answer = Form.of(str).read(judge, question, frame, timeout_s=JUDGE_TIMEOUT_S, report=report)
+    return f"{'unsure' if answer.value is None else answer.value}: {answer.reason}"
+
+
 def check_asked(claim: object, votes: object, within_s: object = 0.0) -> None:
     """Raise SettingsError for a claim that cannot be judged, before any judge is asked."""
     if not (isinstance(claim, str) and claim.strip()):

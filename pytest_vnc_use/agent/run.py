@@ -22,7 +22,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent.act import LONGEST_TEXT, Actor, Targets, cut_names
 from pytest_vnc_use.agent.build import elements_asker
-from pytest_vnc_use.agent.claims import judge_claim
+from pytest_vnc_use.agent.claims import answer_question
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import (
     AgentFailed,
@@ -313,8 +313,7 @@ class Run:
         timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
 
         def verify(question: str) -> str:
-            verdict = judge_claim(agent.judge, secrets.declared.hide(question), controller.frame(), report=self.emit)
-            return f"{verdict.kind}: {verdict.reason}"
+            return answer_question(agent.judge, secrets.declared.hide(question), controller.frame(), self.emit)
 
         self.actor = Actor(
             acting,

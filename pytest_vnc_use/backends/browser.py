@@ -41,7 +41,6 @@ from pytest_vnc_use.types import LOOK, Action, HistoryDirection, JsonObject
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Desktop
 
-MOST_TEXT = 6000
 """The most characters of a page's text that a model gets."""
 _POLL_S = 0.05
 _PORT_FILE = "DevToolsActivePort"
@@ -339,14 +338,10 @@ def browser_functions(
     """Return `get_browser_state()` and `list_elements()` for a model; `model_size` is as in `elements_function`."""
 
     def get_browser_state() -> str:
-        """Return the address, the title and the visible text of the page that the browser shows."""
+        """Return the URL, the title and the whole visible text of the page that the browser shows."""
         now = browser()
-        address, title, text = (
-            cut_name(now.url, MOST_NAME),
-            cut_name(now.title, MOST_NAME),
-            cut_name(now.text(), MOST_TEXT),
-        )
-        return f"address: {address}\ntitle: {title}\n{text}"
+        url, title = cut_name(now.url, MOST_NAME), cut_name(now.title, MOST_NAME)
+        return f"address: {url}\ntitle: {title}\n{now.text()}"
 
     def look() -> tuple[list[Element], Size]:
         now = browser()

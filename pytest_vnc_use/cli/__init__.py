@@ -75,6 +75,10 @@ def _run(argv: Sequence[str] | None) -> int:
     try:
         use_named_env_file()
         arguments, unknown = (root := parser()).parse_known_args(argv)
+        if "sentence" in arguments and bool(arguments.sentence) == bool(arguments.task):
+            if not arguments.task and not unknown:
+                root.error("the following arguments are required: TASK")
+            unknown += [arguments.sentence or ""]
         if unknown:
             root.error(_unknown(unknown))
         return int(arguments.command(arguments))

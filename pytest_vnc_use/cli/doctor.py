@@ -341,7 +341,7 @@ def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
-    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.base_url))
+    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.vocabulary))
     if settings.planner not in ("", "gemini"):
         yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.settings.fallbacks import LOCAL_AGENT
 from pytest_vnc_use.settings.layers import environment_layer
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings
@@ -58,7 +59,8 @@ def add_options(
         text, value = about.get(field, FIELDS[field].metadata["help"]), getattr(default, field)
         text = f"{text} (default: {value})" if value else text
         required = needs_server and field == "server"
-        parser.add_argument(option, dest=field, required=required, metavar=field.upper(), help=text)
+        names = [option, "--excluded-actions"] if field == "exclude" else [option]
+        parser.add_argument(*names, dest=field, required=required, metavar=field.upper(), help=text)
 
 
 def add_secret(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +83,8 @@ def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
     values = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    return build.settings_of({**values, "planner": values["planner"] or "gemini"})
+    is_local = (values["vocabulary"] or environment_layer()[0]["vocabulary"]) == LOCAL_AGENT
+    return build.settings_of({**values, "planner": values["planner"] or (None if is_local else "gemini")})
 
 
 def secrets_of(names: Sequence[str]) -> dict[str, str]:

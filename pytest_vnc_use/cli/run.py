@@ -25,6 +25,7 @@ from pytest_vnc_use.errors import AgentFailed, InfraError, RunFolderError, Setti
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
 from pytest_vnc_use.runs.progress import Progress, ShownProgress
+from pytest_vnc_use.runs.run_summary import only_waiting
 from pytest_vnc_use.runs.secrets import Secrets
 from pytest_vnc_use.runs.terminal_line import can_show
 from pytest_vnc_use.runs.transcript import line, plain, step_line
@@ -54,7 +55,8 @@ _MAX_NAMED = 5
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the five commands to the parser."""
     run = commands.add_parser("run", help="run a task", description="Run a task on a VNC desktop.")
-    run.add_argument("--task", required=True, help="the task, as a sentence")
+    run.add_argument("sentence", nargs="?", metavar="TASK", help="the task, as a sentence")
+    run.add_argument("--task", help="the same as an option")
     run.add_argument(
         "--expect", action="append", default=[], metavar="CLAIM", help="claim to judge after it; repeatable"
     )
@@ -72,7 +74,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         ("resume", _resume, "continue an interrupted or killed run from its last step"),
     ):
         answer = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
-        answer.add_argument("run_id", help="name of the run's directory under --runs-dir")
+        needed = None if name == "resume" else "?"
+        only = "" if name == "resume" else " (default: the only one that waits)"
+        answer.add_argument("run_id", nargs=needed, help=f"name of the run's directory under --runs-dir{only}")
         add_options(answer, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
         add_secret(answer)
         if name != "resume":
@@ -99,7 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
     settings, secrets = _at_running_desktop(settings_of(arguments)), secrets_of(arguments.secret)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, hitl_mode=ask, observers=[printer])
-    run = partial(agent.run, arguments.task, expect=arguments.expect, approver=approver)
+    run = partial(agent.run, arguments.sentence or arguments.task, expect=arguments.expect, approver=approver)
     return drive(agent, run, arguments.expect, printer)
 
 
@@ -120,6 +124,8 @@ def _resume(arguments: argparse.Namespace) -> int:
 def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
     """Continue a run with the settings that are given now: a run directory may come from an untrusted source."""
     settings, secrets = settings_of(arguments), secrets_of(arguments.secret)
+    if not arguments.run_id:
+        arguments.run_id = only_waiting(file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite"))
     path = path_of(Path(settings.runs_dir), arguments.run_id)
     if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
         waiting = sorted(file.parent.name for file in path.parent.glob("*/checkpoints.sqlite"))[-_MAX_NAMED:]

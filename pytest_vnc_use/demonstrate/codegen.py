@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_vnc_use.backends.pixels import box_of
@@ -37,7 +37,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `redacts` is true, typed secrets are redacted in the pictures.
+    Where `redacts` is true, typed secrets are redacted in the pictures. `machine` is what draws on the desktop.
     """
 
     task: str
@@ -46,6 +46,7 @@ class CodegenRequest:
     secrets: tuple[str, ...] = ()
     app: str = ""
     redacts: bool = True
+    machine: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def test(self) -> str:
@@ -115,7 +116,14 @@ def _recording(
     run = demonstration.model_copy(update={"task": request.task, "claims": judged, "vouched_by": vouched_by})
     key = request.key
     redacts = request.redacts and bool(key.secrets)
-    return Recording(test=key.test, secrets=key.secrets, redacts=redacts, screen_size=(width, height), runs=(run,))
+    return Recording(
+        test=key.test,
+        secrets=key.secrets,
+        redacts=redacts,
+        screen_size=(width, height),
+        machine=dict(request.machine),
+        runs=(run,),
+    )
 
 
 def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | None) -> str:

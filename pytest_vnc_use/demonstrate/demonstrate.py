@@ -18,6 +18,7 @@ from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSessio
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.format import RecordedRun
+from pytest_vnc_use.recordings.machine import machine_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument
@@ -85,22 +86,24 @@ def demonstrate(
         raise SettingsError(
             "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
         )
-    demonstration = _demonstration(settings, redactor, listen, say, secrets=bool(request.secrets))
+    demonstration, machine = _demonstration(request, settings, redactor, listen, say)
     if not demonstration.steps:
         say("nothing was done, so nothing is written")
         return False
     claims = tuple(request.expect or ask())
     request = replace(request, task=redactor.hide(request.task), expect=tuple(map(redactor.hide, claims)))
-    request = replace(request, redacts=not settings.show_secrets)
+    request = replace(request, redacts=not settings.show_secrets, machine=machine)
     write(request, demonstration)
     _tell(request, settings, say)
     return True
 
 
-def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say, *, secrets: bool) -> RecordedRun:
-    """Return a person's demonstration on the desktop that the settings name."""
+def _demonstration(
+    request: CodegenRequest, settings: Settings, redactor: Redactor, listen: str, say: Say
+) -> tuple[RecordedRun, Mapping[str, str]]:
+    """Return a person's demonstration on the desktop that the settings name, and what draws there."""
     asked_for = build.given_password(settings)
-    desktop = build.lease_desktop(settings, "cua-vnc record")
+    desktop = build.lease_desktop(settings, request.key.test)  # its home is where the test's will be
     try:
         password = desktop.password or asked_for
         ambient = Redactor(build.ambient_secrets(settings, password))
@@ -109,8 +112,9 @@ def _demonstration(settings: Settings, redactor: Redactor, listen: str, say: Say
         showing = Showing(say, invitation, redactor, ambient, listen, asked_for, ask)
         there, rules = build.settings_at(settings, desktop.server), build.settle_rules(settings)
         with closing(build.connect_to(there, there.server, password, settle_rules=rules)) as eyes:
-            hide = redactor.hide if secrets and not settings.show_secrets else None
-            return showing.of(eyes, until=_ends, eyes=RedactingController(eyes, hide) if hide else None)
+            hide, machine = request.secrets and not settings.show_secrets, machine_of(desktop, settings)
+            hidden = RedactingController(eyes, redactor.hide) if hide else None
+            return showing.of(eyes, until=_ends, eyes=hidden), machine
     finally:
         desktop.stop()
 

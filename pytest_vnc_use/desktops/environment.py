@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import site
 from pathlib import Path
 
-from pytest_vnc_use.desktops.rendering import pin_rendering
+from pytest_vnc_use.desktops.rendering import pin_rendering, user_fonts
 
 _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
@@ -32,22 +33,32 @@ def inheritable() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in _WITHHELD}
 
 
-def make_environment(directory: Path, *, pinned: bool) -> dict[str, str]:
+def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, str]:
     """Return the environment of a user whom no program knows: with new directories in `directory`, without a bus.
 
-    With `pinned` programs draw in it as on every other machine; raises SettingsError where DejaVu is not installed.
+    Fonts, packages of Python and caches of the tester, which are in a home directory too, stay as they are. With
+    `pinned` programs draw in it as on every other machine; raises SettingsError where DejaVu is not installed.
     """
     profile = directory / "profile"
     paths = {variable: profile / name for variable, name in _PROFILE.items()}
     for path in (profile, *paths.values()):
         path.mkdir(mode=0o700)
-    kept = {name: value for name, value in inheritable().items() if name != _BUS}
-    environment = {**kept, **{variable: str(path) for variable, path in paths.items()}}
+    if os.path.isdir(fonts := user_fonts()):  # noqa: PTH112  # Path.is_dir raises where it may not look
+        (paths["XDG_DATA_HOME"] / "fonts").symlink_to(fonts)
+    kept = {
+        "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
+        "PYTHONUSERBASE": site.getuserbase(),
+        **{name: value for name, value in inheritable().items() if name != _BUS},
+    }
+    environment = {**kept, "HOME": str(home), **{variable: str(path) for variable, path in paths.items()}}
     return pin_rendering(environment, paths["XDG_CONFIG_HOME"]) if pinned else environment
 
 
 def make_home(directory: Path) -> Path:
-    """Return the new working directory of the program under test and of every command."""
-    home = directory / "work"
+    """Return the new home directory of the program under test, which is the working directory of every command too.
+
+    Dialogs show its name, some its whole path.
+    """
+    home = directory / "Home"
     home.mkdir(mode=0o700)
     return home

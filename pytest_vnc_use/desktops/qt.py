@@ -60,11 +60,12 @@ class QtDesktop(StartedDesktop):
         is_open: bool = False,
         may_be_open: bool = False,
         pinned: bool = True,
+        name: str = "",
     ) -> None:
         check_linux("qt", "because PySide6 brings Qt's VNC platform there only")
         check_size(size)
         is_closed = not is_open and check_network(may_be_open=may_be_open)
-        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, pinned=pinned)
+        super().__init__({**(environment or {}), **_COMMON, "QT_QPA_PLATFORM": "offscreen"}, pinned=pinned, name=name)
         self._timeout_s = start_timeout_s
         self._network = str(self._session.directory / "vnc") if is_closed else ""
         port = network_namespace.PORT if is_closed else 0  # 0: Qt takes a free one

@@ -65,8 +65,12 @@ def pin_rendering(environment: Mapping[str, str], config: Path) -> dict[str, str
 
 def font_directories() -> list[Path]:
     """Return the directories that fonts.conf names."""
-    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    return [Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), home / "fonts"]
+    return [Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), user_fonts()]
+
+
+def user_fonts() -> Path:
+    """Return the directory of the fonts that the tester has installed without root."""
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "fonts")  # noqa: PTH111  # there may be no home
 
 
 def missing_faces(directories: Iterable[Path]) -> list[str]:

@@ -1,8 +1,10 @@
 """A session of one desktop: a private directory, and processes that outlive neither the desktop nor this process.
 
-work      the working directory of the program under test, and of every command
+Home      the home and working directory of the program under test, and of every command
 logs      the standard output and error of each process
-lock      locked while this process or the supervisor lives; a directory whose lock is free was left behind
+profile   what else a program knows of its user
+lock      locked while this process or the supervisor lives; a directory whose lock is free was left behind. It holds
+          a random text, which its processes have too: a later directory may have the same path
 commands  ends something elsewhere, such as a container; run when everything else has ended
 files     the desktop's files elsewhere, such as its X server's socket
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import marshal
 import os
 import re
+import secrets
 import select
 import shlex
 import signal
@@ -21,8 +24,10 @@ import subprocess
 import tempfile
 import textwrap
 import threading
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -107,15 +112,21 @@ class Session:
     """A private directory, the processes started in it, and the supervisor that ends them, also after this process.
 
     `environment` is added to that of a new user, whom no program knows, or with `as_tester` to this process's own;
-    with `pinned` the new user's programs draw as on every other machine.
+    with `pinned` the new user's programs draw as on every other machine. Sessions of the same `name` have their home at
+    the same path, one after the other; without a name that path is random.
     Remains of earlier sessions are removed first. A session belongs to the process that made it: in a forked child it
     counts as stopped. Linux only.
     """
 
     def __init__(
-        self, environment: Mapping[str, str] = _NOTHING, *, as_tester: bool = False, pinned: bool = False
+        self,
+        environment: Mapping[str, str] = _NOTHING,
+        *,
+        as_tester: bool = False,
+        pinned: bool = False,
+        name: str = "",
     ) -> None:
-        self.directory, self._lock = _make_locked_directory()
+        self.directory, self._lock, mark = _make_locked_directory(name)
         self._processes: dict[str, Process] = {}
         self._stopped = False
         self._sending = threading.Lock()
@@ -137,8 +148,8 @@ class Session:
             self.home = make_home(self.directory)
             self._logs = self.directory / "logs"
             self._logs.mkdir(mode=0o700)
-            base = inheritable() if as_tester else make_environment(self.directory, pinned=pinned)
-            self.environment = {**base, **environment, supervisor.MARK: str(self.directory)}
+            base = inheritable() if as_tester else make_environment(self.directory, self.home, pinned=pinned)
+            self.environment = {**base, **environment, supervisor.MARK: mark}
             remove_leftovers()
         except BaseException:
             self.stop()
@@ -229,7 +240,7 @@ class Session:
             return
         self._stopped = True
         left = self._stop_supervisor()
-        supervisor.clean(str(self.directory))
+        supervisor.clean(str(self.directory), self._lock)
         for process in self._processes.values():
             process.close()
         self._control.close()
@@ -332,18 +343,31 @@ def remove_leftovers() -> None:
                 lock = os.open(directory / "lock", os.O_RDWR)
                 try:
                     _lock_now(lock)
-                    supervisor.clean(str(directory))
+                    supervisor.clean(str(directory), lock)
                 finally:
                     os.close(lock)
 
 
-def _make_locked_directory() -> tuple[Path, int]:
-    """Return a new directory and the descriptor of its lock; no other process sees the lock before it is locked."""
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+def _make_locked_directory(name: str) -> tuple[Path, int, str]:
+    """Return a new directory, the descriptor of its lock, and the mark of its processes.
+
+    No other process sees the lock before it is locked. The path follows from `name`, unless a session has it already.
+    """
+    token = secrets.token_hex(8)
+    stem = f"{_PREFIX}{zlib.crc32(name.encode(errors='replace')):08x}" if name else f"{_PREFIX}{token}"
+    for number in count():
+        directory = Path(tempfile.gettempdir()).resolve() / (stem if number < 2 else f"{stem}-{number}")
+        try:
+            directory.mkdir(mode=0o700)
+            break
+        except FileExistsError:
+            if number == 0:  # it may have been left behind
+                remove_leftovers()
     lock = os.open(directory / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    os.write(lock, token.encode())
     _lock_now(lock)
     (directory / "lock.new").rename(directory / "lock")
-    return directory, lock
+    return directory, lock, supervisor.mark_of(str(directory), lock)
 
 
 def _private_file(path: Path, flags: int = 0) -> IO[bytes]:
@@ -384,5 +408,5 @@ def _shorten(argv: Sequence[str]) -> str:
 
 def absolute_path(argument: str) -> str:
     """Return an argument of a command; a path, seen from this process's directory, becomes absolute."""
-    path = Path(argument)
-    return str(path.absolute()) if "/" in argument and path.exists() else argument
+    is_path = "/" in argument and os.path.exists(argument)  # noqa: PTH110  # Path.exists raises for a long script
+    return str(Path(argument).absolute()) if is_path else argument

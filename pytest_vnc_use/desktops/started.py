@@ -18,8 +18,8 @@ _MAX_SIDE = 16384
 class StartedDesktop:
     """The files, commands and program under test of a desktop that lives in a session; a subclass adds the screen."""
 
-    def __init__(self, environment: Mapping[str, str], *, pinned: bool) -> None:
-        self._session = Session(environment, pinned=pinned)
+    def __init__(self, environment: Mapping[str, str], *, pinned: bool, name: str) -> None:
+        self._session = Session(environment, pinned=pinned, name=name)
         self._files = WorkingDirectory(self._session.home)
         self._program: Process | None = None
         self._kept: tuple[str, str, Mapping[str, str]] | None = None
@@ -99,6 +99,7 @@ class StartedDesktop:
         """
         self._program = None
         self._session.end_program()
+        self._files.set_times()
         with starting(command[0]):
             self._program = self._session.start("program", command, environment or {}, network=network)
         return self._program

@@ -38,7 +38,7 @@ COMMAND = (
 )
 """The beginning of the supervisor's command; a module that is imported is compiled once, a script each time."""
 MARK = "VNC_DESKTOP_FOLDER"
-"""The variable that holds, in each process of a desktop, the desktop's directory."""
+"""The variable that holds, in each process of a desktop, the desktop's directory and the text of its lock."""
 PROCESS = "VNC_DESKTOP_PROCESS"
 """The variable that holds the id of the process that was started, in all its descendants."""
 HEAD, TAIL = 250_000, 750_000
@@ -347,16 +347,22 @@ def _kill(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def clean(directory: str) -> None:
+def clean(directory: str, lock: int) -> None:
     """Remove what a desktop has left elsewhere, and its directory, which goes last because it lists the rest.
 
     Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
-    with identities, because another X server may have taken a path since.
+    with identities, because another X server may have taken a path since. Whoever cleans holds the `lock`: a directory
+    with another one is a later desktop's.
     """
     import shutil  # these two take longer than all else here, and are for the end
     import subprocess
 
-    _kill(_with_mark(directory), _signal.SIGKILL)  # of a supervisor that was killed
+    _kill(_with_mark(mark_of(directory, lock)), _signal.SIGKILL)  # of a supervisor that was killed
+    try:
+        if not os.path.samestat(os.fstat(lock), os.stat(f"{directory}/lock")):
+            return
+    except OSError:
+        return
     with suppress(OSError, EOFError, ValueError, TypeError), open(f"{directory}/commands", "rb") as commands:
         while command := marshal.load(commands):
             with suppress(OSError, subprocess.TimeoutExpired):
@@ -369,11 +375,16 @@ def clean(directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _with_mark(directory: str) -> list[int]:
-    mark, found = f"{MARK}={directory}".encode(), []
+def mark_of(directory: str, lock: int) -> str:
+    """Return the value of MARK for the processes of a desktop. Raises OSError."""
+    return f"{directory}:{os.pread(lock, 100, 0).decode()}"
+
+
+def _with_mark(mark: str) -> list[int]:
+    variable, found = f"{MARK}={mark}".encode(), []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:
-            if mark in file.read().split(b"\0") and int(name) != os.getpid():
+            if variable in file.read().split(b"\0") and int(name) != os.getpid():
                 found.append(int(name))
     return found
 
@@ -409,4 +420,4 @@ def supervise(directory: str, *descriptors: str) -> None:
     try:
         control.send(left + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
-        clean(directory)
+        clean(directory, int(descriptors[1]))

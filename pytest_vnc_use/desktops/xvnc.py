@@ -68,13 +68,14 @@ class XvncDesktop(StartedDesktop):
         start_timeout_s: float = 20.0,
         window_manager: bool = True,
         pinned: bool = True,
+        name: str = "",
     ) -> None:
         check_linux("xvnc", "because TigerVNC's X server is made for it")
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
         server = _installed_server()
-        super().__init__(environment or {}, pinned=pinned)
+        super().__init__(environment or {}, pinned=pinned, name=name)
         self._timeout_s = start_timeout_s
         self._screen: VNCController | None = None
         self._password = secrets.token_urlsafe(6)  # 8 characters: VNC's password check uses no more

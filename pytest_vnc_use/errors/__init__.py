@@ -100,6 +100,9 @@ class Inconclusive(TaskFailed):
 class RecordingDrifted(Inconclusive):
     """The screen is not as recorded: the product changed or broke. Only a model or a person can say which."""
 
+    at_end = False
+    """True if all recorded steps were performed, and the screen then is not as at their end."""
+
 
 class ActionError(VncUseError):
     """One action cannot be carried out (unknown key, point off the screen, a character the server cannot take)."""

@@ -147,6 +147,8 @@ class Agent(ABC):
         A number, `["-12"]`, stands for its characters. An empty key and `"none"` are no keys.
         """
         names = [keys] if isinstance(keys, str) else keys
+        if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"press_keys needs names of keys, such as ['ctrl', 'a'] or ['-12'], got {keys!r}.")
         if pressed := [name for name in names if name and name.strip().lower() != "none"]:
             self._perform(KeyCombo(tuple(pressed)))
 

@@ -47,6 +47,13 @@ class Position:
         object.__setattr__(self, "y", round(self.y))
 
 
+def _check_positions(action: object, **positions: object) -> None:
+    """Raise TypeError for what is no Position, such as a tuple."""
+    for name, value in positions.items():
+        if not isinstance(value, Position):
+            raise TypeError(f"{type(action).__name__} needs a Position as `{name}`, got {value!r}.")
+
+
 @dataclass(frozen=True)
 class MouseClickAction:
     """A click; without a `position`, where the last action left the pointer."""
@@ -54,6 +61,11 @@ class MouseClickAction:
     button: MouseButton = MouseButton.LEFT
     position: Position | None = None
     click_type: MouseClickType = MouseClickType.SINGLE
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for another position."""
+        if self.position is not None:
+            _check_positions(self, position=self.position)
 
     def at(self, pointer: Position | None) -> Click:
         """Return the click as a controller takes it. Raises ActionError if there is no position."""
@@ -72,6 +84,10 @@ class MouseDragAction:
     start: Position
     end: Position
 
+    def __post_init__(self) -> None:
+        """Raise TypeError for another position."""
+        _check_positions(self, start=self.start, end=self.end)
+
     def steps(self) -> list[DesktopAction]:
         """Return the drag as a controller takes it: a Drag is one with the left button."""
         button, start, end = MouseButton(self.button), self.start, self.end
@@ -87,6 +103,10 @@ class ScrollAction:
     position: Position
     direction: ScrollDirection
     repeat: int = 1
+
+    def __post_init__(self) -> None:
+        """Raise TypeError for another position."""
+        _check_positions(self, position=self.position)
 
     def turn(self) -> Scroll:
         """Return the scroll as a controller takes it."""

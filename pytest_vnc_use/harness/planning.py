@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.errors import ActionError, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, AgentFailed, InfraError, PlannerError, SettingsError
 from pytest_vnc_use.planners.local.callables import address_of, finish
 from pytest_vnc_use.types import Decision, DesktopAction, Observation, Proposal, TakeScreenshot
 
@@ -141,6 +141,11 @@ class Acting:
             self.decisions.put(finish(self.params))
         except _RunOver:
             pass
+        except ActionError as exc:
+            error = exc if isinstance(exc, InfraError) else AgentFailed(f"{address_of(self._class)} failed: {exc}")
+            if error is not exc:
+                error.__cause__ = exc
+            self.decisions.put(error)
         except BaseException as exc:  # noqa: BLE001  # whatever the user's code raises is raised in the loop
             self.decisions.put(exc)
 

@@ -14,7 +14,14 @@ from unittest import SkipTest
 
 import pytest
 
-from pytest_vnc_use.errors import InfraError, ProgramCrashed, RunFolderUnwritable, SettingsError, TaskFailed
+from pytest_vnc_use.errors import (
+    InfraError,
+    ProgramCrashed,
+    RecordingDrifted,
+    RunFolderUnwritable,
+    SettingsError,
+    TaskFailed,
+)
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin import allure_report, costs, html_report, markers, recordings, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
@@ -33,6 +40,7 @@ from pytest_vnc_use.plugin.state import (
 from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
+from pytest_vnc_use.triage.rules import rule_for
 from pytest_vnc_use.types import Limits
 
 if TYPE_CHECKING:
@@ -57,15 +65,31 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
         result = yield
         markers.check(item)  # the body may have added one, whose task nobody carried out
         return result
-    with soft_checks(agent, functools.partial(item.add_report_section, "call", "checks")):
-        run_tasks(agent, markers.tasks_of(item), state_of(item).recorded)
-        result = yield
-        markers.check(item)
-        return result
+    drift = None
+    try:
+        with soft_checks(agent, functools.partial(item.add_report_section, "call", "checks")):
+            drift = run_tasks(agent, markers.tasks_of(item), state_of(item).recorded)
+            result = yield
+            markers.check(item)
+    except BaseException as exc:
+        if drift is None or _decides(exc):
+            if drift:
+                item.add_report_section("call", "drift", str(drift))
+            raise
+        item.add_report_section("call", "error of the test's body", f"{type(exc).__name__}: {exc}")
+        raise drift from exc
+    if drift:
+        raise drift
+    return result
 
 
-def run_tasks(agent: VncUseAgent, specs: Sequence[markers.TaskSpec], recorded: RecordedTest | None = None) -> None:
-    """Run each task, and judge it before the next, up to the first that fails. Raises as `VncUseAgent.run` does."""
+def run_tasks(
+    agent: VncUseAgent, specs: Sequence[markers.TaskSpec], recorded: RecordedTest | None = None
+) -> RecordingDrifted | None:
+    """Run each task, and judge it before the next, up to the first that fails. Raises as `VncUseAgent.run` does.
+
+    Where the last one drifts only at its end, its error is returned: the test's body can still tell what is wrong.
+    """
     from pytest_vnc_use.agent import build
 
     for number, spec in enumerate(specs, 1):
@@ -75,7 +99,21 @@ def run_tasks(agent: VncUseAgent, specs: Sequence[markers.TaskSpec], recorded: R
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
         limits = Limits(own.steps, own.seconds, own.stall)
-        agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
+        try:
+            agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
+        except RecordingDrifted as drift:
+            if drift.at_end and number == len(specs):
+                return drift
+            raise
+    return None
+
+
+def _decides(error: BaseException) -> bool:
+    """Return whether an error of the body says more than a drift at the end: a skip and an xfail do not."""
+    if isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception, SkipTest)):
+        return False
+    ends_session = isinstance(error, pytest.exit.Exception) or not isinstance(error, (Exception, pytest.fail.Exception))
+    return ends_session or rule_for(error).triage != "inconclusive"
 
 
 @contextmanager

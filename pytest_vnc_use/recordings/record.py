@@ -553,7 +553,11 @@ class RecordedTest:
         """
         self._controller = controller
         recording = self._recording
-        evidence = [*recording.claims, *(each for run in recording.runs for each in run.evidence)] if recording else []
+        evidence: list[tuple[Evidence, Screen | None]] = []
+        if recording:
+            is_left = self._newest is None or self._newest.is_left
+            evidence += [(each, None) for each in recording.claims]
+            evidence += [(each, None if is_left else run.end) for run in recording.runs for each in run.evidence]
         return RecordedJudge(
             evidence,
             None if self.mode == "replay" else live,

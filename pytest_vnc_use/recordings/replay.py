@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed, RecordingDrifted, TaskFailed
 from pytest_vnc_use.recordings.accept import Review, offered_masks
@@ -38,7 +39,7 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -69,15 +70,15 @@ from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
 from pytest_vnc_use.types.verdicts import check_answer
 
-_RERECORD, _BY_HAND = "record the test again (--vnc-record=rewrite)", "by hand (--vnc-record=demonstrate)"
+_INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
+_PICTURES = "If not, the product has a fault. Both pictures are in the report."
 _WITH_A_PLANNER = (
-    f"If this change is intended, {_RERECORD}, or let a model continue from here (--vnc-record=auto); both need a "
-    "planner. If not, the product has a fault. Both pictures are in the report."
+    f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
+    f"(--vnc-record=auto). {_PICTURES}"
 )
 _AGAIN_BY_HAND = (
-    f"If this change is intended, record the test again {_BY_HAND}; with a planner, --vnc-record=rewrite does it, or "
-    "--vnc-record=auto lets a model continue from here. If not, the product has a fault. Both pictures are in the "
-    "report."
+    f"{_INTENDED}, or record the test again by hand (--vnc-record=demonstrate); with a planner, --vnc-record=rewrite "
+    f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
 )
 _NO_MASK = (
     "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
@@ -95,7 +96,8 @@ _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
 _LOOK_FOR_BLINK_S = 0.1
 """The same where a gate waits for each variant of a blinking part."""
-_ENTER = (KeyCombo(("enter",)), KeyCombo(("return",)))
+_CHOOSES = tuple(KeyCombo((key,)) for key in ("enter", "return", "down", "up"))
+"""After a text, these choose from a list that may come late, or off the screen: suggestions, GTK's file dialog."""
 _BACK_S = 2.0
 """How long a difference at the end may last. In a recorded end no difference lasts longer."""
 _OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
@@ -246,17 +248,19 @@ class Replay(ForwardingController):
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        last, seen = _last_step(observation), pixels_of(observation.load_png(observation.frame))
         if self._live is None:
-            raise self.error(message, problem, pixels_of(observation.load_png(observation.frame)))
-        last = _last_step(observation)
+            raise self.error(message, problem, seen, performed=not (last and last.error))
         self.taken_over_at = self._next
         self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
 
-    def error(self, message: str, problem: Mismatch, seen: Pixels) -> TaskFailed:
+    def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
         """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
         if self._review and self._review.bug is not None:
             return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        return RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift = RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        drift.at_end = self._at_end and performed
+        return drift
 
     def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
@@ -278,10 +282,10 @@ class Replay(ForwardingController):
         )
 
     @property
-    def _enters_text(self) -> bool:
-        """Return whether Enter is due after a text: GTK's file dialog ignores one that comes at once."""
-        typed = self.newest_step
-        return typed is not None and isinstance(typed.action, TypeText) and self._run.steps[self._next].action in _ENTER
+    def _chooses(self) -> bool:
+        """Return whether a key that chooses is due after a text."""
+        typed, due = self.newest_step, self._run.steps[self._next].action
+        return typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
 
     @property
     def _at_end(self) -> bool:
@@ -421,8 +425,8 @@ class Replay(ForwardingController):
         if self.is_live:
             return self.desktop.settle(briefly=briefly)
         started_s, gate = clock.monotonic(), self._gate
-        if self._reach(gate) and not self._at_end and (not gate.tells or self._enters_text):
-            self.desktop.settle(briefly=not self._enters_text)
+        if self._reach(gate) and not self._at_end and (not gate.tells or self._chooses):
+            self.desktop.settle(briefly=not self._chooses)
             self._await(self._gate, self._limit_s)
         return Settled("settled", clock.monotonic() - started_s)
 
@@ -549,7 +553,9 @@ Question = tuple[Frame, Evidence | None, Mismatch | None]
 class RecordedJudge:
     """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
 
-    The `live` judge answers everything else; without one the verdict is unsure. `hide` takes secrets out of a claim.
+    Beside each evidence is the recorded end of its run, if nothing acted on the desktop since: what passed by between
+    the two may still be there, outside the claim's region. The `live` judge answers everything else; without one the
+    verdict is unsure. `hide` takes secrets out of a claim.
     `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
     for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
     A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
@@ -557,7 +563,7 @@ class RecordedJudge:
 
     def __init__(
         self,
-        evidence: Sequence[Evidence],
+        evidence: Sequence[tuple[Evidence, Screen | None]],
         live: Callable[[], Judge] | None,
         *,
         masks: tuple[Region, ...],
@@ -600,27 +606,31 @@ class RecordedJudge:
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
         sanitized, mismatch, compared = self._hide(claim), None, frame
-        evidence = [each for each in self._evidence if each.claim == sanitized and (each.verdict == "read") == reading]
+        evidence = [
+            (each, end)
+            for each, end in self._evidence
+            if each.claim == sanitized and (each.verdict == "read") == reading
+        ]
         if not evidence:
             self._questions[sanitized] = frame, None, None
             return None, "it has no recorded verdict, and no judge is configured", frame
-        for each in evidence:
-            mismatch, compared = self._mismatch(each, frame)
+        for each, end in evidence:
+            mismatch, compared = self._mismatch(each, end, frame)
             self._questions[sanitized] = compared, each, mismatch
             if mismatch is None:
                 return each, "", compared
         where = f"drift from the recorded evidence: {mismatch.problem if mismatch else ''}"
         if self._review and mismatch and mismatch.boxes:
-            gate = evidence_gate(evidence[-1].screen, self._masks)
-            answer = self._review.ask_claim(evidence[-1], gate, compared, where)
+            gate = evidence_gate(each.screen, self._masks)
+            answer = self._review.ask_claim(each, gate, compared, where)
             if answer.kind == "bug":
                 raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
-                self._questions[sanitized] = compared, evidence[-1], None
-                return evidence[-1], "", compared
+                self._questions[sanitized] = compared, each, None
+                return each, "", compared
         return None, f"{where}; no judge is configured", compared
 
-    def _mismatch(self, evidence: Evidence, frame: Frame) -> tuple[Mismatch | None, Frame]:
+    def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
         """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
 
         The screen must stay so for the time of an end, unless it is the end that was watched.
@@ -628,23 +638,28 @@ class RecordedJudge:
         hidden = None if evidence.is_end else self._hidden(evidence)
         if hidden:
             return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
-        found, seen, eyes = self._other(evidence, frame), frame, self._eyes()
+        found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
         quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
         if not found and eyes.changed_since(clock.monotonic() - quiet_s):
             while (left_s := frame.taken_at + quiet_s + (_BACK_S if found else 0.0) - clock.monotonic()) > 0:
                 if not eyes.wait_changed(seen.taken_at, left_s):
                     break
                 seen = eyes.frame()
-                found = self._other(evidence, seen)
+                found = self._other(evidence, end, seen)
         return (found, seen) if found else (self._not_blinking(evidence, eyes), frame)
 
-    def _other(self, evidence: Evidence, frame: Frame) -> Mismatch | None:
+    def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
         """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
         screen, seen = evidence.screen, pixels_in(frame)
         gate = evidence_gate(screen, self._masks)
         if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
             return None
         found = gate.mismatch(seen)
+        if found and found.boxes and end and evidence.region:
+            shown = end.pixels()
+            boxes = boxes_of(differing(gate.expected, shown) & ~gate.ignored)
+            apart = (box for box in boxes if not box.meets(evidence.region))
+            found = gate.mismatch(seen, passing=[dynamic_region(box, "unstable", box.part_of(shown)) for box in apart])
         return None if found and self._review and self._review.keeps(evidence, gate, seen) else found
 
     def _hidden(self, evidence: Evidence) -> Region | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunFolderError, SettingsError
 from pytest_vnc_use.runs.folder import Trace, read_trace
 from pytest_vnc_use.runs.transcript import plain, step_line
 from pytest_vnc_use.types import Outcome
@@ -41,6 +42,20 @@ def line_of(path: Path) -> RunEntry:
     except RunFolderError as exc:
         return RunEntry(path.name, f"unreadable: {plain(str(exc))}", "", "")
     return RunEntry(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
+
+
+def only_waiting(paths: Iterable[Path]) -> str:
+    """Return the id of the only run in these directories that waits for approval.
+
+    Raises SettingsError, which lists them if there are several.
+    """
+    waiting = [path.name for path in paths if line_of(path).outcome == str(Outcome.WAITING)]
+    if len(waiting) != 1:
+        found = (
+            f"{len(waiting)} runs wait for approval: {', '.join(waiting)}" if waiting else "no run waits for approval"
+        )
+        raise SettingsError(f"{found}. Name the run")
+    return waiting[0]
 
 
 def summary_of(trace: Trace) -> RunSummary:

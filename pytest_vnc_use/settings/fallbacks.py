@@ -1,7 +1,6 @@
-"""The variables of LM Studio's agents. They are read for the planner `openai` if no setting names a server.
+"""The settings of a local vision agent. `vnc_vocabulary = local_agent` alone chooses its tools, its server, its limits.
 
-All of them are used or none, so that the key is sent only to its own server. With OPENAI_API_KEY, `openai` means
-OpenAI's own service, and none of them is used.
+Its environment variables are read only then. Each setting that is given is stronger than its variable.
 """
 
 from __future__ import annotations
@@ -12,31 +11,63 @@ from pytest_vnc_use.settings.variables import VARIABLES as ENVIRON
 
 Layer = tuple[Mapping[str, object], Callable[[str], str]]
 
-SERVER, KEY = "LMSTUDIO_BASE_URL", "LMSTUDIO_API_KEY"
-VARIABLES = {"base_url": SERVER, "model": "LMSTUDIO_MODEL", "steps": "AGENT_MAX_STEPS"}
+LOCAL_AGENT = "local_agent"
+ENDPOINT = "LMSTUDIO_ENDPOINT"
+VARIABLES: dict[str, tuple[str, str]] = {
+    ENDPOINT: ("base_url", "http://localhost:1234/v1/chat/completions"),
+    "LMSTUDIO_MODEL": ("model", "qwen3-vl-8b-instruct"),
+    "LMSTUDIO_TIMEOUT": ("request_seconds", "240"),
+    "LMSTUDIO_TEMPERATURE": ("temperature", "0.6"),
+    "LMSTUDIO_MAX_TOKENS": ("answer_tokens", "2048"),
+    "AGENT_KEEP_LAST_SCREENSHOTS": ("keep_screenshots", "2"),
+    "AGENT_KEEP_LAST_THINKS": ("keep_thoughts", "2"),
+    "AGENT_MAX_STEPS": ("steps", "10"),
+    "AGENT_STEP_DELAY": ("step_delay", "0.4"),
+    "AGENT_IMAGE_W": ("", "1536"),
+    "AGENT_IMAGE_H": ("", "864"),
+    "AGENT_DUMP_DIR": ("", "dumps"),
+    "AGENT_DUMP_PREFIX": ("", "screen_"),
+    "AGENT_DUMP_START": ("", "1"),
+}
+"""The variables, with the setting that each one is the default of, if there is one, and its own default."""
+
+
+def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
+    """Return the value of one of the variables, or its default."""
+    return environ.get(name) or VARIABLES[name][1]
 
 
 def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIRON) -> Layer:
-    """Return the layer of these variables, weaker than all of `layers`; empty if they are not used."""
-    if not environ.get(SERVER) or environ.get("OPENAI_API_KEY"):
+    """Return the layer of a local agent, weaker than all of `layers`; empty if they do not choose it."""
+    if _is_given("vocabulary", layers) != LOCAL_AGENT or _is_given("planner", layers) not in (None, "", "openai"):
         return {}, str
-    if _is_given("planner", layers) != "openai" or _is_given("base_url", layers) is not None:
-        return {}, str
-    found: dict[str, object] = {field: environ[name] for field, name in VARIABLES.items() if environ.get(name)}
-    if environ.get(KEY):
-        found["api_key_env"] = KEY
-    return found, lambda field: VARIABLES.get(field, field)
+    found: dict[str, object] = {
+        field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
+    }
+    size = "x".join(local_agent_value(f"AGENT_IMAGE_{side}", environ) for side in "WH")
+    whole_s = _seconds_of_all(str(found["steps"]), str(found["request_seconds"]))
+    fixed = {"planner": "openai", "picture_size": size, "show_pointer": "true", "seconds": whole_s}
+    names = {field: name for name, (field, _) in VARIABLES.items()} | {
+        "picture_size": "AGENT_IMAGE_W and AGENT_IMAGE_H"
+    }
+    return {**found, **fixed}, lambda field: names.get(field, field)
 
 
-def fallbacks_in_words(base_url: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
+def _seconds_of_all(steps: str, request_s: str) -> str | None:
+    """Return the seconds of a run that only its steps limit; None if a value is no number, which is refused anyway."""
+    try:
+        return str(float(steps) * (float(request_s) + 60.0))
+    except ValueError:
+        return None
+
+
+def fallbacks_in_words(vocabulary: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
     """Yield a line about the variables that are set: they are read, or when they would be read."""
-    names = ", ".join(name for name in (*VARIABLES.values(), KEY) if environ.get(name))
-    if not environ.get(SERVER):
-        return
-    if base_url == environ[SERVER]:
+    names = ", ".join(name for name in VARIABLES if environ.get(name))
+    if names and vocabulary == LOCAL_AGENT:
         yield f"read where no setting says otherwise: {names}"
-    else:
-        yield f"not read: {names}; they count with --planner=openai, without --base-url and OPENAI_API_KEY"
+    elif names:
+        yield f"not read: {names}; they count with vnc_vocabulary = {LOCAL_AGENT}"
 
 
 def _is_given(field: str, layers: tuple[Layer, ...]) -> object:

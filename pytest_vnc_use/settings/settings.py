@@ -166,8 +166,9 @@ class Settings:
     )
     vocabulary: str = _setting(
         "commands",
-        _one_of("commands", "computer_use", "vnc_command"),
-        "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's) or vnc_command",
+        _one_of("commands", "computer_use", "vnc_command", "local_agent"),
+        "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's), vnc_command, or local_agent, "
+        "which also sets the planner, the server and the limits of a local vision agent",
     )
     coordinates: Coordinates = _setting(
         "1000", _one_of("1000", "pixels"), "with --vnc-base-url: the model's coordinates: a grid of 1000, or pixels"
@@ -207,7 +208,10 @@ class Settings:
     )
     include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
     keep_screenshots: int = _setting(
-        3, _count, "how many of the newest screenshots each request has (more if one turn has more)"
+        0,
+        _count_or_none,
+        "how many of the newest screenshots each request has, more if one turn has more (0: 3; for Gemini's older "
+        "dialect and as an agent in a browser, those of all newest turns)",
     )
     picture_bytes: int = _setting(
         0,

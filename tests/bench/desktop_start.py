@@ -81,7 +81,7 @@ def managed_typing() -> float:
     started_s = time.perf_counter()
     with closing_desktop(*PROGRAM) as desktop, closing(connect(desktop.server, desktop.password)) as controller:
         controller.type_text("x", press_enter=True)
-        typed = Path(desktop.server).parent / "work" / "typed.txt"
+        typed = Path(desktop.server).parent / "Home" / "typed.txt"
         while not has_text(typed):
             time.sleep(0.001)
         return time.perf_counter() - started_s

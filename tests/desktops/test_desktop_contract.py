@@ -263,4 +263,4 @@ def test_started_desktop_is_private(temporary: Path, desktop: Desktop, kind: str
 
 def is_of_a_program(parts: tuple[str, ...]) -> bool:
     """Return whether a program wrote a file: the window manager, or the one under test in its working directory."""
-    return parts[:1] == ("openbox",) or (parts[:1] == ("work",) and parts[1:2] not in ((), ("list.txt",)))
+    return parts[:1] == ("openbox",) or (parts[:1] == ("Home",) and parts[1:2] not in ((), ("list.txt",)))

@@ -29,6 +29,16 @@ def test_the_tests_own_secrets_are_kept_from_the_program(monkeypatch: pytest.Mon
     assert (session.environment["SHOP_MODE"], session.environment["SHOP_SIZE"]) == ("test", "3")
 
 
+def test_script_longer_than_file_name_is_argument() -> None:
+    session = Session()
+    script = f": {'x' * 300}; echo a/b"
+    try:
+        assert session.run(["sh", "-c", script], 30).stdout == "a/b\n"
+        assert session.start("program", ["sh", "-c", script]).wait(30) == 0
+    finally:
+        session.stop()
+
+
 def test_no_link_leads_to_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may write there could plant one that leads to another folder of this user."""
     kept = tmp_path / "home" / "project" / "vnc-use-kept"

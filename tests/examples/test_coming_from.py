@@ -155,13 +155,15 @@ def test_an_agent_inside_a_browser(
         for written, real in there.items():
             ini = ini.replace(written, real)
         names = [("open_web_browser", {}), ("search", {}), ("navigate", {"url": f"{pages.address}/second"})]
-        server = model(*(calls(each, signed=False) for each in names), text("It is open."))
+        done = calls(("done", {"message": "It is open."}), signed=False)
+        server = model(*(calls(each, signed=False) for each in names), text("I think that is all."), done)
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
         desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider")
         pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
     assert server.refusals == []
+    assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
     answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
     assert answered == ["about:blank", f"{pages.address}/", f"{pages.address}/second"]
 
@@ -173,11 +175,10 @@ def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Mon
     [exported] = re.findall(r"^export (.*)$", section, re.MULTILINE)
     pytester.makepyfile(test_example=examples("A local vision model")[0])
     pytester.makefile(".ini", pytest=ini)
-    click = ("computer_use", {"action": "left_click", "coordinate": [500, 500]})
-    jump = ("computer_use", {"action": "jump"})
-    end = chat_server.call("computer_use", action="terminate", status="success", text="It is typed.")
-    two = chat_server.calls(click, jump, words="<think>The middle.</think>I click.")
-    with ChatServer([two, end], takes_thoughts=True) as server:
+    click = ("click_element", {"label": "the field", "box": [400, 400, 600, 600]})
+    two = chat_server.calls(click, ("press_key", {"key": "tab"}), words="<think>The middle.</think>I click.")
+    end = chat_server.said("<think>So it is.</think>It is typed.")
+    with ChatServer([two, chat_server.call("observe_screen"), end], takes_thoughts=True) as server:
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         for name, value in (pair.split("=", 1) for pair in exported.split()):
             monkeypatch.setenv(name, value.replace("http://localhost:1234/v1", server.url))
@@ -185,12 +186,13 @@ def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Mon
         pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
         assert_reported(pytester, "Click into the middle and type hello", "openai-compatible (qwen3-vl-8b")
         assert server.refusals == []
-        _, second = server.requests
-    assert second.body["model"] == "qwen3-vl-8b"
+        _, second, third = server.requests
+    assert second.body["model"] == "qwen3-vl-8b-instruct"
     assert "<think>\nThe middle.\n</think>" in second.of("assistant")[0]["content"]
     done, refused = (tool["content"] for tool in second.of("tool"))
-    assert done == "ok"
-    assert json.loads(refused)["error"]["kind"] == "invalid_call"
-    assert "and this call was not carried out" in refused
-    with Image.open(io.BytesIO(second.images[-1])) as picture:
-        assert picture.size == (1382, 864)
+    assert json.loads(done) == {"ok": True}
+    assert json.loads(refused)["error"]["type"] == "too_many_tool_calls"
+    assert len(third.images) == 2
+    with Image.open(io.BytesIO(third.images[-1])) as picture:
+        assert picture.size == (1536, 864)
+    assert len(list((pytester.path / "dumps").iterdir())) == 2

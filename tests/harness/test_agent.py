@@ -221,6 +221,8 @@ def test_failed_action_is_not_recorded(agent: Steps) -> None:
         (lambda each: each.page_navigation("sideways"), ValueError, "goes 'back' or 'forward', got 'sideways'"),
         (lambda each: each.mouse_click(MouseClickAction()), ActionError, "has no position, and no earlier action"),
         (lambda each: each.mouse_click(MouseClickAction("fourth", Position(1, 1))), ValueError, "'fourth' is not"),
+        (lambda each: each.mouse_click(MouseClickAction(position=(1, 2))), TypeError, r"`position`, got \(1, 2\)"),
+        (lambda each: each.press_keys([7]), TypeError, r"names of keys.*got \[7\]"),
         (lambda each: each.press_keys(["nosuchkey"]), ActionError, "nosuchkey"),
         (lambda each: each.type_text("<secret:PIN>"), ActionError, "'PIN' is not declared"),
         (lambda each: each.wait(-1.0), ActionError, "0 seconds or more"),

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, Policy, RunResult, VncUseAgent
-from pytest_vnc_use.errors import ActionError, PlannerError, SettingsError
+from pytest_vnc_use.errors import ActionError, AgentFailed, PlannerError, SettingsError
 from pytest_vnc_use.harness import (
     Agent,
     MouseButton,
@@ -84,6 +84,8 @@ def test_actions_of_class_become_steps(desk: VncUseAgent, controller: PaintedCon
     assert (result.outcome, result.task, result.params) == (Outcome.DONE, "Type hello", {"typed": "hello"})
     assert controller.performed == [Click(10, 20, "right", 2), TypeText("hello")]
     assert [step.proposal.action for step in result.steps] == controller.performed
+    for thread in threads():
+        thread.join(10)
     assert threads() == []
 
 
@@ -176,7 +178,7 @@ def test_script_methods_while_planning_raise(desk: VncUseAgent, call: Callable[[
             call(self)
             return True
 
-    with pytest.raises(ActionError, match=r"Scripted plans a test: .* the test runs and records it"):
+    with pytest.raises(AgentFailed, match=r"Scripted plans a test: .* the test runs and records it"):
         run(desk, Scripted)
 
 
@@ -282,6 +284,6 @@ class Sharing(Agent):
 
 
 def test_action_of_other_thread_raises(desk: VncUseAgent, controller: PaintedController) -> None:
-    with pytest.raises(ActionError, match="only the thread that calls `act` may act"):
+    with pytest.raises(AgentFailed, match="only the thread that calls `act` may act"):
         run(desk, Sharing, 1)
     assert controller.performed == []

@@ -242,7 +242,7 @@ def test_computer_use(arguments: Any, action: Action) -> None:
         ({"action": "scroll"}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
         ({"action": "terminate"}, "'status' must be success or failure, got None"),
         ({"action": "terminate", "status": ["success"]}, "'status' must be success or failure, got ['success']"),
-        ({"action": "answer"}, "there is no action 'answer'"),
+        ({"action": "answer"}, "'text' is missing"),
         ("left_click", "the arguments must be a JSON object, got 'left_click'"),
     ],
 )
@@ -272,7 +272,7 @@ def test_an_excluded_action_of_computer_use() -> None:
     ("settings", "told"),
     [
         ({"excluded_actions": ["clack"]}, r"excluded_actions must be among .*'click'.*, got \['clack'\]"),
-        ({"vocabulary": "gestures"}, "vocabulary must be one of commands, computer_use, vnc_command, got 'gestures'"),
+        ({"vocabulary": "gestures"}, "vocabulary must be one of commands, computer_use, vnc_command, local_agent, got"),
         ({"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
         ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),

@@ -111,8 +111,8 @@ ASKS_PLAINLY = call("verify", question="The basket is open")
 ASKS = call("verify", question="The basket is open, and <secret:PIN> is not shown")
 
 
-def observed(verdict: str, reason: str) -> Reply:
-    return said(json.dumps({"reason": reason, "verdict": verdict, "box_2d": None}))
+def observed(answer: str, reason: str) -> Reply:
+    return said(json.dumps({"reason": reason, "value": answer, "box_2d": None}))
 
 
 def with_observer(tmp_path: Path, server: ChatServer, controller: PaintedController, **settings: Any) -> RunResult:
@@ -126,16 +126,16 @@ def is_of_judge(request: ChatRequest) -> bool:
 
 
 def test_the_model_may_ask_an_observer_who_sees_only_the_screen_as_it_is_now(tmp_path: Path) -> None:
-    script = [call("click", x=500, y=500), ASKS, observed("fails", "It is closed."), DONE]
+    script = [call("click", x=500, y=500), ASKS, observed("no", "It is closed."), DONE]
     controller = PaintedController()
     with ChatServer(script) as server:
         result = with_observer(tmp_path, server, controller)
-    assert [(step.output, step.error) for step in result.steps] == [("", ""), ("fails: It is closed.", "")]
+    assert [(step.output, step.error) for step in result.steps] == [("", ""), ("no: It is closed.", "")]
     [question] = filter(is_of_judge, server.requests)
     assert question.images == (controller.frame().png,)
     assert "<secret:PIN>" in question.texts[1]
     assert not [text for text in question.texts if "Open the basket" in text or "4711" in text]
-    assert server.requests[-1].of("tool")[-1]["content"] == "fails: It is closed."
+    assert server.requests[-1].of("tool")[-1]["content"] == "no: It is closed."
     purposes = [exchange.purpose for exchange in read_exchanges(result.run_folder)]
     assert purposes == ["planner", "planner", "judge", "planner"]
     assert (result.outcome, read_trace(result.run_folder).verdicts) == (Outcome.DONE, ())
@@ -172,8 +172,8 @@ def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester
             assert vnc_agent.runs
         """
     )
-    with ChatServer([ASKS_PLAINLY, observed("fails", "It is closed."), DONE]) as server:
+    with ChatServer([ASKS_PLAINLY, observed("no", "It is closed."), DONE]) as server:
         place = ["--vnc-server=qt", f"--vnc-app={shlex.join([sys.executable, str(pad)])}"]
         model = ["--vnc-planner=openai", f"--vnc-base-url={server.url}", f"--vnc-model={MODEL}"]
         pytester.runpytest_subprocess(*place, *model, "-p", "no:cacheprovider").assert_outcomes(passed=1)
-    assert server.requests[-1].of("tool")[-1]["content"] == "fails: It is closed."
+    assert server.requests[-1].of("tool")[-1]["content"] == "no: It is closed."

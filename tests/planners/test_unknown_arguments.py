@@ -9,10 +9,9 @@ import pytest
 
 from pytest_vnc_use.planners.anthropic.actions import Call, read_calls
 from pytest_vnc_use.planners.chat.answers import call_of
-from pytest_vnc_use.planners.chat.commands import COMMANDS, Commands
-from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
+from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
 from pytest_vnc_use.planners.common.screens import SentScreen
-from pytest_vnc_use.planners.common.toolset import FunctionCall, ScreenArguments, Vocabulary
+from pytest_vnc_use.planners.common.toolset import FunctionCall, ScreenArguments, Table, Toolset
 from pytest_vnc_use.planners.gemini.actions import FunctionNames, offered_names, read_proposal
 from pytest_vnc_use.planners.openai.actions import read_computer_call
 from pytest_vnc_use.types import Action, Click, FrameRef, InvalidAction, KeyCombo, Proposal, Wait
@@ -28,18 +27,22 @@ def gemini(name: str, args: dict[str, Any]) -> Action:
     return read_proposal(FunctionCall(name, args), SCREEN_1000, FunctionNames(offered=OFFERED)).action
 
 
-def _tool(vocabulary: Vocabulary, call: FunctionCall) -> Proposal:
-    reading = vocabulary.read(call, lambda args: ScreenArguments(args, SCREEN_1000))
+def _toolset(table: Table, *args: Any) -> Toolset:
+    return Toolset(table, *args, call_in=call_of)
+
+
+def _tool(toolset: Toolset, call: FunctionCall) -> Proposal:
+    reading = toolset.read(call, lambda args: ScreenArguments(args, SCREEN_1000))
     assert isinstance(reading, tuple)
     return reading[0]
 
 
 def commands(name: str, args: dict[str, Any]) -> Action:
-    return _tool(Commands(), FunctionCall(name, args)).action
+    return _tool(_toolset(COMMANDS), FunctionCall(name, args)).action
 
 
 def qwen(name: str, args: dict[str, Any]) -> Action:
-    return _tool(ComputerUse(), FunctionCall("computer_use", {"action": name, **args})).action
+    return _tool(_toolset(COMPUTER_USE), FunctionCall("computer_use", {"action": name, **args})).action
 
 
 def anthropic(name: str, args: dict[str, Any]) -> Action:
@@ -144,7 +147,7 @@ def test_what_can_be_followed_is(read: Read, name: str, args: dict[str, Any], ac
 
 def test_the_reason_for_a_call_is_its_intent() -> None:
     assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN_1000).intent == "it loads"
-    assert _tool(Commands(), FunctionCall("wait", {"thought": "it loads"})).intent == "it loads"
+    assert _tool(_toolset(COMMANDS), FunctionCall("wait", {"thought": "it loads"})).intent == "it loads"
 
 
 def test_what_stands_beside_the_arguments_belongs_to_them() -> None:
@@ -160,17 +163,19 @@ def test_the_list_of_commands_in_an_error_is_the_one_that_is_offered() -> None:
         """How many are in stock."""
         return fruit
 
-    vocabulary = Commands([stock_of], ["paste", "go_back"])
-    told = problem(_tool(vocabulary, FunctionCall("copy", {})).action)
-    names = [declaration.name for declaration in vocabulary.declarations]
+    toolset = _toolset(COMMANDS, [stock_of], ["paste", "go_back"])
+    told = problem(_tool(toolset, FunctionCall("copy", {})).action)
+    names = [declaration.name for declaration in toolset.declarations]
     assert told == f"there is no command 'copy'; there are {', '.join(names)}"
     assert {"batch", "stock_of", "task_complete", "click"} <= set(names)
     assert not {"paste", "go_back"} & set(names)
-    assert set(COMMANDS) - {"paste", "go_back"} < set(names)
+    assert set(COMMANDS.rows) - {"paste", "go_back"} < set(names)
 
 
 def test_the_list_of_actions_of_qwens_tool_is_the_one_that_is_offered() -> None:
-    told = problem(_tool(ComputerUse(excluded=["hscroll"]), FunctionCall("computer_use", {"action": "copy"})).action)
+    told = problem(
+        _tool(_toolset(COMPUTER_USE, (), ["hscroll"]), FunctionCall("computer_use", {"action": "copy"})).action
+    )
     assert "left_click, " in told
     assert "terminate" in told
     assert "hscroll" not in told

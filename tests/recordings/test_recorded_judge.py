@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.recordings.format import Evidence, Screen
+from pytest_vnc_use.recordings.images import Pixels, frame_of
+from pytest_vnc_use.recordings.replay import RecordedJudge
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Region
+from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
+from support.memory_desktop import PaintedController
 from support.tills import ADD, STEPS, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -87,3 +92,35 @@ def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tm
         played.run()
         played.agent.click(*ADD)
         assert played.agent.assess(CLAIM).kind == "holds"
+
+
+SAVED, PASSING = drawn("saved"), drawn("saving …", (20, 160)) & drawn("saved")
+"""The judged screen, and the recorded end: a line at the bottom was gone when the claim was judged."""
+
+
+@pytest.mark.parametrize(
+    ("shown", "region", "end", "kind"),
+    [
+        (PASSING, Region(10, 20, 100, 50), PASSING, "holds"),
+        (PASSING, Region(10, 20, 100, 180), PASSING, "unsure"),
+        (PASSING, None, PASSING, "unsure"),
+        (PASSING, Region(10, 20, 100, 50), None, "unsure"),
+        (drawn("failed", (20, 160)) & SAVED, Region(10, 20, 100, 50), PASSING, "unsure"),
+        (drawn("saving …", (20, 160)), Region(10, 20, 100, 50), PASSING, "unsure"),
+    ],
+    ids=[
+        "as at the end",
+        "claim is about it",
+        "claim without region",
+        "something acted since",
+        "other text",
+        "no claim",
+    ],
+)
+def test_evidence_without_what_passed_at_end(
+    shown: Pixels, region: Region | None, end: Pixels | None, kind: str
+) -> None:
+    judged = Evidence(claim=CLAIM, verdict="holds", region=region, screen=Screen(pixels=lambda: SAVED))
+    recorded_end = Screen(pixels=lambda: PASSING) if end is not None else None
+    judge = RecordedJudge([(judged, recorded_end)], None, masks=(), eyes=PaintedController, hide=str, questions={})
+    assert judge.judge(CLAIM, frame_of(shown), timeout_s=9, report=lambda _: None).kind == kind

@@ -33,11 +33,15 @@ def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypa
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     use_env_file(".env", file.parent)
     settings = build.settings_of({})
-    assert (settings.steps, found_key(None), build.given_password(settings)) == (7, VALUE, "pass word")
+    assert (settings.steps, found_key(None, ("GOOGLE_API_KEY",)), build.given_password(settings)) == (
+        7,
+        VALUE,
+        "pass word",
+    )
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
     monkeypatch.setenv("VNC_USE_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (build.settings_of({}).steps, found_key(None)) == (9, "the environment's")
+    assert (build.settings_of({}).steps, found_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
     assert env_file_in_words() == (
         "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_STEPS"
     )

@@ -60,23 +60,23 @@ WITHHELD = ("content_filter", "safety", "sensitive")
 BROKEN = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 """Finish reasons of an outage: OpenRouter's, vLLM's, GLM's, DeepSeek's. Any other is one if nothing came with it."""
 
+NOT_AN_OBJECT = "not an object"
 NAMES = ("command", "name", "action", "tool")
 LABELS = ("id", "type", "index", "call_id")
 """Fields beside a call that do not say what it does."""
-INDEXED = ("click_element",)
-"""Calls in which an `index` beside the name is an argument."""
 ARGUMENTS = ("arguments", "args", "params", "parameters", "input")
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call, with the id for its answer. `problem` says why its arguments cannot be read.
+    """One call, with the id for its answer. `problem` says why its arguments cannot be read, `kind` what is wrong.
 
     `extra` is data that a service wants back with the call, such as Gemini's thought signature in `extra_content`.
     """
 
     call: FunctionCall
     problem: str = ""
+    kind: str = ""
     extra: JsonObject = field(default_factory=dict)
 
 
@@ -168,9 +168,10 @@ def _tool_call(call: Any) -> ToolCall:
     extra = {"extra_content": call["extra_content"]} if call.get("extra_content") else {}
     try:
         return ToolCall(FunctionCall(name, read_arguments(function.get("arguments")), call_id), extra=extra)
-    except NotJson:
+    except NotJson as exc:
         problem = f"the arguments must be a JSON object, got {function['arguments']!r:.200}"
-        return ToolCall(FunctionCall(name, {}, call_id), problem, extra)
+        kind = "invalid_args" if str(exc) == NOT_AN_OBJECT else "invalid_json"
+        return ToolCall(FunctionCall(name, {}, call_id), problem, kind, extra)
 
 
 def read_arguments(spelled: Any) -> JsonObject:
@@ -181,7 +182,7 @@ def read_arguments(spelled: Any) -> JsonObject:
     if spelled is None:
         return {}
     if not isinstance(spelled, Mapping):
-        raise NotJson("not an object")
+        raise NotJson(NOT_AN_OBJECT)
     return spelled
 
 
@@ -284,8 +285,7 @@ def call_of(item: Any) -> FunctionCall | None:
         return None
     given = next((name for name in ARGUMENTS if name in item), None)
     try:
-        labels = [name for name in LABELS if name != "index" or given or item[named] not in INDEXED]
-        beside = {name: value for name, value in item.items() if name not in (named, given, *labels)}
+        beside = {name: value for name, value in item.items() if name not in (named, given, *LABELS)}
         return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
     except NotJson:
         return None

@@ -7,20 +7,30 @@ their own; the policy's rules hold for them as for any other.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit, urlunsplit
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import PlannerError, SettingsError
-from pytest_vnc_use.planners.chat.answers import ChatAnswer, NotJson, ToolCall, read_answer, read_value, usage_of
-from pytest_vnc_use.planners.chat.commands import Commands
-from pytest_vnc_use.planners.chat.qwen_tool import ComputerUse
-from pytest_vnc_use.planners.chat.vnc_command import VncCommand
+from pytest_vnc_use.planners.chat.answers import (
+    ChatAnswer,
+    NotJson,
+    ToolCall,
+    call_of,
+    read_answer,
+    read_value,
+    usage_of,
+)
+from pytest_vnc_use.planners.chat.toolsets import TABLES
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import GRID, Coordinates
 from pytest_vnc_use.planners.common.functions import Declaration, Offered
@@ -34,6 +44,7 @@ from pytest_vnc_use.planners.common.http import (
     found_url,
     post_json,
     request_size,
+    shortened,
 )
 from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.planners.common.toolset import (
@@ -41,26 +52,19 @@ from pytest_vnc_use.planners.common.toolset import (
     FunctionCall,
     Reading,
     ScreenArguments,
-    Vocabulary,
+    Toolset,
     check_at_least_one,
     left_at,
-    listed_in,
     refused,
 )
 from pytest_vnc_use.planners.common.turns import screens_seen
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Step, Turn, Usage
 
-VOCABULARIES: dict[str, Callable[..., Vocabulary]] = {
-    "commands": Commands,
-    "computer_use": ComputerUse,
-    "vnc_command": VncCommand,
-}
-
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """The most repeated requests in one turn: after words without a call, and after too many calls."""
 
-MOST_CALLS = 40
-"""The most calls of an answer that is carried out in part; with more calls it is refused as a whole."""
+_COORDINATES: dict[str, Coordinates] = {"vnc_command": "pixels", "local_agent": "1000"}
+"""The toolsets with a unit of their own."""
 
 BRIEFLY = "answer with a short reason and a tool call"
 
@@ -86,8 +90,9 @@ class _Asking:
 class OpenAICompatible:
     """A planner for a model behind `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
-    `vocabulary` is `commands`, single VNC commands and batches for any model that calls tools, or `computer_use`, the
-    tool that Qwen's models know, or `vnc_command`, commands and queues of them in one tool each. `coordinates` is the
+    `vocabulary` is a toolset: `commands`, single VNC commands and batches for any model that calls tools;
+    `computer_use`, the tool that Qwen's models know; `vnc_command`, the tools of an agent with a tool prompt; or
+    `local_agent`, those of a local vision agent. The latter two have coordinates of their own. `coordinates` is the
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     vocabulary. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
@@ -113,16 +118,18 @@ class OpenAICompatible:
         temperature: float | None = None,
         max_tokens: int = 4096,
         system_instruction: str | None = None,
+        log: AgentLog | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
         _check_known("coordinates", coordinates, get_args(Coordinates))
-        _check_known("vocabulary", vocabulary, tuple(VOCABULARIES))
+        _check_known("vocabulary", vocabulary, tuple(TABLES))
         _check_known("error_format", error_format, ("text", "json"))
         _check_known("extra_calls", extra_calls, ("refuse", "first"))
-        self._takes_first = extra_calls == "first"
-        self._coordinates = coordinates
-        self._vocabulary = VOCABULARIES[vocabulary](functions, excluded_actions)
+        table = TABLES[vocabulary]
+        self._takes_first = extra_calls == "first" or table.typed_errors
+        self._coordinates = _COORDINATES.get(vocabulary, coordinates)
+        self._toolset = Toolset(table, functions, excluded_actions, call_in=call_of)
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
@@ -131,8 +138,10 @@ class OpenAICompatible:
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
             keep_thoughts=keep_thoughts,
-            result_of=prompts.result_in_json if error_format == "json" else prompts.result_in_words,
+            error_format=error_format,
+            toolset=self._toolset,
         )
+        self._log = log
         self._system_instruction = system_instruction
         self._backoff = backoff or Backoff()
 
@@ -145,9 +154,15 @@ class OpenAICompatible:
         """Return the model's next turn. Raises PlannerError."""
         asking = _Asking(observation, self._messages(observation))
 
+        if self._log and (not observation.turns or _looks(observation.turns[-1], self._toolset)):
+            self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
+
         def send(attempt_s: float) -> Attempt[Decision]:
             request = self._request(asking.messages)
-            return post_json(self._service, request, timeout_s=attempt_s, read=partial(self._read, asking))
+            attempt = post_json(self._service, request, timeout_s=attempt_s, read=partial(self._read, asking))
+            if self._log:
+                self._log.note(request, attempt)
+            return attempt
 
         asked = request_size("planner", self._request(asking.messages))
         backoff = self._backoff.within(observation.request_s)
@@ -159,7 +174,7 @@ class OpenAICompatible:
         system = self._system_instruction
         if system is None:
             where = prompts.coordinates_in_words(self._coordinates, self._counted(observation))
-            system = prompts.tool_operator(where, *self._vocabulary.rules)
+            system = prompts.tool_operator(self._toolset.table.operator, where, *self._toolset.rules)
         return self._rebuild_messages(observation, system=system)
 
     def _counted(self, observation: Observation) -> tuple[int, int]:
@@ -167,8 +182,9 @@ class OpenAICompatible:
         return png_size(observation.load_png(observation.frame)) if self._coordinates == "pixels" else (GRID, GRID)
 
     def _request(self, messages: Sequence[Message]) -> JsonObject:
-        tools = [_tool(declaration) for declaration in self._vocabulary.declarations]
-        single = {"parallel_tool_calls": False} if self._vocabulary.most_actions == 1 else {}
+        tools = [_tool(declaration) for declaration in self._toolset.declarations]
+        table = self._toolset.table
+        single = {"parallel_tool_calls": False} if table.most_actions == 1 and not table.typed_errors else {}
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
 
@@ -196,13 +212,16 @@ class OpenAICompatible:
     def _decision(self, answer: ChatAnswer, observation: Observation) -> Decision | Refused:
         if answer.cut_off:
             return Refused(f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN)
+        if not answer.calls and self._toolset.table.words_end:
+            return Decision("finished", answer.words)
         if not answer.calls:
             words = repr(answer.words[:200]) if answer.words else "nothing"
             return Refused(f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN)
         readings = self._readings(answer.calls, observation)
-        asked, most = sum(map(_actions_in, readings)), self._vocabulary.most_actions
-        if asked > most and self._takes_first and len(readings) <= MOST_CALLS and _actions_in(readings[0]) <= most:
-            readings = _first_of(answer.calls, readings, most)
+        asked, most = sum(map(_actions_in, readings)), self._toolset.table.most_actions
+        if asked > most and self._takes_first and _actions_in(readings[0]) <= most:
+            sums = accumulate(map(_actions_in, readings))
+            readings = [reading for reading, total in zip(readings, sums, strict=True) if total <= most]
         elif asked > most:
             problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was carried out"
             return Refused(problem, CALLS_AGAIN)
@@ -219,24 +238,15 @@ class OpenAICompatible:
             screen=observation.frame,
             counted=self._counted(observation),
             pointer=pointer,
-            sent=png_size(observation.load_png(observation.frame)),
-            listed=listed_in(observation.turns),
         )
-        read, known = self._vocabulary.read, self._vocabulary.declarations
+        read, known = self._toolset.read, self._toolset.declarations
+        typed = self._toolset.table.typed_errors
         return [
-            (refused(call.call, call.problem),) if call.problem else read(_typed(call.call, known), spell)
+            (refused(call.call, call.problem, call.kind if typed else ""),)
+            if call.problem
+            else read(_typed(call.call, known), spell)
             for call in calls
         ]
-
-
-def _first_of(calls: Sequence[ToolCall], readings: Sequence[Reading], most: int) -> list[Reading]:
-    """Return the first readings, of at most `most` actions, and a refusal of each call after them."""
-    sums = accumulate(map(_actions_in, readings))
-    problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not carried out"
-    return [
-        reading if total <= most else (refused(call.call, f"{call.call.name}: {problem}; call it again if need be"),)
-        for call, reading, total in zip(calls, readings, sums, strict=True)
-    ]
 
 
 def _actions_in(reading: Reading) -> int:
@@ -257,14 +267,16 @@ def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> 
     """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
         (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
-        for call, reading in zip(answer.calls, readings, strict=True)
+        for call, reading in zip(answer.calls, readings, strict=False)
     ]
+    counts = [len(group) for group in groups]
+    extra = [0] * (len(answer.calls) - len(counts))
     return Decision(
         "act",
         answer.words,
         tuple(proposal for group in groups for proposal in group),
         stop_at_error=True,
-        provider_details=details_of(answer, [len(group) for group in groups], number),
+        provider_details=details_of(answer, [*counts, *extra], number),
     )
 
 
@@ -294,57 +306,82 @@ def _check_known(name: str, value: str, known: Sequence[str]) -> None:
         raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
 
+# --- the messages of a request ---------------------------------------------------------------------------------------
+
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
 """The most characters of a result, or of the model's own words, that are sent again."""
 
 Message = dict[str, Any]
+_LISTED = re.compile(r"\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\]")
 
 
 def rebuild_messages(
     observation: Observation,
     *,
     system: str,
+    toolset: Toolset,
     keep_screenshots: int,
     include_initial_screenshot: bool = True,
     keep_thoughts: int = 0,
-    result_of: Callable[[Step], str] = prompts.result_in_words,
+    error_format: str = "text",
 ) -> list[Message]:
-    """Return the conversation so far with the newest `keep_screenshots` pictures. A line replaces each older one.
+    """Return the conversation so far. Its size has a limit, however long the run is.
 
-    The newest `keep_thoughts` turns are sent with the model's thoughts. `result_of` writes the result of a step.
+    It has the newest `keep_screenshots` pictures, and a line in place of each older one. The newest `keep_thoughts`
+    turns are sent with the model's thoughts. A tool answers in text only, because most servers refuse pictures there;
+    the screen follows in a user message. The newest turns are in the model's own words. The turns before them are
+    summarised in one line a step, and the oldest of these are left out.
     """
     turns = [turn for turn in observation.turns if turn.steps]
     recent, older = turns[-KEPT_TURNS:], turns[:-KEPT_TURNS]
     task = prompts.task_in_words(observation.task, older)
+    looks = [_looks(turn, toolset) for turn in recent]
     first = observation.first_frame if turns else observation.frame
-    with_first = include_initial_screenshot and not older and len(recent) < keep_screenshots
-    first_png = observation.load_png(first) if with_first else None
-    messages = [{"role": "system", "content": system}, user_message(task, first_png)]
+    with_first = include_initial_screenshot and not older and sum(looks) < keep_screenshots
+    messages = [
+        {"role": "system", "content": system},
+        user_message(task, observation.load_png(first) if with_first else None),
+    ]
+    result_of = partial(_result_of, observation=observation, toolset=toolset, error_format=error_format)
     seen = screens_seen(recent, observation.frame)[1:]
-    for age, turn, frame in zip(reversed(range(len(recent))), recent, seen, strict=True):
-        png = observation.load_png(frame) if age < keep_screenshots else None
-        messages += _messages_of(turn, png, result_of, with_thoughts=age < keep_thoughts)
+    for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
+        is_sent = looks[number] and sum(looks[number + 1 :]) < keep_screenshots
+        png = observation.load_png(frame) if is_sent else None
+        with_thoughts = len(recent) - number <= keep_thoughts
+        words = _messages_of(turn, result_of, toolset, error_format, with_thoughts=with_thoughts)
+        screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
+        messages += words or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
+        if words and looks[number]:
+            messages.append(user_message(screen, png))
     return messages
 
 
+def _looks(turn: Turn, toolset: Toolset) -> bool:
+    """Return whether the model gets a screenshot after this turn."""
+    chat = turn.decision.provider_details.get("chat") or {"message": {"tool_calls": []}}
+    if {call["function"]["name"] for call in chat["message"]["tool_calls"]} == {toolset.table.batch}:
+        return toolset.table.looks_always  # the results of a batch are text only
+    return any(toolset.looks(str(step.proposal.as_proposed.get("name"))) for step in turn.steps)
+
+
 def _messages_of(
-    turn: Turn, png: bytes | None, result_of: Callable[[Step], str], *, with_thoughts: bool
-) -> Iterator[Message]:
-    """Yield the model's words, a result for each of its calls, and the screen; or a summary in a user message."""
+    turn: Turn, result_of: Callable[[Step], str], toolset: Toolset, error_format: str, *, with_thoughts: bool
+) -> list[Message]:
+    """Return the model's words and a result for each of its calls; [] if they cannot be sent back."""
     details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
-    screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
     if not details["actions"] or sum(details["actions"]) != len(turn.steps):
-        yield user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)
-        return
+        return []
     thoughts = details.get("thoughts", "") if with_thoughts else ""
     words = details["message"]["content"]
-    yield {**details["message"], "content": f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words}
+    content = f"<think>\n{thoughts}\n</think>\n\n{words}" if thoughts else words
+    messages: list[Message] = [{**details["message"], "content": content}]
     steps = iter(turn.steps)
     for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
-        result = _result([next(steps) for _ in range(count)], result_of)
-        yield {"role": "tool", "tool_call_id": call["id"], "content": result}
-    yield user_message(screen, png)
+        results = [next(steps) for _ in range(count)]
+        said = _result(results, result_of) if results else _extra_call(call["function"]["name"], toolset, error_format)
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": said})
+    return messages
 
 
 def _result(steps: Sequence[Step], result_of: Callable[[Step], str]) -> str:
@@ -353,6 +390,45 @@ def _result(steps: Sequence[Step], result_of: Callable[[Step], str]) -> str:
         return _cut(result_of(steps[0]))
     results = [f"{step.proposal.as_proposed['name']}: {result_of(step)}" for step in steps]
     return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)))
+
+
+def _result_of(step: Step, *, observation: Observation, toolset: Toolset, error_format: str) -> str:
+    """Return the result of one step as text for the model."""
+    if toolset.table.typed_errors:
+        return prompts.typed_result(step)
+    name, output = step.proposal.as_proposed.get("name"), step.output
+    if name == "detect_elements" and output:
+        output = _with_sizes(output)
+    if name == "get_timing" and output and not toolset.table.looks_always:
+        width, height = png_size(observation.load_png(observation.frame))
+        output = f"{output}\nscreenshot: {width} x {height} pixels"
+    step = replace(step, output=output)
+    return prompts.result_in_json(step) if error_format == "json" else prompts.result_in_words(step)
+
+
+def _with_sizes(listed: str) -> str:
+    """Return the list of elements as names with x, y, w and h."""
+    lines: list[str] = []
+    for line in listed.splitlines():
+        if found := _LISTED.search(line):
+            left, top, right, bottom = map(int, found.groups()[1:])
+            line = f"{found[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _extra_call(name: str, toolset: Toolset, error_format: str) -> str:
+    """Return the result of a call beyond those that a turn may hold."""
+    most = toolset.table.most_actions
+    problem = (
+        f"{name}: one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not carried out; "
+        "call it again if need be"
+    )
+    if toolset.table.typed_errors:
+        return json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
+    if error_format == "json":
+        return json.dumps({"error": {"kind": "skipped", "message": problem}})
+    return problem
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
@@ -395,10 +471,14 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} … (cut, of {len(text)} characters)"
 
 
+# --- the service, and the files of a local agent ---------------------------------------------------------------------
+
+
 def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
     """Return the service at `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
-    Raises SettingsError, and KeyRejected if the key cannot be sent.
+    The whole endpoint, with `/chat/completions`, means the same. Raises SettingsError, and KeyRejected if the key
+    cannot be sent.
     """
     for name, text in (("base_url", base_url), ("model", model)):
         if not text:
@@ -407,6 +487,51 @@ def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
     parts = urlsplit(found_url(base_url) or "")
     if parts.username is not None:
         raise SettingsError("base_url must be without a user and a password; pass the key as api_key")
-    path = parts.path.rstrip("/") or "/v1"
+    path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     url = urlunsplit(parts._replace(path=f"{path}/chat/completions"))
     return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of)
+
+
+class AgentLog:
+    """The files of a local vision agent: `PREFIX0001.png` for each screenshot in a directory, and a log of requests.
+
+    The log is `agent_run_YYYYMMDD_HHMMSS.log` in the working directory. In it tools and prompts are cut, and images are
+    digests with their lengths; responses are whole.
+    """
+
+    def __init__(self, directory: str = "dumps", prefix: str = "screen_", start: int = 1) -> None:
+        self._directory, self._prefix, self._next = Path(directory), prefix, start
+        self._dumped = ""
+        self._log = Path(f"agent_run_{clock.utc_now():%Y%m%d_%H%M%S}.log").resolve()
+
+    def dump(self, digest: str, png: bytes) -> None:
+        """Write the next screenshot, unless it is the same as the last."""
+        if digest == self._dumped:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        (self._directory / f"{self._prefix}{self._next:04d}.png").write_bytes(png)
+        self._dumped, self._next = digest, self._next + 1
+
+    def note(self, request: JsonObject, attempt: Attempt[Any]) -> None:
+        """Add a request and its response to the log."""
+        short = {**_summary(request), "tools": f"({len(request['tools'])} tools)"}
+        failed = {"error": str(attempt.result.error)} if isinstance(attempt.result, Failure) else {}
+        with self._log.open("a", encoding="utf-8") as file:
+            for title, body in (("REQUEST", short), ("RESPONSE", attempt.response or failed)):
+                file.write(f"{clock.utc_now():%Y-%m-%d %H:%M:%S} {title}\n{json.dumps(body, indent=2)}\n")
+
+
+def _summary(value: Any) -> Any:
+    """Return JSON with each image as its digest and length, and long texts cut."""
+    match value:
+        case str() if value.startswith("data:image/"):
+            data = value.partition(",")[2]
+            return f"sha256:{hashlib.sha256(data.encode()).hexdigest()} ({len(data)} characters)"
+        case str():
+            return shortened(value, 200)
+        case dict():
+            return {name: _summary(inner) for name, inner in value.items()}
+        case list():
+            return [_summary(inner) for inner in value]
+        case _:
+            return value

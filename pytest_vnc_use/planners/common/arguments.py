@@ -19,7 +19,14 @@ REASONS = ("intent", "reason", "reasoning", "thought", "explanation")
 
 
 class Unreadable(Exception):
-    """An argument of a call is missing, unknown, or has no meaning. The text is for the model."""
+    """An argument of a call is missing, unknown, or has no meaning. The text is for the model.
+
+    `kind` is the type of the error, for toolsets that name one.
+    """
+
+    def __init__(self, problem: str, kind: str = "invalid_args") -> None:
+        super().__init__(problem)
+        self.kind = kind
 
 
 class TrackedArguments(Mapping[str, Any]):
@@ -186,7 +193,7 @@ def pixel_of(value: Any, screen: FrameRef, counted: tuple[int, int] = (GRID, GRI
     `[[x1, y1], [x2, y2]]`, the same as text, or an object with these names; numbers may be text. A point outside is
     moved to the edge. The corners of a box may be in either order.
     """
-    numbers = _numbers(value)
+    numbers = numbers_of(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
         spelled = repr(value)[:LONGEST_SPELLING]
         raise Unreadable(f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {spelled}")
@@ -200,15 +207,15 @@ def _pixel(sides: list[float], size: int, counted: int) -> int:
     return int(sum(inside) / len(inside))
 
 
-def _numbers(value: Any) -> list[float]:
+def numbers_of(value: Any) -> list[float]:
     """Return all numbers of a spelling, in order. Anything else in it becomes NaN."""
     match value:
         case str():
             return _numbers_of_text(value)
         case Mapping():
-            return _numbers(_corners(value))
+            return numbers_of(_corners(value))
         case list() | tuple():
-            return [number for item in value for number in _numbers(item)]
+            return [number for item in value for number in numbers_of(item)]
         case int() | float() if not isinstance(value, bool):
             return [_as_float(value)]
         case _:

@@ -30,8 +30,8 @@ Offered = Union[Callable[..., Any], Declaration]
 
 VERIFY = Declaration(
     "verify",
-    "Ask an independent observer, who sees only the screen as it is now and knows nothing of the task, whether a claim "
-    "holds. The answer is holds, fails or unsure, and why.",
+    "Ask a question of an independent observer, who sees only the screen as it is now and knows nothing of the task. "
+    "The answer is text, and why.",
     {"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]},
 )
 """The function that the agent itself answers, if there is a judge."""

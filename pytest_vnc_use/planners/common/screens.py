@@ -139,13 +139,14 @@ class SmallerPictures:
 
     A wrapped planner that counts in pixels reads the sent size from the picture itself. `limit` is the size limit of
     the wrapped planner. It is applied first, because a picture may take more bytes in a smaller size. `box` is the
-    width and the height that a picture must fit into.
+    width and the height that a picture must fit into; with `exactly` it gets that size, whatever its own shape.
     """
 
     planner: Planner
     most_bytes: int
     limit: PictureLimit | None = None
     box: tuple[int, int] | None = None
+    exactly: bool = False
 
     @property
     def name(self) -> str:
@@ -157,7 +158,10 @@ class SmallerPictures:
 
         @functools.cache
         def load(screen: FrameRef) -> bytes:
-            return reduced(observation.load_png(screen), self.most_bytes, self.limit, self.box)
+            png = observation.load_png(screen)
+            if self.exactly and self.box:
+                return reduced(resized(png, self.box), self.most_bytes)
+            return reduced(png, self.most_bytes, self.limit, self.box)
 
         return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
 

@@ -1,16 +1,27 @@
-"""The common part of the toolsets of tool-calling models: a call becomes proposals or the end of the run."""
+"""A toolset is a table: a row for each tool, with its arguments, and what a call of it means as an action.
+
+One reader turns the calls of a model into proposals, or into the end of the run, for every toolset.
+"""
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Union
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.arguments import GRID, Arguments, Unreadable, pixel_of, reason_in, whole_notches
-from pytest_vnc_use.planners.common.functions import Declaration
+from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.arguments import (
+    GRID,
+    Arguments,
+    TrackedArguments,
+    Unreadable,
+    pixel_of,
+    reason_in,
+    whole_notches,
+)
+from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -27,6 +38,39 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 
+MOST_ACTIONS = 20
+"""The most actions of one turn, and of one batch."""
+
+POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
+"""The names under which models give a point, or a box around it, in one argument."""
+
+CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
+
+Point = tuple[int, int]
+EndKind = Literal["finished", "gave_up"]
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    """One call as the model made it. `id` is empty if the service gave none."""
+
+    name: str
+    args: JsonObject
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class EndOfRun:
+    """The model's statement that the run is over, as the kind of a decision."""
+
+    kind: EndKind
+    words: str
+
+
+Reading = Union[tuple[Proposal, ...], EndOfRun]
+
+# --- the calls that end a run ----------------------------------------------------------------------------------------
+
 GIVE_UP = Declaration(
     "task_failed",
     "Give up: the task cannot be done. Say what you saw on the screen that makes it impossible.",
@@ -42,16 +86,7 @@ DONE = Declaration(
 """The function that ends a run as done. An answer in words without a call means the same."""
 
 
-@dataclass(frozen=True)
-class FunctionCall:
-    """One call as the model made it. `id` is empty if the service gave none."""
-
-    name: str
-    args: JsonObject
-    id: str = ""
-
-
-def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[Literal["finished", "gave_up"], str] | None:
+def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[EndKind, str] | None:
     """Return how these calls end the run, and the model's words; None if they do not.
 
     Giving up ends the run whatever other calls there are. `done` ends it only if it is the only call.
@@ -64,46 +99,19 @@ def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[Literal["finis
     return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
 
 
-Point = tuple[int, int]
-
-POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
-"""The names under which models give a point, or a box around it, in one argument."""
-
-CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
-
-EndKind = Literal["finished", "gave_up"]
-
-
-def check_at_least_one(**numbers: int) -> None:
-    """Raise SettingsError if one of the numbers, by its name, is smaller than 1."""
-    for name, number in numbers.items():
-        if number < 1:
-            raise SettingsError(f"{name} must be at least 1, got {number!r}")
-
-
-@dataclass(frozen=True)
-class EndOfRun:
-    """The model's statement that the run is over, as the kind of a decision."""
-
-    kind: EndKind
-    words: str
-
-
-Reading = Union[tuple[Proposal, ...], EndOfRun]
+# --- rows ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ScreenArguments(Arguments):
     """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
 
-    `counted` are the screen's width and height in the model's unit, `sent` those of its picture. `listed` are the
-    points of the elements that the model has listed last, by their numbers, in its unit.
+    `counted` are the screen's width and height in the model's unit. `defaults` are those of the call's row.
     """
 
     counted: tuple[int, int] = (GRID, GRID)
     pointer: Point | None = None
-    sent: tuple[int, int] = (GRID, GRID)
-    listed: Mapping[int, Point] = field(default_factory=dict)
+    defaults: JsonObject = field(default_factory=dict)
 
     def target(self) -> Point:
         """Return the point of the call. Raises Unreadable."""
@@ -126,28 +134,218 @@ class ScreenArguments(Arguments):
                 return self.values[name]
         return {name: self.values[prefix + name] for name in CORNERS if self.has(prefix + name)} or None
 
+    def number(self, *names: str, default: float | None = None) -> float:
+        """Return the first of these arguments that was given, as a number; else the default of the first name."""
+        return super().number(*names, default=self.defaults[names[0]] if default is None else default)
+
 
 Spell = Callable[[JsonObject], ScreenArguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
-class Vocabulary(Protocol):
-    """The tools of a model, and the meaning of its calls."""
+@dataclass(frozen=True)
+class Tool:
+    """One row: what the model is told, the arguments as JSON schemas, and what a call means.
+
+    A schema may have a `default`. `looks`: the model gets a screenshot after it, where not every turn ends with one.
+    """
+
+    description: str
+    read: Callable[[ScreenArguments], Action | EndOfRun]
+    required: JsonObject
+    optional: JsonObject
+    ends: bool = False
+    looks: bool = False
 
     @property
-    def declarations(self) -> Sequence[Declaration]:
-        """The declarations of the tools for the model."""
+    def defaults(self) -> JsonObject:
+        """The defaults of the arguments that have one."""
+        return {name: schema["default"] for name, schema in self.optional.items() if "default" in schema}
 
-    @property
-    def most_actions(self) -> int:
-        """The most actions of one turn."""
+    def declaration(self, name: str) -> Declaration:
+        """Return the tool's declaration under this name."""
+        properties = {**self.required, **self.optional}
+        schema = {"type": "object", "properties": properties, "required": list(self.required)}
+        return Declaration(name, self.description, schema)
 
-    @property
-    def rules(self) -> Sequence[str]:
-        """The rules for the model beside the tools: the number of calls in a turn, how to end, how to give up."""
+
+def tool(
+    description: str,
+    read: Callable[[ScreenArguments], Action | EndOfRun],
+    required: JsonObject | None = None,
+    *,
+    ends: bool = False,
+    looks: bool = False,
+    **optional: JsonObject,
+) -> Tool:
+    """Return a row; other keywords are optional arguments."""
+    return Tool(description, read, required or {}, optional, ends, looks)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A toolset before a run chooses from it.
+
+    `single` is the name of one tool for all rows, whose argument `selector` names the row; without it each row is a
+    tool. `batch` is the name of the tool for several rows in one turn. `noun` is what a row is called in messages.
+    `describe` makes the declaration of `single`. `rules` are for the prompt, by the names that are offered.
+    """
+
+    rows: Mapping[str, Tool]
+    rules: Callable[[Sequence[str]], Sequence[str]]
+    operator: str = prompts.TOOL_OPERATOR
+    answered: Mapping[str, str] = field(default_factory=dict)
+    """The agent's functions that rows call, and what to do where a run does not have one. They are no tools."""
+    single: str = ""
+    selector: str = "command"
+    describe: Callable[[Sequence[tuple[str, Tool]]], Declaration] | None = None
+    batch: str = ""
+    ends_inside: bool = False
+    """Whether the rows that end a run are called through the single tool too."""
+    noun: str = "command"
+    most_actions: int = MOST_ACTIONS
+    looks_always: bool = True
+    """Whether each turn ends with a screenshot; else only the first message and the rows that look have one."""
+    words_end: bool = False
+    """Whether an answer without a call ends the run."""
+    typed_errors: bool = False
+    """Whether results are JSON objects, with the type of an error."""
+
+
+class Toolset:
+    """The tools that a model is offered in a run, and the meaning of its calls.
+
+    `functions` are the user's, and those that the agent answers. `excluded` are names of rows, of functions or of the
+    batch that are neither offered nor carried out. `call_in` finds a call in an item of a batch, or in the arguments of
+    the single tool. Raises SettingsError.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        functions: Sequence[Offered] = (),
+        excluded: Sequence[str] = (),
+        *,
+        call_in: Callable[[Any], FunctionCall | None],
+    ) -> None:
+        self.table, self._call_in = table, call_in
+        names = [name for name in (table.single, table.batch) if name]
+        declared = declare_all(functions, taken=(*table.rows, *names))
+        self._rows = dict(table.rows)
+        choices = [name for name, row in table.rows.items() if not row.ends]
+        batch = [table.batch] if table.batch else []
+        self._excluded = check_excluded(excluded, [*choices, *batch, *(declaration.name for declaration in declared)])
+        self._missing = {
+            name: way for name, way in table.answered.items() if way and name not in {d.name for d in declared}
+        }
+        hidden = {*self._excluded, *table.answered}
+        own = [declaration for declaration in declared if declaration.name not in hidden]
+        self._functions = frozenset(declaration.name for declaration in own)
+        rows = [(name, row) for name, row in table.rows.items() if name not in self._excluded]
+        single = [table.describe(rows)] if table.describe else []
+        singles = [row.declaration(name) for name, row in rows if not row.ends]
+        ends = [] if table.ends_inside else [row.declaration(name) for name, row in rows if row.ends]
+        queued = [declaration.name for declaration in (*singles, *own)]
+        batches = [_batch(table, queued)] if table.batch and table.batch not in self._excluded else []
+        self.declarations = (*(single or singles), *batches, *own, *ends)
+        listed = [name for name, _ in rows] if single else [declaration.name for declaration in self.declarations]
+        self._names = [*listed, *(sorted(self._functions) if single else ())]
+        self.rules = table.rules([*queued, *(declaration.name for declaration in self.declarations)])
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
-        """Return the meaning of a call. A call without one becomes an InvalidAction."""
+        """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
+        if call.name in self._functions:
+            return (proposal(call, CallFunction(call.name, dict(call.args))),)
+        if self.table.batch and call.name == self.table.batch and call.name not in self._excluded:
+            return self._read_batch(call, spell)
+        return self._read_single(call, spell)
+
+    def looks(self, name: str) -> bool:
+        """Return whether the model gets a screenshot after a call of this row."""
+        return self.table.looks_always or (name in self._rows and self._rows[name].looks)
+
+    def _read_single(self, call: FunctionCall, spell: Spell) -> Reading:
+        inner = self._selected(call) if self.table.single and call.name == self.table.single else call
+        if isinstance(inner, Proposal):
+            return (inner,)
+        if inner.name in self._functions:
+            return (proposal(inner, CallFunction(inner.name, dict(inner.args))),)
+        meant = self._meaning(inner, spell)
+        return meant if isinstance(meant, EndOfRun) else (meant,)
+
+    def _selected(self, call: FunctionCall) -> FunctionCall | Proposal:
+        """Return the call of the row that the single tool's arguments name."""
+        found = self._call_in(dict(call.args))
+        if found is not None:
+            return found
+        selector = self.table.selector
+        name = str(call.args.get(selector) or "")
+        if name in self._rows:
+            return refused(call, f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}")
+        return FunctionCall(name, {key: value for key, value in call.args.items() if key != selector})
+
+    def _meaning(self, call: FunctionCall, spell: Spell) -> EndOfRun | Proposal:
+        noun, row = self.table.noun, self._rows.get(call.name)
+        if call.name in self._excluded:
+            return self._refused(call, f"{call.name!r} is excluded in this run; use another {noun}")
+        if row is None:
+            problem = f"there is no {noun} {call.name!r:.100}; there are {', '.join(self._names)}"
+            return self._refused(call, problem, "unknown_tool")
+        args = TrackedArguments(call.args)
+        try:
+            meant = row.read(replace(spell(args), defaults=row.defaults))
+            if isinstance(meant, EndOfRun):
+                return meant
+            args.check(call.name, self._names, (*row.required, *row.optional))
+            if isinstance(meant, CallFunction) and meant.name in self._missing:
+                return self._refused(call, self._missing[meant.name])
+            return proposal(call, meant)
+        except Unreadable as problem:
+            return self._refused(call, str(problem), problem.kind)
+
+    def _refused(self, call: FunctionCall, problem: str, kind: str = "invalid_args") -> Proposal:
+        return refused(call, problem, kind if self.table.typed_errors else "")
+
+    def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
+        args = TrackedArguments(call.args)
+        given = args.get("actions")
+        actions = given if isinstance(given, list) else []
+        try:
+            args.check(call.name, self._names)
+        except Unreadable as unknown:
+            return (refused(call, f"{unknown}; nothing was done"),)
+        if not 1 <= len(actions) <= MOST_ACTIONS:
+            problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} commands, got {len(actions)}; nothing was done"
+            return (refused(call, problem),)
+        return tuple(self._read_item(item, spell) for item in actions)
+
+    def _read_item(self, item: Any, spell: Spell) -> Proposal:
+        batch, call = self.table.batch, self._call_in(item)
+        if call is None:
+            example = "{'action': …}" if self.table.selector == "action" else "{'command': …, 'arguments': …}"
+            return refused(FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}")
+        if call.name == batch or (call.name in self._rows and self._rows[call.name].ends):
+            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it by itself")
+        reading = self._read_single(call, spell)
+        if isinstance(reading, EndOfRun):
+            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it by itself")
+        return reading[0]
+
+
+def _batch(table: Table, names: Sequence[str]) -> Declaration:
+    choice = {"type": "string", "enum": list(names)}
+    item: JsonObject = {"type": "object", "properties": {table.selector: choice}, "required": [table.selector]}
+    if table.selector == "command":
+        item = {**item, "properties": {**item["properties"], "arguments": {"type": "object"}}}
+    actions = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_ACTIONS}
+    return Declaration(
+        table.batch,
+        "Carry out several commands in order, without a look in between; after the first that fails, the rest is left.",
+        {"type": "object", "properties": {"actions": actions}, "required": ["actions"]},
+    )
+
+
+# --- proposals -------------------------------------------------------------------------------------------------------
 
 
 def proposal(call: FunctionCall, action: Action) -> Proposal:
@@ -156,9 +354,10 @@ def proposal(call: FunctionCall, action: Action) -> Proposal:
     return Proposal(action, intent, {"name": call.name, "args": copy.deepcopy(dict(call.args))})
 
 
-def refused(call: FunctionCall, problem: str) -> Proposal:
-    """Return the proposal for a call that cannot be carried out, with the reason."""
-    return proposal(call, InvalidAction(call.name, problem))
+def refused(call: FunctionCall, problem: str, kind: str = "") -> Proposal:
+    """Return the proposal for a call that cannot be carried out, with the reason, and the type of the error if any."""
+    found = proposal(call, InvalidAction(call.name, problem))
+    return replace(found, as_proposed={**found.as_proposed, "error_type": kind}) if kind else found
 
 
 def left_at(turns: Sequence[Turn]) -> Point | None:
@@ -180,26 +379,19 @@ def _end_of(action: Action) -> Point | None:
             return None
 
 
-_LISTED = re.compile(r"^(?:\(the first .*? characters\) )?(\d+)\. .* at \((-?\d+), (-?\d+)\), \[[\d, -]*\]$")
-
-
-def listed_in(turns: Sequence[Turn]) -> dict[int, Point]:
-    """Return the points of the elements that list_elements named last, by their numbers; {} if it was not called."""
-    steps = [step for turn in turns for step in turn.steps]
-    outputs = (
-        step.output
-        for step in reversed(steps)
-        if isinstance(step.proposal.action, CallFunction)
-        and step.proposal.action.name == "list_elements"
-        and step.output
-    )
-    found = filter(None, map(_LISTED.match, next(outputs, "").splitlines()))
-    return {int(each[1]): (int(each[2]), int(each[3])) for each in found}
-
-
 def notches(count: float) -> int:
     """Return whole notches of the wheel, at least one, for either sign. Raises Unreadable for none or too many."""
     return whole_notches(abs(count))
+
+
+# --- checks of settings ----------------------------------------------------------------------------------------------
+
+
+def check_at_least_one(**numbers: int) -> None:
+    """Raise SettingsError if one of the numbers, by its name, is smaller than 1."""
+    for name, number in numbers.items():
+        if number < 1:
+            raise SettingsError(f"{name} must be at least 1, got {number!r}")
 
 
 def check_excluded(excluded: Sequence[str], known: Sequence[str]) -> frozenset[str]:

@@ -272,7 +272,7 @@ class GeminiComputerUse:
             bodies.append(body)
             return _read(body, detects_injection=self._detects)
 
-        body = {"contents": [_as_json(content) for content in contents], **fixed}
+        body = {"contents": _with_ids([_as_json(content) for content in contents]), **fixed}
         generate(self._service, body, purpose="planner", timeout_s=timeout_s, report=report, backoff=self._backoff,
                  read=read)  # fmt: skip
         return _response_of_sdk(bodies[-1])
@@ -289,19 +289,18 @@ class GeminiComputerUse:
         name: str,
         screenshot_png: bytes | None = None,
         extra: Mapping[str, Any] | None = None,
-        *,
-        id: str = "",
     ) -> types.FunctionResponse:
         """Return the response to a call, with the screen after it as PNG.
 
         Its `response` is `{"url": ""}` with the values of `extra`, such as `url`, `error`, or `safety_acknowledgement`.
-        The responses to all calls of an answer go into one content of the user.
+        The responses to all calls of an answer go into one content of the user, in the order of the calls: `generate`
+        gives each the id of its call, if the service gave one.
         """
         from google.genai import types
 
         if extra is not None and not isinstance(extra, Mapping):
             raise SettingsError(f"extra must be a mapping such as {{'url': …}}, got {extra!r:.100}")
-        response = _function_response(name, {"url": "", **(extra or {})}, screenshot_png, id)
+        response = _function_response(name, {"url": "", **(extra or {})}, screenshot_png)
         return types.FunctionResponse.model_validate_json(json.dumps(response))
 
 
@@ -421,6 +420,21 @@ def _as_json(value: Any) -> JsonObject:
         return value
     dumped: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {name: inner for name, inner in dumped.items() if name not in ("sdkHttpResponse", "parsed")}
+
+
+def _with_ids(contents: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the contents; each function response without an id gets the id of its call, by their order."""
+    done: list[JsonObject] = []
+    ids: list[str] = []
+    for content in contents:
+        parts = [dict(part) for part in content.get("parts") or ()]
+        responses = [part for part in parts if "functionResponse" in part]
+        for part, call_id in zip(responses, ids, strict=False):
+            if call_id and not part["functionResponse"].get("id"):
+                part["functionResponse"] = {**part["functionResponse"], "id": call_id}
+        ids = [str(part["functionCall"].get("id") or "") for part in parts if "functionCall" in part]
+        done.append({**content, "parts": parts})
+    return done
 
 
 _TOP_FIELDS = ("tools", "toolConfig", "safetySettings", "systemInstruction", "cachedContent", "labels", "serviceTier")

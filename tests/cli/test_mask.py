@@ -1,0 +1,79 @@
+"""`cua-vnc mask`: masks in the recordings of a test, of all its parameters, or of a file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Region
+from support.paths import EXAMPLES
+
+NAME = "test_only_a_known_name_with_its_password_signs_in"
+MASK = Region(10, 20, 110, 40)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The recordings of the examples, without their test file."""
+    shutil.copytree(EXAMPLES / "__vnc_recordings__", tmp_path / "__vnc_recordings__")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "__vnc_recordings__" / "test_shop"
+
+
+def masked(folder: Path) -> set[str]:
+    found = {path.stem: load(path) for path in folder.glob("*.json")}
+    return {name for name, recording in found.items() if recording and MASK in recording.masks}
+
+
+@pytest.mark.parametrize(
+    ("test", "names"),
+    [
+        ("test_shop.py::test_basket", {"test_basket"}),
+        (f"test_shop.py::{NAME}[wrong]", {f"{NAME}[wrong]"}),
+        (f"test_shop.py::{NAME}", {f"{NAME}[wrong]", f"{NAME}[capitals]", f"{NAME}[stranger]"}),
+        ("__vnc_recordings__/test_shop/test_sign_in.json", {"test_sign_in"}),
+        ("test_shop.py", None),
+    ],
+)
+def test_mask_test_name_selects_recordings(folder: Path, test: str, names: set[str] | None) -> None:
+    others = {path: path.read_bytes() for path in folder.rglob("*.webp")}
+    assert main(["mask", test, "10,20,110,40"]) == 0
+    assert masked(folder) == (names or {path.stem for path in folder.glob("*.json")})
+    assert {path: path.read_bytes() for path in folder.rglob("*.webp")} == others, "no image is touched"
+
+
+def test_mask_given_twice_is_written_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith(": was masked already")
+    recording = load(folder / "test_basket.json")
+    assert recording
+    assert recording.masks == (MASK, Region(0, 0, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("test", "region", "problem"),
+    [
+        ("test_shop.py::test_nothing", "1,1,2,2", "there is no recording of 'test_shop.py::test_nothing'"),
+        ("test_shop.py::test_basket", "0,0,1440,900", "a mask must leave something to compare"),
+        ("test_shop.py::test_basket", "0,0,1441,9", "is not on the screen of"),
+        ("nothing.json", "1,1,2,2", "there is no recording at 'nothing.json'"),
+    ],
+)
+def test_mask_invalid_prints_problem_and_writes_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str], test: str, region: str, problem: str
+) -> None:
+    assert main(["mask", test, region]) == 2
+    assert problem in capsys.readouterr().err
+    assert not masked(folder)
+
+
+@pytest.mark.parametrize("region", ["1,2,3", "a,b,c,d", "5,5,5,9", "-1,0,4,4"])
+def test_mask_region_malformed_is_usage_error(region: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["mask", "test_shop.py", "--", region])
+    assert region in capsys.readouterr().err

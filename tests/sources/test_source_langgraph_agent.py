@@ -1,0 +1,295 @@
+"""The contract of the document about a LangGraph agent on VNC: signatures, defaults, shapes, and its flow."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.genai import types
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
+from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    Move,
+    Observation,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+)
+from support.gemini_conversations import QUICK, frame_of
+from support.gemini_rules import COMPUTER_USE_ONLY
+from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
+from support.memory_desktop import PaintedController
+
+REQUIRED = inspect.Parameter.empty
+AT = {"x": 500, "y": 500}
+CLICK = calls(("click_at", AT), signed=False)
+RISKY = calls(("click_at", wants_confirmation(AT, "This pays.")), signed=False)
+DONE = text("It is open.")
+
+
+def open_app(name: str) -> str:
+    """Open an application."""
+    return name
+
+
+@pytest.fixture
+def replies() -> list[Reply]:
+    """The answers of the service, which a test sets; after them it says that the task is done."""
+    return []
+
+
+@pytest.fixture
+def service(replies: list[Reply], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[GeminiServer]:
+    """A service to which the environment leads."""
+    monkeypatch.chdir(tmp_path)
+    with GeminiServer(lambda request: replies.pop(0) if replies else DONE, with_ids=False) as server:
+        monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        yield server
+
+
+@pytest.fixture
+def gemini(service: GeminiServer) -> GeminiComputerUse:
+    return GeminiComputerUse(None, model=COMPUTER_USE_ONLY, backoff=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        (
+            VncUseAgent,
+            {
+                "vnc_server": "localhost::5901",
+                "vnc_password": None,
+                "screen_size": (1440, 900),
+                "excluded_actions": None,
+                "step_limit": 40,
+                "seconds_timeout": 300,
+                "hitl_mode": True,
+            },
+        ),
+        (VncUseAgent, {"include_initial_screenshot": None, "include_thoughts": None}),
+        (VncUseAgent.run, {"task": REQUIRED}),
+        (VncUseAgent.approve, {"run_id": ""}),
+        (VncUseAgent.deny, {"run_id": ""}),
+        (GeminiComputerUse, {"excluded_actions": None}),
+        (GeminiComputerUse.start_contents, {"task": REQUIRED, "maybe_initial_png": None}),
+        (GeminiComputerUse.generate, {"contents": REQUIRED, "config": None}),
+        (GeminiComputerUse.extract_function_calls, {"response": REQUIRED}),
+        (GeminiComputerUse.build_function_response, {"name": REQUIRED, "screenshot_png": None, "extra": None}),
+        (denorm, {"x": REQUIRED, "y": REQUIRED, "width": REQUIRED, "height": REQUIRED}),
+        (VNCController.connect, {"server": REQUIRED, "password": None}),
+        (VNCController.screenshot_png, {}),
+        (VNCController.move, {"x": REQUIRED, "y": REQUIRED}),
+        (VNCController.double_click, {"x": REQUIRED, "y": REQUIRED}),
+        (VNCController.type_text, {"text": REQUIRED, "press_enter": False, "clear_first": False}),
+    ],
+)
+def test_function_has_parameters(function: Any, parameters: dict[str, object]) -> None:
+    found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
+    assert {name: found.get(name, "none") for name in parameters} == parameters
+
+
+@pytest.mark.parametrize(("grid", "pixel"), [(0, (0, 0)), (500, (720, 450)), (999, (1439, 899))])
+def test_denorm(grid: int, pixel: tuple[int, int]) -> None:
+    assert denorm(grid, grid, 1440, 900) == (denorm_x(grid, 1440), denorm_y(grid, 900)) == pixel
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "action"),
+    [
+        ("open_web_browser", {}, TakeScreenshot()),
+        ("click_at", AT, Click(720, 450)),
+        ("hover_at", AT, Move(720, 450)),
+        ("type_text_at", {**AT, "text": "a"}, TypeText("a", 720, 450, press_enter=True, clear_first=True)),
+        (
+            "type_text_at",
+            {**AT, "text": "a", "press_enter": False, "clear_before_typing": False},
+            TypeText("a", 720, 450),
+        ),
+        ("key_combination", {"keys": "Control+A"}, KeyCombo(("Control", "A"))),
+        ("scroll_document", {"direction": "down"}, Scroll(720, 450, "down", 7)),
+        ("scroll_at", {**AT, "direction": "left"}, Scroll(720, 450, "left", 12)),
+        ("scroll_at", {**AT, "direction": "up", "magnitude": 400}, Scroll(720, 450, "up", 4)),
+        ("drag_and_drop", {"x": 0, "y": 0, "destination_x": 500, "destination_y": 500}, Drag(0, 0, 720, 450)),
+        ("open_app", {"name": "shop"}, CallFunction("open_app", {"name": "shop"})),
+    ],
+)
+def test_function_means_action(
+    replies: list[Reply], service: GeminiServer, name: str, args: dict[str, Any], action: Action
+) -> None:
+    replies += [calls((name, args), signed=False), DONE]
+    planner = GeminiComputerUse(model=COMPUTER_USE_ONLY, functions=[open_app])
+    assert planner.decide(observation(), timeout_s=20.0).proposals[0].action == action
+
+
+def observation() -> Observation:
+    frame = frame_of(1)
+    return Observation("Open the basket", frame.ref, frame.ref, (), lambda _: frame.png)
+
+
+@pytest.mark.parametrize("excluded", [["click_at"], ["open_app"]])
+def test_excluded_name_is_predefined_or_own(replies: list[Reply], service: GeminiServer, excluded: list[str]) -> None:
+    replies += [calls((excluded[0], {}), signed=False)]
+    planner = GeminiComputerUse(excluded, model=COMPUTER_USE_ONLY, functions=[open_app])
+    [proposal] = planner.decide(observation(), timeout_s=20.0).proposals
+    assert isinstance(proposal.action, InvalidAction)
+    assert f"{excluded[0]!r} is excluded" in proposal.action.problem
+    [request] = service.requests
+    declared = [each["name"] for each in request.body["tools"][1]["functionDeclarations"]]
+    assert ("open_app" in declared) == (excluded != ["open_app"])
+    assert (request.computer_use or {}).get("excludedPredefinedFunctions", []) == [
+        name for name in excluded if name != "open_app"
+    ]
+    with pytest.raises(SettingsError, match=r"got \['klick'\]"):
+        GeminiComputerUse(["klick"])
+
+
+def test_first_request_has_model_and_environment(service: GeminiServer, gemini: GeminiComputerUse) -> None:
+    contents = gemini.start_contents("Open the basket", frame_of(1).png)
+    assert [(content.role, len(content.parts or ())) for content in contents] == [("user", 2)]
+    assert len(gemini.start_contents("Open the basket")[0].parts or ()) == 1
+    response = gemini.generate(contents)
+    assert isinstance(response, types.GenerateContentResponse)
+    assert response.text == "It is open."
+    [request] = service.requests
+    assert request.model == "gemini-2.5-computer-use-preview-10-2025"
+    assert request.computer_use == {"environment": "ENVIRONMENT_BROWSER"}
+    assert "thinkingConfig" not in request.body["generationConfig"]
+
+
+def test_config_of_sdk_is_sent(service: GeminiServer, gemini: GeminiComputerUse) -> None:
+    config = types.GenerateContentConfig(
+        system_instruction="Be careful.",
+        tools=[
+            types.Tool(
+                computer_use=types.ComputerUse(
+                    environment=types.Environment.ENVIRONMENT_BROWSER, excluded_predefined_functions=["search"]
+                )
+            )
+        ],
+        thinking_config=types.ThinkingConfig(include_thoughts=False),
+    )
+    gemini.generate(gemini.start_contents("Open the basket"), config)
+    body = service.requests[0].body
+    assert body["systemInstruction"]["parts"] == [{"text": "Be careful."}]
+    assert service.requests[0].computer_use == {
+        "environment": "ENVIRONMENT_BROWSER",
+        "excludedPredefinedFunctions": ["search"],
+    }
+    assert body["generationConfig"] == {"thinkingConfig": {"includeThoughts": False}}
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_loop_of_own_goes_on_until_no_calls(
+    replies: list[Reply], service: GeminiServer, gemini: GeminiComputerUse, with_ids: bool
+) -> None:
+    service.with_ids = with_ids
+    replies += [calls(("click_at", AT), ("hover_at", AT), signed=False), DONE]
+    contents: list[Any] = gemini.start_contents("Open the basket", frame_of(1).png)
+    response = gemini.generate(contents)
+    found = gemini.extract_function_calls(response)
+    assert [{"name": call["name"], "args": call["args"]} for call in found] == [
+        {"name": "click_at", "args": AT},
+        {"name": "hover_at", "args": AT},
+    ]
+    assert response.candidates
+    contents.append(response.candidates[0].content)
+    answers = [gemini.build_function_response(call["name"], frame_of(2).png, {"url": ""}) for call in found]
+    parts = [types.Part(function_response=answer) for answer in answers]
+    contents.append(types.Content(role="user", parts=parts))
+    assert gemini.extract_function_calls(gemini.generate(contents)) == []
+    assert service.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "response"),
+    [
+        (None, {"url": ""}),
+        ({"url": "https://shop"}, {"url": "https://shop"}),
+        ({"error": "no such place"}, {"url": "", "error": "no such place"}),
+    ],
+)
+def test_function_response_shape(gemini: GeminiComputerUse, extra: Any, response: dict[str, str]) -> None:
+    answer = gemini.build_function_response(name="click_at", screenshot_png=frame_of(1).png, extra=extra)
+    assert (answer.name, answer.response) == ("click_at", response)
+    assert answer.parts
+    assert answer.parts[0].inline_data
+    assert (answer.parts[0].inline_data.mime_type, answer.parts[0].inline_data.data) == ("image/png", frame_of(1).png)
+
+
+def agent_of(controller: PaintedController, **given: Any) -> VncUseAgent:
+    return VncUseAgent(model=COMPUTER_USE_ONLY, controller=controller, **given)
+
+
+def test_sequential_function_calls_each_have_response_with_png(replies: list[Reply], service: GeminiServer) -> None:
+    replies += [calls(("click_at", AT), ("hover_at", AT), ("click_at", AT), signed=False), CLICK, DONE]
+    with agent_of(PaintedController(), screen_size=(320, 200)) as agent:
+        result = agent.run(task="Open the basket")
+    assert (result.outcome, result.message, len(result.steps)) == (Outcome.DONE, "It is open.", 4)
+    responses = service.requests[-1].function_responses
+    assert [bool(each.get("parts")) for each in responses] == [True] * 4
+    assert [each["response"]["url"] for each in responses] == [""] * 4
+    step = read_trace(result.run_folder).steps[0]
+    assert (step.proposal.as_proposed["args"], step.proposal.action) == (AT, Click(160, 100))
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("approve", Outcome.DONE), ("deny", Outcome.DENIED)])
+def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, outcome: Outcome) -> None:
+    replies += [RISKY, DONE]
+    controller = PaintedController()
+    with agent_of(controller) as agent:
+        assert agent.run(task="Buy").outcome is Outcome.WAITING
+        assert controller.performed == []
+        assert getattr(agent, answer)().outcome is outcome
+        with pytest.raises(SettingsError, match=r"no run waits for approval\. Name the run"):
+            agent.approve()
+
+
+def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer) -> None:
+    replies += [RISKY, RISKY]
+    with agent_of(PaintedController()) as agent:
+        first, second = (agent.run(task="Buy").run_id for _ in range(2))
+        with pytest.raises(SettingsError, match=f"2 runs wait for approval: {first}, {second}"):
+            agent.deny()
+
+
+@pytest.mark.parametrize(("shown", "images"), [(None, 1), (True, 1), (False, 0)])
+def test_initial_screenshot_is_switch(service: GeminiServer, shown: bool | None, images: int) -> None:
+    with agent_of(PaintedController(), include_initial_screenshot=shown, include_thoughts=True) as agent:
+        agent.run(task="Open the basket")
+    [request] = service.requests
+    assert len(request.images) == images
+    assert request.body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
+
+
+@pytest.mark.parametrize("guard", [{"step_limit": 1}, {"seconds_timeout": 0.3}])
+def test_guard_ends_run(replies: list[Reply], service: GeminiServer, guard: dict[str, float]) -> None:
+    replies += [CLICK] * 50
+    controller = PaintedController()
+    with agent_of(controller, **guard) as agent:
+        outcome = agent.run(task="Open the basket").outcome
+    assert outcome is (Outcome.STEP_LIMIT if "step_limit" in guard else Outcome.TIME_LIMIT)
+
+
+@pytest.mark.parametrize("task", [["Open the basket"], ["--task", "Open the basket"]])
+@pytest.mark.parametrize("module", ["pytest_vnc_use.cli"])
+def test_command_line_takes_task_and_excluded_actions(task: list[str], module: str) -> None:
+    argv = [sys.executable, "-m", module, "run", "--vnc", "localhost::1", "--excluded-actions", "search", *task]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, "localhost::1" in ended.stderr + ended.stdout) == (9, True)

@@ -1,0 +1,258 @@
+"""The contract of the document about a local vision agent: its tools, boxes, results, errors, variables and files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
+from pytest_vnc_use.planners.common.screens import SmallerPictures, png_size
+from pytest_vnc_use.settings.fallbacks import VARIABLES
+from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
+from support.chat_conversations import chat
+from support.chat_server import ChatRequest, ChatServer, call, calls, said
+from support.memory_desktop import PaintedController
+
+LOCAL = {"vocabulary": "local_agent"}
+SAVE = {"label": "the button Save"}
+MIDDLE = Click(719, 449)
+LOOK = call("observe_screen")
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in (*VARIABLES, "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def meaning(name: str, arguments: Any) -> Action:
+    with chat([calls((name, arguments))], **LOCAL) as talk:
+        [action] = talk.actions()
+    return action
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "action"),
+    [
+        ("observe_screen", {}, TakeScreenshot()),
+        ("observe_screen", "", TakeScreenshot()),
+        ("click_element", {**SAVE, "box": [500, 500]}, MIDDLE),
+        ("click_element", {**SAVE, "box": [400, 300, 600, 700]}, MIDDLE),
+        ("click_element", {**SAVE, "box": [[400, 300], [600, 700]]}, MIDDLE),
+        ("click_element", {**SAVE, "box": [600, 700, 400, 300]}, MIDDLE),
+        ("click_element", {**SAVE, "box": [0, 0]}, Click(0, 0)),
+        ("click_element", {**SAVE, "box": [1000, 1000]}, Click(1439, 899)),
+        ("click_element", {**SAVE, "box": [1200, -5]}, Click(1439, 0)),
+        ("click_element", json.dumps({**SAVE, "box": [500, 500]}), MIDDLE),
+        ("type_text", {"text": "hello"}, TypeText("hello")),
+        ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
+        *[
+            ("press_key", {"key": key}, KeyCombo((key,)))
+            for key in ("tab", "escape", "windows", "ctrl", "alt", "shift")
+        ],
+        *[("press_key", {"key": key}, KeyCombo((key,))) for key in ("F4", "a", "Z")],
+        ("press_key", {"key": "ctrl+c"}, KeyCombo(("ctrl", "c"))),
+        ("press_key", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
+        ("scroll_at_position", {"box": [500, 500]}, Scroll(719, 449, "down", 1)),
+        ("scroll_at_position", {"box": [500, 500], "amount": 360}, Scroll(719, 449, "down", 3)),
+    ],
+)
+def test_call_means_action(tool: str, arguments: Any, action: Action) -> None:
+    assert meaning(tool, arguments) == action
+
+
+ERRORS: list[tuple[str, str, Any]] = [
+    ("missing_label", "click_element", {"box": [5, 5]}),
+    ("missing_box", "click_element", SAVE),
+    ("missing_box", "scroll_at_position", {}),
+    ("invalid_box", "click_element", {**SAVE, "box": [1, 2, 3]}),
+    ("invalid_box", "click_element", {**SAVE, "box": ["left", 2]}),
+    ("invalid_args", "type_text", "[1]"),
+    ("invalid_json", "type_text", '{"text": '),
+    ("empty_text", "type_text", {"text": ""}),
+    ("missing_key", "press_key", {}),
+    ("invalid_key", "press_key", {"key": "nosuchkey"}),
+    ("unknown_tool", "fly", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "tool", "arguments"), ERRORS)
+def test_error_has_type_and_message(kind: str, tool: str, arguments: Any) -> None:
+    with chat([calls((tool, arguments)), said("It is so.")], **LOCAL) as talk:
+        decision = talk.decide()
+        [proposal] = decision.proposals
+        assert isinstance(proposal.action, InvalidAction)
+        talk.history.carry_out(decision, error=proposal.action.problem)
+        talk.decide()
+        [result] = talk.server.requests[1].of("tool")
+    payload = json.loads(result["content"])
+    assert payload == {"ok": False, "error": {"type": kind, "message": proposal.action.problem}}
+
+
+def test_further_call_is_refused_and_no_step() -> None:
+    both = calls(("press_key", {"key": "tab"}), ("press_key", {"key": "enter"}), ("type_text", {"text": "a"}))
+    with chat([both, said("Done.")], **LOCAL) as talk:
+        assert talk.actions() == [KeyCombo(("tab",))]
+        talk.decide()
+        results = [json.loads(message["content"]) for message in talk.server.requests[1].of("tool")]
+    assert results[0] == {"ok": True}
+    assert [result["error"]["type"] for result in results[1:]] == ["too_many_tool_calls"] * 2
+    assert results[1]["error"]["message"].startswith("press_key: ")
+
+
+def test_answer_without_call_ends_run_without_think_tags() -> None:
+    with chat([said("<think>Is it\nso?</think>The menu is open.")], **LOCAL) as talk:
+        decision = talk.decide()
+    assert (decision.kind, decision.words) == ("finished", "The menu is open.")
+
+
+def test_tools_are_five_with_arguments() -> None:
+    with chat([said("Done.")], temperature=0.6, max_tokens=2048, **LOCAL) as talk:
+        talk.decide()
+        [request] = talk.server.requests
+    assert {name: list(tool["parameters"]["properties"]) for name, tool in request.tools.items()} == {
+        "observe_screen": [],
+        "click_element": ["label", "box"],
+        "type_text": ["text"],
+        "press_key": ["key"],
+        "scroll_at_position": ["box", "amount"],
+    }
+    assert set(request.body) == {"model", "messages", "tools", "tool_choice", "temperature", "max_tokens"}
+    assert len(request.images) == 1  # the initial observation
+
+
+def test_screenshots_follow_observation_and_old_ones_are_replaced() -> None:
+    tap = call("press_key", key="tab")
+    with chat([tap, LOOK, LOOK, tap, said("Done.")], keep_screenshots=2, **LOCAL) as talk:
+        for _ in range(4):
+            talk.act()
+        talk.decide()
+        requests = talk.server.requests
+    assert [len(request.images) for request in requests] == [1, 1, 2, 2, 2]
+    assert "[older screenshot left out]" not in str(requests[2].body)
+    roles = [message["role"] for message in requests[2].body["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool", "user"]
+
+
+def test_thoughts_of_last_two_answers_are_kept() -> None:
+    script = [calls(("press_key", {"key": "tab"}), words=f"<think>thought {number}</think>Tab.") for number in range(4)]
+    with chat([*script, said("Done.")], keep_thoughts=2, **LOCAL) as talk:
+        for _ in range(4):
+            talk.act()
+        talk.decide()
+        kept = [message["content"] for message in talk.server.requests[4].of("assistant")]
+    assert ["thought" in content for content in kept] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "rule", ["Observe, think, act, verify", "One tool call in each answer", "[x, y] for a small target", "0 to 1000"]
+)
+def test_prompt_has_rule(rule: str) -> None:
+    with chat([said("Done.")], **LOCAL) as talk:
+        talk.decide()
+        assert rule in talk.server.requests[0].texts[0]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "default", "read"),
+    [
+        (
+            "LMSTUDIO_ENDPOINT",
+            "http://localhost:9/v1/chat/completions",
+            "base_url",
+            "http://localhost:1234/v1/chat/completions",
+            "http://localhost:9/v1/chat/completions",
+        ),
+        ("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct", "model", "qwen3-vl-8b-instruct", "qwen3-vl-4b-instruct"),
+        ("LMSTUDIO_TIMEOUT", "60", "request_seconds", 240.0, 60.0),
+        ("LMSTUDIO_TEMPERATURE", "0.1", "temperature", 0.6, 0.1),
+        ("LMSTUDIO_MAX_TOKENS", "99", "answer_tokens", 2048, 99),
+        ("AGENT_IMAGE_W", "640", "picture_size", (1536, 864), (640, 864)),
+        ("AGENT_IMAGE_H", "400", "picture_size", (1536, 864), (1536, 400)),
+        ("AGENT_KEEP_LAST_SCREENSHOTS", "1", "keep_screenshots", 2, 1),
+        ("AGENT_KEEP_LAST_THINKS", "1", "keep_thoughts", 2, 1),
+        ("AGENT_MAX_STEPS", "7", "steps", 10, 7),
+        ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
+        ("AGENT_MAX_STEPS", "20", "seconds", 3000.0, 6000.0),
+        ("", "", "planner", "openai", "openai"),
+        ("", "", "show_pointer", True, True),
+    ],
+)
+def test_variable_sets_field(
+    variable: str, value: str, field: str, default: object, read: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert getattr(build.settings_of(LOCAL), field) == default
+    if variable:
+        monkeypatch.setenv(variable, value)
+    assert getattr(build.settings_of(LOCAL), field) == read
+
+
+def test_endpoint_is_used_as_it_is() -> None:
+    endpoint = "http://localhost:1234/v1/chat/completions"
+    assert chat_service(endpoint, "m").url == chat_service("http://localhost:1234", "m").url == endpoint
+
+
+def test_screenshot_gets_size_whatever_its_shape() -> None:
+    with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
+        stretched = SmallerPictures(talk.planner, 0, None, (1536, 864), exactly=True)
+        [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
+        [picture] = talk.server.requests[0].images
+    assert (png_size(picture), proposal.action) == ((1536, 864), MIDDLE)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "start", "files"),
+    [("", "", ["screen_0001.png", "screen_0002.png"]), ("look-", "7", ["look-0007.png", "look-0008.png"])],
+)
+def test_run_of_example_ends_in_report(
+    prefix: str, start: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One setting, one endpoint: observe, click, an error and its correction, and the last words, in words alone."""
+
+    def answer(request: ChatRequest) -> Any:
+        script = [
+            call("click_element", label="the field", box=[500, 500]),
+            call("type_text", text=""),
+            call("type_text", text="hello"),
+            LOOK,
+            said("<think>It is there.</think>hello is written in the field."),
+        ]
+        return script[len(request.of("tool"))]
+
+    controller = PaintedController()
+    with ChatServer(answer) as server:
+        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+        monkeypatch.setenv("AGENT_STEP_DELAY", "0")
+        monkeypatch.setenv("AGENT_DUMP_PREFIX", prefix)
+        monkeypatch.setenv("AGENT_DUMP_START", start)
+        settings = build.settings_of({**LOCAL, "runs_dir": str(tmp_path / "runs")})
+        with VncUseAgent(settings=settings, controller=controller) as agent:
+            result = agent.run("Write hello")
+        results = [json.loads(message["content"]) for message in server.requests[-1].of("tool")]
+        pictures = [png_size(picture) for picture in server.requests[-1].images]
+    assert (result.outcome, result.message) == (Outcome.DONE, "hello is written in the field.")
+    assert [each["ok"] for each in results] == [True, False, True, True]
+    assert results[1]["error"]["type"] == "empty_text"
+    assert controller.typed == "hello"
+    assert pictures == [(1536, 864)] * 2
+    assert sorted(file.name for file in (tmp_path / "dumps").iterdir()) == files
+    [log] = tmp_path.glob("agent_run_????????_??????.log")
+    text = log.read_text(encoding="utf-8")
+    assert "(5 tools)" in text
+    assert "sha256:" in text
+    assert "iVBOR" not in text
+    assert "hello is written in the field." in text
+
+
+def test_planner_of_setting_keeps_files_only_for_local_agent(tmp_path: Path) -> None:
+    with ChatServer([said("Done.")]) as server:
+        settings = build.settings_of({"planner": "openai", "base_url": server.url, "model": "m"})
+        planner = build.build_planner(settings)
+    assert isinstance(planner, OpenAICompatible)
+    assert not (tmp_path / "dumps").exists()

@@ -1,0 +1,272 @@
+"""The contract of the document about an agent with a tool prompt: its tools, arguments, defaults, limits and rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent.run import Timing
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.common.functions import VERIFY
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    Move,
+    Scroll,
+    TakeScreenshot,
+    TypeText,
+    Wait,
+)
+from support.chat_conversations import chat
+from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
+from support.memory_desktop import PaintedController
+
+AT = {"x": 720, "y": 450}
+QUEUE = [
+    {"action": "key_combo", "key": "ctrl+l"},
+    {"action": "paste", "text": "https://example.com"},
+    {"action": "key_tap", "key": "return"},
+    {"action": "wait", "ms": 3000},
+]
+KEYS = ["return", "escape", "tab", "space", "pagedown", "pageup", "backspace", "delete", "up", "down", "left", "right"]
+
+
+def list_elements() -> str:
+    """List the elements."""
+    return "1. link 'second' at (138, 414), [100, 400, 176, 428]\n2. button 'a, b' at (9, 9), [0, 0, 18, 18]"
+
+
+FUNCTIONS = {"functions": [list_elements, VERIFY]}
+
+
+def meaning(name: str, /, **arguments: Any) -> list[Action]:
+    with chat([call(name, **arguments)], vocabulary="vnc_command", **FUNCTIONS) as talk:
+        return talk.actions()
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "action"),
+    [
+        ("screenshot", {}, TakeScreenshot()),
+        ("mouse_click", AT, Click(720, 450)),
+        ("mouse_click", {**AT, "button": "left"}, Click(720, 450)),
+        ("mouse_click", {**AT, "button": "right"}, Click(720, 450, "right")),
+        ("mouse_click", {**AT, "button": "middle"}, Click(720, 450, "middle")),
+        ("mouse_double_click", AT, Click(720, 450, count=2)),
+        ("mouse_drag", {"x": 1, "y": 2, "toX": 30, "toY": 40}, Drag(1, 2, 30, 40)),
+        ("scroll", {**AT, "direction": "up"}, Scroll(720, 450, "up", 3)),
+        ("scroll", {**AT, "direction": "down", "amount": 5}, Scroll(720, 450, "down", 5)),
+        ("scroll", {**AT, "direction": "left", "amount": 1}, Scroll(720, 450, "left", 1)),
+        ("scroll", {**AT, "direction": "right"}, Scroll(720, 450, "right", 3)),
+        *[("key_tap", {"key": key}, KeyCombo((key,))) for key in (*KEYS, *(f"f{number}" for number in range(1, 13)))],
+        ("key_combo", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
+        ("key_combo", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
+        ("key_combo", {"keys": ["ctrl", "shift", "t"]}, KeyCombo(("ctrl", "shift", "t"))),
+        ("paste", {"text": "é"}, TypeText("é")),
+        ("hover", AT, Move(720, 450)),
+        ("wait", {}, Wait(0.5)),
+        ("wait", {"ms": 3000}, Wait(3.0)),
+        ("detect_elements", {}, CallFunction("list_elements", {})),
+        ("configure", {"params": {"step_delay_ms": 40}}, CallFunction("configure", {"step_delay_ms": 40})),
+        ("configure", {"step_delay_ms": 40}, CallFunction("configure", {"step_delay_ms": 40})),
+        ("get_timing", {}, CallFunction("get_timing", {})),
+    ],
+)
+def test_command_means_action(command: str, arguments: dict[str, Any], action: Action) -> None:
+    assert meaning("vnc_command", action=command, **arguments) == [action]
+    assert meaning("action_queue", actions=[{"action": command, **arguments}]) == [action]
+
+
+@pytest.mark.parametrize("form", [{"command": "wait"}, {"name": "wait"}, {"action": "wait", "params": {"ms": 500}}])
+def test_command_is_read_in_other_forms(form: dict[str, Any]) -> None:
+    assert meaning("vnc_command", **form) == [Wait(0.5)]
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "problem"),
+    [
+        ("key_type", {"text": "a"}, "there is no command 'key_type'; there are screenshot, mouse_click, "),
+        ("mouse_click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
+        ("mouse_drag", AT, "the end is missing: give toX and toY"),
+        ("key_tap", {"key": "ctrl+a"}, "'key' must be one key, got ('ctrl', 'a'); there is key_combo"),
+        ("scroll", {**AT, "direction": "back"}, "'direction' must be up, down, left or right"),
+        ("wait", {"ms": 600_000}, "a wait takes 0 to 60 seconds, got 600"),
+        ("paste", {"text": ["a"]}, "'text' must be text, got ['a']"),
+        ("mouse_click", {"params": "middle"}, "the arguments of 'mouse_click' must be an object"),
+    ],
+)
+def test_command_without_meaning_is_refused(command: str, arguments: dict[str, Any], problem: str) -> None:
+    [action] = meaning("vnc_command", action=command, **arguments)
+    assert isinstance(action, InvalidAction)
+    assert problem in action.problem
+
+
+def test_queue_of_document_is_four_actions() -> None:
+    assert meaning("action_queue", actions=QUEUE) == [
+        KeyCombo(("ctrl", "l")),
+        TypeText("https://example.com"),
+        KeyCombo(("return",)),
+        Wait(3.0),
+    ]
+
+
+@pytest.mark.parametrize(("count", "problem"), [(20, ""), (21, "must be a list of 1 to 20 commands, got 21")])
+def test_queue_holds_twenty_actions(count: int, problem: str) -> None:
+    actions = meaning("action_queue", actions=[{"action": "wait"}] * count)
+    assert len(actions) == (1 if problem else 20)
+    assert problem in str(actions[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ending"),
+    [
+        ("task_complete", {"summary": "Bought."}, ("finished", "Bought.")),
+        ("task_failed", {"reason": "No shop."}, ("gave_up", "No shop.")),
+    ],
+)
+def test_function_ends_run(name: str, arguments: dict[str, Any], ending: tuple[str, str]) -> None:
+    with chat([call(name, **arguments)], vocabulary="vnc_command") as talk:
+        decision = talk.decide()
+    assert (decision.kind, decision.words) == ending
+
+
+@pytest.mark.parametrize(
+    ("tool", "parameters"),
+    [
+        (
+            "vnc_command",
+            {
+                *("action", "x", "y", "button", "toX", "toY", "direction", "amount", "key", "keys", "text", "ms"),
+                "params",
+            },
+        ),
+        ("action_queue", {"actions"}),
+        ("verify", {"question"}),
+        ("task_complete", {"summary"}),
+        ("task_failed", {"reason"}),
+    ],
+)
+def test_tool_is_declared_with_parameters(tool: str, parameters: set[str]) -> None:
+    with chat([call("task_complete", summary="")], vocabulary="vnc_command", **FUNCTIONS) as talk:
+        talk.decide()
+        tools = talk.server.requests[0].tools
+    assert set(tools) == {"vnc_command", "action_queue", "verify", "task_complete", "task_failed"}
+    assert set(tools[tool]["parameters"]["properties"]) == parameters
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "act on it at once",
+        "action_queue; it is one turn",
+        "ask verify rather than take a screenshot",
+        "call detect_elements",
+        "task_complete or task_failed",
+        "never let the turns run out",
+        "ctrl+a, ctrl+l, ctrl+c, ctrl+v, alt+f4",
+        "no key_type: use paste for all text",
+        "key_combo ctrl+l",
+        "No escape",
+        "click right and choose Paste",
+        "then pagedown or scroll",
+        "plan the steps",
+        "find its target anew with detect_elements",
+        "Costs: detect_elements is free",
+        "screenshot costs most",
+        "Coordinates are pixels of the newest screenshot, which has 1440 x 900 pixels",
+    ],
+)
+def test_prompt_has_rule(rule: str) -> None:
+    with chat([call("task_complete", summary="")], vocabulary="vnc_command", **FUNCTIONS) as talk:
+        talk.decide()
+        assert rule in " ".join(talk.server.requests[0].texts[0].split())
+
+
+def test_screenshots_come_first_and_on_request_only() -> None:
+    click, queue = call("vnc_command", action="mouse_click", **AT), call("action_queue", actions=QUEUE)
+    look = call("vnc_command", action="screenshot")
+    with chat([click, queue, look, click, click], vocabulary="vnc_command") as talk:
+        for _ in range(5):
+            talk.act()
+        counts = [len(request.images) for request in talk.server.requests]
+        assert talk.server.requests[2].of("tool")[1]["content"].splitlines()[0] == "1. key_combo: ok"
+    assert counts == [1, 1, 1, 2, 2]
+
+
+def test_elements_have_name_and_box() -> None:
+    asked = call("vnc_command", action="detect_elements")
+    with chat([asked, asked], vocabulary="vnc_command", **FUNCTIONS) as talk:
+        talk.act(output=list_elements())
+        talk.decide()
+        [result] = talk.server.requests[1].of("tool")
+    assert result["content"] == "link 'second' (x=100, y=400, w=76, h=28)\nbutton 'a, b' (x=0, y=0, w=18, h=18)"
+
+
+def test_elements_are_refused_where_none_are_known() -> None:
+    with chat([call("vnc_command", action="detect_elements")], vocabulary="vnc_command") as talk:
+        [action] = talk.actions()
+    assert isinstance(action, InvalidAction)
+    assert "they need vnc_elements, or vnc_cdp" in action.problem
+
+
+def test_timing_has_times_and_screen() -> None:
+    timing = Timing(0.5, {"step_delay": 0.5, "seconds": 300.0}).functions()
+    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nseconds_ms: 300000"
+    with chat([call("vnc_command", action="get_timing")] * 2, vocabulary="vnc_command") as talk:
+        talk.act(output=str(timing["get_timing"]()))
+        talk.decide()
+        [result] = talk.server.requests[1].of("tool")
+    lines = result["content"].splitlines()
+    assert lines == ["step_delay_ms: 40", "seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
+
+
+@pytest.mark.parametrize("excluded", ["paste", "action_queue", "verify"])
+def test_excluded_name_is_not_offered(excluded: str) -> None:
+    settings = {"vocabulary": "vnc_command", "excluded_actions": [excluded], **FUNCTIONS}
+    with chat([call("task_complete", summary="")], **settings) as talk:
+        talk.decide()
+        tools = talk.server.requests[0].tools
+    assert excluded not in tools
+    assert excluded not in tools["vnc_command"]["parameters"]["properties"]["action"]["enum"]
+    unknown = {"vocabulary": "vnc_command", "excluded_actions": ["fly"]}
+    with pytest.raises(SettingsError, match=r"got \['fly'\]"), chat([], **unknown):
+        pass
+
+
+def test_run_of_example_ends_in_report(tmp_path: Path) -> None:
+    """From the first screenshot to the end, with a queue that stops at its first error and an observer's answer."""
+    broken = [QUEUE[0], {"action": "key_tap", "key": "nosuchkey"}, QUEUE[2]]
+
+    def answer(request: ChatRequest) -> Any:
+        if "tools" not in request.body:
+            return said(json.dumps({"reason": "It is written there.", "value": "example.com", "box_2d": None}))
+        script = [
+            calls(("action_queue", {"actions": broken})),
+            call("action_queue", actions=[*QUEUE[:3], {"action": "wait", "ms": 10}]),
+            call("verify", question="Which page is open?"),
+            call("task_complete", summary="The page is open."),
+        ]
+        return script[len(request.of("tool"))]
+
+    controller = PaintedController()
+    with ChatServer(answer) as server:
+        fields = {"planner": "openai", "base_url": server.url, "model": MODEL, "vocabulary": "vnc_command"}
+        settings = Settings(runs_dir=str(tmp_path / "runs"), **fields)
+        with VncUseAgent(settings=settings, controller=controller) as agent:
+            result = agent.run("Open example.com")
+        *_, queue, verified = server.requests[-1].of("tool")
+        first = server.requests[1].of("tool")[0]["content"].splitlines()
+    assert (result.outcome, result.message) == (Outcome.DONE, "The page is open.")
+    assert [line.split(": ")[1][:15] for line in first] == ["ok", "unknown key 'no", "not carried out"]
+    assert [line.partition(": ")[2] for line in queue["content"].splitlines()] == ["ok"] * 4
+    assert verified["content"] == "example.com: It is written there."
+    assert "https://example.com" in controller.typed
