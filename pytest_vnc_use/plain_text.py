@@ -11,6 +11,8 @@ LONGEST = 2_000
 
 def plain(text: str) -> str:
     """Return the text on one line without control characters: no escape sequence of a model reaches a terminal."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 

@@ -68,7 +68,7 @@ class Watch:
     A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
     with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
     screen is fetched again if no pixel has changed for `frozen_s`, although at least `UNANSWERED_ACTIONS` visible
-    actions were carried out. It counts as frozen if it is still the same. A screen must keep its size.
+    actions were carried out. It counts as frozen if it is still the same. A screen may change its size.
 
     If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
     blank for that reason, or the server may have been the program itself.
@@ -169,7 +169,7 @@ class VNCController:
     def attach(self, connection: RfbConnection) -> VNCController:
         """Use this connection from here on; return this controller."""
         self._attach(connection)
-        self._first_size = self.size
+        self._last_size = self.size
         return self
 
     def _attach(self, connection: RfbConnection) -> None:
@@ -261,12 +261,7 @@ class VNCController:
             self._check_answers(self._watch)
         self._connection.round_trip(_ANSWER_S)
         frame = self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
-        size = frame.ref.width, frame.ref.height
-        if self._watch and size != self._first_size:
-            raise DesktopError(
-                f"the screen's size changed from {_format_size(self._first_size)} to {_format_size(size)} during the "
-                f"run, but the desktop {self.server!r} must keep its size: no program and no viewer may change it"
-            )
+        self._last_size = frame.ref.width, frame.ref.height
         return frame
 
     def last_frame(self) -> Frame:
@@ -602,8 +597,8 @@ class VNCController:
         with self._closing:
             self._attach(connection)
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
-            if (self.name, self.size) != (name, self._first_size):
-                earlier = f"{name!r}, {_format_size(self._first_size)}"
+            if (self.name, self.size) != (name, self._last_size):
+                earlier = f"{name!r}, {_format_size(self._last_size)}"
                 changed = f"it is another desktop: {self.name!r}, {_format_size(self.size)}; it was {earlier}"
             elif is_holding:
                 changed = "the keys or buttons that were held down are up now"

@@ -68,13 +68,15 @@ def _numbers(image: Image.Image) -> Pixels:
 
 def differing(one: Pixels, other: Pixels) -> Mask:
     """Mark the pixels that look different: a channel differs by more than `SAME_LEVELS`, and neither is redacted."""
-    marked: Mask = (one != other) & (one != REDACTED_COLOUR) & (other != REDACTED_COLOUR)
+    marked: Mask = one != other
     places = np.flatnonzero(marked)
     if places.size:
-        found = (screen.ravel()[places].astype("<u4") for screen in (one, other))
+        found = [screen.ravel()[places].astype("<u4") for screen in (one, other)]
         levels, others = (pixels.view(np.uint8).reshape(-1, 4) for pixels in found)  # a row for a pixel's channels
-        apart = np.maximum(levels, others) - np.minimum(levels, others)
-        marked.ravel()[places[(apart <= SAME_LEVELS).all(axis=1)]] = False
+        same = (np.maximum(levels, others) - np.minimum(levels, others) <= SAME_LEVELS).all(axis=1)
+        for pixels in found:
+            same |= pixels == REDACTED_COLOUR
+        marked.ravel()[places[same]] = False
     return marked
 
 

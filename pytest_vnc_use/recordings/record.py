@@ -173,11 +173,13 @@ class _Run:
             case RunStarted(screen=frame):
                 self._first = frame, clock.monotonic() - self.meter.started_at
             case StepStarted(proposal=proposal) if not _is_look(proposal.action):
-                screen = self._next_screen()
-                if self._first and not evidence_gate(screen).mismatch(self.load(self._first[0])):
-                    self._first_s = round(self._first[1], 1)
+                screen, self._acted_at = self._next_screen(), clock.monotonic()
+                if self._first:  # else at the latest when it had been quiet for so long
+                    frame, first_s = self._first
+                    is_first = not evidence_gate(screen).mismatch(self.load(frame))
+                    rested_s = self._acted_at - self.meter.started_at - screen.quiet_s
+                    self._first_s = round(first_s if is_first else rested_s, 1)
                 self._started, self._first = (proposal, screen), None
-                self._acted_at = clock.monotonic()
             case StepFinished(step=step):
                 if self._started and not step.error:
                     proposal, screen = self._started
@@ -418,7 +420,7 @@ class RecordedTest:
                 started = self._newest and self._newest.folder.path.name == event.run_id
                 self._current = self._newest if started else None
                 self._acts_unseen |= not started
-                if self._records and self._current and self._current.is_live:
+                if self._records and self._current and self._current.is_live and len(self._runs) == 1:
                     self._current.observe(event)
             case RunEnded():
                 self._end(event)

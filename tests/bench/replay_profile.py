@@ -30,6 +30,7 @@ from typing import Any
 import pytest
 from ratios import head, machine, row
 
+from pytest_vnc_use.plugin.engine import ENGINE
 from pytest_vnc_use.types import Action, Click, Frame, KeyCombo, Report, TypeText, Verdict, Wait
 
 HERE = Path(__file__).parent
@@ -153,7 +154,7 @@ class Sure:
 OTHER, END = "else", "end of the session"
 PARTS = {
     "desktop and program start": ("plugin.desktops:Desktops.lease",),
-    "connection": ("assembly.eyes:connect_to", "desktops.xvnc:connect"),
+    "connection": ("agent.build:connect_to", "desktops.xvnc:connect"),
     "recording read": ("plugin.recordings:recorded_test", "recordings.images:Chain.pixels"),
     "run directory written": (
         "runs.folder:RunFolder.store",
@@ -164,7 +165,7 @@ PARTS = {
     "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
     "input": ("backends.vnc:VNCController.perform",),
     "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.replay:RecordedJudge.judge"),
-    "graph": ("loop.graph:TaskRun.start",),
+    "graph": ("agent.graph:TaskRun.start",),
     "programs end": ("desktops.xvnc:XvncDesktop.stop",),
 }
 FIRST, CLICKS = "first gate", "clicks kept apart"
@@ -230,7 +231,7 @@ def instrument() -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Write what the test took. The first one imports what is timed, so only later ones are taken apart."""
-    if CLOCK.is_idle and "pytest_vnc_use.loop.graph" in sys.modules:
+    if CLOCK.is_idle and ENGINE in sys.modules:
         instrument()
     CLOCK.spent_s.clear()
     CLOCK.times.clear()
