@@ -34,13 +34,13 @@ class Desktops:
     def __init__(self) -> None:
         self._shared: dict[str, tuple[Settings, Desktop]] = {}
 
-    def lease(self, settings: Settings, holder: str) -> Desktop:
-        """Lease a desktop, with its program, for `holder` alone until its `stop()`.
+    def lease(self, settings: Settings, holder: str, name: str) -> Desktop:
+        """Lease a desktop, with its program, for `holder` alone until its `stop()`; `name` decides its home's path.
 
         Raises DesktopError, SettingsError.
         """
         try:
-            return build.lease_desktop(settings, holder)
+            return build.lease_desktop(settings, holder, name)
         except (RuntimeError, Warning) as exc:
             if problem := blocked(str(exc)):
                 raise DesktopRefused(f"no desktop: {problem}") from exc
@@ -57,7 +57,7 @@ class Desktops:
             if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
                 return desktop
             self.end_shared(owner)
-        desktop = self.lease(settings, owner or "the session")
+        desktop = self.lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")
         self._shared[owner] = settings, desktop
         return desktop
 
@@ -83,7 +83,10 @@ def lease_for_test(
     meanwhile = imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
     if desktop_settings.scope == "test":
         with meanwhile:
-            desktop = desktops.lease(desktop_settings, request.node.nodeid)
+            item = request.node
+            desktop = desktops.lease(
+                desktop_settings, item.nodeid, f"{item.path.name}::{markers.authored_name(item)[0]}"
+            )
         yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:

@@ -164,7 +164,7 @@ PARTS = {
     "gates": ("recordings.replay:Replay._await",),
     "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
     "input": ("backends.vnc:VNCController.perform",),
-    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.replay:RecordedJudge.judge"),
+    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.evidence:RecordedJudge.judge"),
     "graph": ("agent.graph:TaskRun.start",),
     "programs end": ("desktops.xvnc:XvncDesktop.stop",),
 }
