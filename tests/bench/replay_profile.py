@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 from ratios import head, machine, row
 
-from pytest_vnc_use.plugin.engine import ENGINE
+from pytest_vnc_use.plugin.desktops import ENGINE
 from pytest_vnc_use.types import Action, Click, Frame, KeyCombo, Report, TypeText, Verdict, Wait
 
 HERE = Path(__file__).parent
@@ -164,7 +164,7 @@ PARTS = {
     "gates": ("recordings.replay:Replay._await",),
     "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
     "input": ("backends.vnc:VNCController.perform",),
-    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.replay:RecordedJudge.judge"),
+    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.evidence:RecordedJudge.judge"),
     "graph": ("agent.graph:TaskRun.start",),
     "programs end": ("desktops.xvnc:XvncDesktop.stop",),
 }
