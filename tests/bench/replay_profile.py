@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 from ratios import head, machine, row
 
-from pytest_vnc_use.plugin.engine import ENGINE
+from pytest_vnc_use.plugin.desktops import ENGINE
 from pytest_vnc_use.types import Action, Click, Frame, KeyCombo, Report, TypeText, Verdict, Wait
 
 HERE = Path(__file__).parent
