@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.agent.build import settle_rules
 from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.settings.settings import Settings
 from support import vnc_servers
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import openbox, xterm
@@ -38,7 +36,7 @@ PRESSED = ActionWindow(10.0, 10.0, (100, 100))
 ENTERED = ActionWindow(10.0, 10.0, entered=True)
 ANY = SettleRules(any_change=True)
 BRIEFLY = RULES.shortened()
-PATIENT = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1.0))
+PATIENT = SettleRules(first_change_s=2.0, quiet_s=1.0)
 SPINNER = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
 QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
