@@ -22,7 +22,7 @@ import yaml
 
 from pytest_vnc_use import cli, errors
 from pytest_vnc_use.cli.init import SHOWS_PAGE
-from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
@@ -180,7 +180,7 @@ def test_the_packages_of_debian_that_are_named_exist() -> None:
 
 
 def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
-    assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "your-program.md")
+    assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "web-pages.md")
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
 
 
 def test_every_rule_of_the_triage_is_in_the_docs() -> None:
-    page = read(DOCS / "failures.md")
+    page = read(DOCS / "reports.md")
     for rule in RULES:
         assert f"| {rule.when} |" in page, rule.when
 

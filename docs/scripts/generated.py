@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 import yaml
 
 from pytest_vnc_use.cli import parser
+from pytest_vnc_use.cli.options import DESKTOP_OPTIONS, RUN_OPTIONS
 from pytest_vnc_use.plugin.options import SECRET_HELP
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, option_name
 
@@ -85,10 +87,25 @@ def _commands(command: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for each in action.choices.values():
                 yield from _commands(each)
+            if command.prog == "cua-vnc":
+                yield "### Options of a desktop and a model\n\n" + "\n".join(_shared().values())
+
+
+@cache
+def _shared() -> dict[str, str]:
+    """Return the lines of the options that `run` shares with other commands, by option."""
+    run = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)).choices["run"]
+    names = {*DESKTOP_OPTIONS, *RUN_OPTIONS, "--secret"}
+    return {name: _option(each) for each in run._actions for name in each.option_strings if name in names}
 
 
 def _options(command: argparse.ArgumentParser) -> str:
-    return "\n".join(_option(action) for action in command._actions if action.dest != "help")
+    """Return the command's options; those that it shares with `run` only by name."""
+    lines = {" ".join(each.option_strings): _option(each) for each in command._actions if each.dest != "help"}
+    shared = [name for name, line in lines.items() if _shared().get(name) == line]
+    own = [line for name, line in lines.items() if name not in shared] if len(shared) > 2 else list(lines.values())
+    names = ", ".join(f"`{name}`" for name in shared)
+    return "\n".join(own + ([f"- {names}: [as below](#options-of-a-desktop-and-a-model)"] if len(shared) > 2 else []))
 
 
 def _option(action: argparse.Action) -> str:
@@ -108,15 +125,7 @@ def mcp() -> str:
 
     names = [name for name, each in vars(Tools).items() if inspect.isfunction(each) and not name.startswith("_")]
     rows = [f"| `{name}` | {_plain(' '.join(inspect.getdoc(getattr(Tools, name)).split()))} |" for name in names]  # type: ignore[union-attr]
-    return "\n".join(["## The tools", "", "| tool | does |", "|---|---|", *rows])
-
-
-def many_machines() -> str:
-    """Return the page of examples/many_machines, without its title."""
-    text = (ROOT / "examples/many_machines/README.md").read_text("utf-8")
-    return text.partition("\n")[2].replace(
-        "`two_hosts.sh`", f"[two_hosts.sh]({SOURCE}examples/many_machines/two_hosts.sh)"
-    )
+    return "\n".join(["| tool | does |", "|---|---|", *rows])
 
 
 def rooms() -> str:
@@ -243,7 +252,7 @@ REFERENCES = {
 
 # --- the committed pages ---------------------------------------------------------------------------------------------
 
-GENERATED = {each.__name__.replace("_", "-"): each for each in (options, cli, mcp, many_machines, rooms, layers)} | {
+GENERATED = {each.__name__.replace("_", "-"): each for each in (options, cli, mcp, rooms, layers)} | {
     name: each.listed for name, each in REFERENCES.items()
 }
 PART = re.compile(r"^<!-- ([a-z-]+) -->\n.*?^<!-- /\1 -->$", re.MULTILINE | re.DOTALL)

@@ -468,14 +468,14 @@ def same_desktop(one: Settings, other: Settings) -> bool:
     return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
 
 
-def lease_desktop(settings: Settings, holder: str = "") -> Desktop:
+def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Desktop:
     """Lease the desktop that the settings name, with its program, for one user: a given one, or one started here.
 
-    `holder` is the name that other waiting tests see; a desktop that is started has its home at a path that follows
-    from the last part of it. Raises DesktopError, SettingsError.
+    `holder` is the name that other waiting tests see. A desktop that is started has its home at a path that follows
+    from `name`. Raises DesktopError, SettingsError.
     """
     command = program_of(settings)
-    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings, holder)
+    desktop = _given_desktop(settings, holder) if is_given(settings) else start_desktop(settings, name)
     try:
         if command:
             desktop.launch(command)
@@ -522,11 +522,11 @@ def given_servers(settings: Settings) -> list[str]:
     return servers
 
 
-def start_desktop(settings: Settings, holder: str = "") -> Desktop:
-    """Start a desktop without a program. Raises DesktopError, SettingsError."""
+def start_desktop(settings: Settings, name: str = "") -> Desktop:
+    """Start a desktop without a program; `name` as in `lease_desktop`. Raises DesktopError, SettingsError."""
     withhold(settings.password_env, settings.api_key_env)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
-    own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": holder.rpartition("/")[2]}
+    own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": name}
     match settings.server:
         case "":
             raise SettingsError(
@@ -735,7 +735,7 @@ def connect(
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends.browser import browser_at
-    from pytest_vnc_use.backends.vnc import Watch
+    from pytest_vnc_use.backends.watch import Watch
 
     read_file = read_file or given_desktop(settings).read_file
     return connect_to(

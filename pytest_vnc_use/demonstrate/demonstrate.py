@@ -103,7 +103,7 @@ def _demonstration(
 ) -> tuple[RecordedRun, Mapping[str, str]]:
     """Return a person's demonstration on the desktop that the settings name, and what draws there."""
     asked_for = build.given_password(settings)
-    desktop = build.lease_desktop(settings, request.key.test)  # its home is where the test's will be
+    desktop = build.lease_desktop(settings, "cua-vnc record", request.key.test)
     try:
         password = desktop.password or asked_for
         ambient = Redactor(build.ambient_secrets(settings, password))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.planners.local.callables import Answer, finish
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Observation
 from support import vnc_servers
@@ -58,26 +57,27 @@ def test_a_click_lands_in_a_program_of_two_pixels_a_point(
 # --- another size in the middle of a run -----------------------------------------------------------------------------
 
 
-def test_another_size_in_the_middle_of_a_run_ends_it_and_is_told(tmp_path: Path) -> None:
+def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xrandr", "xterm"):
         vnc_servers.require(program)
     desktop = XvncDesktop(size=(1024, 768))
 
-    def resize(_: Observation) -> Click:
-        assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
-        return Click(1023, 767)
+    def resize(seen: Observation) -> Answer:
+        if not seen.turns:
+            assert desktop.run(["xrandr", "-s", "800x600"]).exit_code == 0
+            return Click(1023, 767)
+        return Click(799, 599) if len(seen.turns) == 1 else finish()
 
     settings = Settings(server=desktop.server, runs_dir=str(tmp_path))
     try:
         desktop.launch(["xterm", "-geometry", "40x10"])
-        with (
-            VncUseAgent(vnc_password=desktop.password, settings=settings, planner=resize) as agent,
-            pytest.raises(DesktopError, match=r"size changed from 1024x768 to 800x600 .*, but .* must keep"),
-        ):
-            agent.run("Click into the corner")
+        with VncUseAgent(vnc_password=desktop.password, settings=settings, planner=resize) as agent:
+            result = agent.run("Click into the corner")
     finally:
         desktop.stop()
-    assert not [step for step in read_trace(agent.runs[-1]).steps if not step.error], "a click at an old point"
+    old, new = result.steps
+    assert (result.outcome, new.error, bool(old.error)) == (Outcome.DONE, "", True), "a click at an old point"
+    assert (new.frame_after.width, new.frame_after.height) == (800, 600)
 
 
 # --- two monitors ----------------------------------------------------------------------------------------------------

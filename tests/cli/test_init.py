@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import shlex
 import signal
 import socket
@@ -19,13 +18,11 @@ from threading import Thread
 
 import pytest
 
-from pytest_vnc_use import cli
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli.init import Project, read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.types import Click, TypeText
-from support.paths import ROOT
 from support.person import demonstrate
 from support.vnc_servers import VncServer, require, require_pyside
 
@@ -316,18 +313,6 @@ def test_unclear_program_is_rejected(tmp_path: Path, program: str, where: str, e
         read_target(program, where, tmp_path)
     assert error in str(raised.value)
     assert "s3cret" not in str(raised.value)
-
-
-def test_docs_commands_are_accepted() -> None:
-    page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
-    blocks = [block.splitlines() for block in re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
-    for line in (line for block in blocks for line in block if line.startswith("cua-vnc")):
-        cli.parser().parse_args(shlex.split(line)[1:])
-    for block in blocks[:2]:
-        init_to_replay = [line for line in block if not line.startswith("pip")]
-        assert init_to_replay[0].startswith("cua-vnc init ")
-        assert init_to_replay[-1] == "python -m pytest"
-        assert len(init_to_replay) <= 4
 
 
 @contextmanager

@@ -20,9 +20,7 @@ def test_the_gallery_is_collected_only_where_it_is_named(folder: str, found: boo
 
 
 def test_both_worlds_shows_the_test_of_the_gallery() -> None:
-    shown = (
-        (ROOT / "docs" / "both-worlds.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
-    )
+    shown = (ROOT / "docs" / "web-pages.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     _, is_there, function = shown.partition("\n\n\ndef ")
     assert is_there
     assert f"def {function}" in (EXAMPLES / "gallery" / "test_upload.py").read_text(encoding="utf-8")

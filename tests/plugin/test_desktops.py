@@ -47,6 +47,20 @@ def test_a_desktop_is_kept_for_its_scope(pytester: pytest.Pytester, scope: str, 
     assert (servers["one"] == servers["two"]) == (scope != "test")
 
 
+def test_home_of_repeated_test_has_same_path(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_one(vnc_desktop):
+            with open("homes.txt", "a") as file:
+                file.write(vnc_desktop.run(["pwd"]).stdout)
+        """
+    )
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-repeat=2").assert_outcomes(passed=2)
+    pytester.runpytest_inprocess(*DESKTOP).assert_outcomes(passed=1)
+    homes = (pytester.path / "homes.txt").read_text(encoding="utf-8").split()
+    assert (len(homes), len(set(homes))) == (3, 1)
+
+
 def test_what_one_test_leaves_the_next_finds_only_where_they_share(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

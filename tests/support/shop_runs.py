@@ -216,16 +216,23 @@ def _turn_of_a_queue(said: Said) -> Reply:
 
 
 def vnc_commands(action: Action) -> JsonObject:
-    """Return an action of `vnc_command`."""
-    name, arguments = commands(action)
-    names = {"click": "mouse_click", "move": "mouse_move", "drag": "mouse_drag", "scroll": "scroll_at_position"}
+    """Return an action of `vnc_command`, which counts in pixels."""
     match action:
+        case Click(x=x, y=y):
+            return {"action": "mouse_click", "x": x, "y": y}
+        case Move(x=x, y=y):
+            return {"action": "hover", "x": x, "y": y}
+        case Drag(x=x, y=y):
+            return {"action": "mouse_drag", "x": x, "y": y, "toX": action.to_x, "toY": action.to_y}
+        case Scroll(x=x, y=y):
+            return {"action": "scroll", "x": x, "y": y, "direction": action.direction, "amount": action.clicks}
+        case TypeText(text=text):
+            return {"action": "paste", "text": text}
         case KeyCombo(keys=keys):
-            return {"command": "key_combo", "keys": list(keys)}
+            return {"action": "key_combo", "keys": list(keys)}
         case Wait(duration_s=seconds):
-            return {"command": "wait", "ms": seconds * 1000}
-        case _:
-            return {"command": names.get(name, name), **arguments}
+            return {"action": "wait", "ms": seconds * 1000}
+    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
 def _qwens_turn(said: Said) -> Reply:
