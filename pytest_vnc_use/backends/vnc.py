@@ -315,12 +315,12 @@ class VNCController:
             self._pointer.move(x, y)
             self._pointer.release(button_of(button))
 
-    def drag_and_drop(self, x: int, y: int, to_x: int, to_y: int) -> None:
+    def drag_and_drop(self, x0: int, y0: int, x1: int, y1: int) -> None:
         """Press the left button at a point, move to another point by points between them, and release it."""
         with self._acting(clicks=True):
-            self._pointer.check(to_x, to_y)
-            self._pointer.move(x, y)
-            self._pointer.drag_to(to_x, to_y)
+            self._pointer.check(x1, y1)
+            self._pointer.move(x0, y0)
+            self._pointer.drag_to(x1, y1)
 
     def scroll(
         self,
