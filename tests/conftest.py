@@ -16,7 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import WorkStealingScheduling
 
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.plugin import markers as markers, on_demand as on_demand  # pytester forgets what a session imports
+from pytest_vnc_use.plugin import markers as markers, runtest as runtest  # pytester forgets what a session imports
 from support import vnc_servers
 from support.forked_python import ForkedPython
 from support.gemini_server import GeminiServer, Reply

@@ -22,7 +22,7 @@ import yaml
 
 from pytest_vnc_use import cli, errors
 from pytest_vnc_use.cli.init import SHOWS_PAGE
-from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS

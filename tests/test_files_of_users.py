@@ -11,7 +11,7 @@ from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.runs.reading import read_whole
 from pytest_vnc_use.runs.uitask_trace import read_execution

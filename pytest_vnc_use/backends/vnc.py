@@ -6,7 +6,6 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -19,6 +18,7 @@ from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.watch import ScreenWatch, Watch
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,
@@ -27,8 +27,6 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     DesktopError,
     DesktopRefused,
-    ScreenBlank,
-    ScreenFrozen,
     SettingsError,
 )
 from pytest_vnc_use.same_screen import same_screen
@@ -52,32 +50,11 @@ from pytest_vnc_use.types.wire import Wire
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import Browser
 
-UNANSWERED_ACTIONS = 3
-"""The number of actions without a changed pixel after which a screen may be frozen."""
 _ANSWER_S = 10.0
 _BETWEEN_ATTEMPTS_S = 0.1
 _SHORTEST_ATTEMPT_S = 1.0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Watch:
-    """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
-
-    A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
-    with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
-    screen is fetched again if no pixel has changed for `frozen_s`, although at least `UNANSWERED_ACTIONS` visible
-    actions were carried out. It counts as frozen if it is still the same. A screen may change its size.
-
-    If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
-    blank for that reason, or the server may have been the program itself.
-    """
-
-    blank_s: float
-    frozen_s: float
-    reconnect_s: float = 10.0
-    program_fault: Callable[[], str] = str
 
 
 def connect(
@@ -137,7 +114,7 @@ class VNCController:
         self._rules, self._show_pointer = settle_rules, show_pointer
         self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
         self._watch, self._browser = watch, browser
-        self._unanswered: list[float] = []
+        self._screen_watch = ScreenWatch(watch) if watch else None
         self._in_doubt = ""
         self._reconnected = False
         self._closed = threading.Event()
@@ -256,9 +233,8 @@ class VNCController:
         return frame
 
     def _frame(self) -> Frame:
-        if self._watch:
-            self._check_colours(self._watch)
-            self._check_answers(self._watch)
+        if self._screen_watch:
+            self._screen_watch.check(self._connection, _ANSWER_S)
         self._connection.round_trip(_ANSWER_S)
         frame = self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
         self._last_size = frame.ref.width, frame.ref.height
@@ -339,12 +315,12 @@ class VNCController:
             self._pointer.move(x, y)
             self._pointer.release(button_of(button))
 
-    def drag_and_drop(self, x: int, y: int, to_x: int, to_y: int) -> None:
+    def drag_and_drop(self, x0: int, y0: int, x1: int, y1: int) -> None:
         """Press the left button at a point, move to another point by points between them, and release it."""
         with self._acting(clicks=True):
-            self._pointer.check(to_x, to_y)
-            self._pointer.move(x, y)
-            self._pointer.drag_to(to_x, to_y)
+            self._pointer.check(x1, y1)
+            self._pointer.move(x0, y0)
+            self._pointer.drag_to(x1, y1)
 
     def scroll(
         self,
@@ -431,8 +407,8 @@ class VNCController:
         if not isinstance(action, (act.Wait, act.TakeScreenshot)):
             self._in_doubt = type(action).__name__
         self._surviving(lambda: self._perform(action))
-        if self._watch and not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
-            self._unanswered.append(began_s)
+        if self._screen_watch and not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
+            self._screen_watch.unanswered.append(began_s)
 
     def _perform(self, action: DesktopAction) -> None:
         if self._browses(action):
@@ -533,37 +509,6 @@ class VNCController:
             self._screen.wait_settled(EFFECT)
         with self._acting(enters=enters):
             yield
-
-    # --- faults of the desktop ---
-
-    def _check_colours(self, watch: Watch) -> None:
-        if not self._screen.only_colour(0.0) or watch.program_fault():
-            return
-        colour = self._screen.only_colour(watch.blank_s)
-        if colour and not watch.program_fault():
-            raise ScreenBlank(
-                f"the screen of {self.server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: start a "
-                "program on it before the run, by --vnc-app or by app in the task's file, or wait longer with "
-                "vnc_blank_seconds"
-            )
-
-    def _check_answers(self, watch: Watch) -> None:
-        if not self._seems_frozen(watch) or watch.program_fault():
-            return
-        self.refresh()
-        if self._seems_frozen(watch):
-            since_s = clock.monotonic() - self._unanswered[0]
-            raise ScreenFrozen(
-                f"the screen of {self.server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
-                f"{len(self._unanswered)} actions were carried out. The server answers, so the program may hang, or "
-                "the server may be read-only. If the screen may stay unchanged for so long, raise vnc_frozen_seconds"
-            )
-
-    def _seems_frozen(self, watch: Watch) -> bool:
-        changed_at = self._screen.changed_at
-        self._unanswered = [began_s for began_s in self._unanswered if began_s > changed_at]
-        unanswered = self._unanswered
-        return len(unanswered) >= UNANSWERED_ACTIONS and clock.monotonic() - unanswered[0] >= watch.frozen_s
 
     # --- a lost connection ---
 

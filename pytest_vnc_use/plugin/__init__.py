@@ -1,86 +1,18 @@
-"""The entry point for pytest: options, the marker, fixtures and hooks.
+"""The entry point for pytest: what every session loads, also one without a test on a desktop.
 
-The files of this folder are plugins. Those in `AT_ONCE` are registered at once. The others are registered once there is
-a test with a desktop (on_demand.py), so a session without one pays nothing. Heavy modules are imported where they are
-used.
-
-The hooks in the order of a session: the hook, its file, its place among the implementations of other plugins, and why.
-`first` and `last` come before and after the others; `wraps` means around them, `outermost` and `innermost` around all
-or none of the other wrappers. Of several outermost wrappers, the one that is registered last is the outermost.
-
-    pytest_addoption                  options                     ini options, some as options too
-    pytest_addhooks                   __init__                    the hooks of hookspecs.py, for a conftest.py
-    pytest_configure                  __init__                    markers and settings; the rest needs them
-                                      redaction                   knows the secrets before anything is printed
-                                      reporting                   triage, session_results, html_report follow
-                                      session_results             one collector, on the controller only
-                                      html_report                 only if pytest-html writes a report
-                                      costs                       one account for the whole session
-                                      triage                      `pytest.raises` marks the errors that it names
-                                      recordings                  one person cannot demonstrate to many workers
-    pytest_sessionstart               redaction        first      pytest opens its logs after pytest_configure
-    pytest_configure_node             costs                       a worker uses the session's account
-                                      session_results             a worker notes the tests that it begins
-    pytest_collect_file               collecting                  `test_*.vnc.toml`
-    pytest_pycollect_makeitem         collecting       first      `vnc_agent` is asked for before its parameters
-    pytest_make_parametrize_id        redaction        first      a secret's name in the place of its value
-    pytest_generate_tests             repeat           last       `--vnc-repeat`, after the test's parameters
-    pytest_itemcollected              collecting                  reads the markers, and gives the marker `vnc`
-    pytest_collectreport              redaction        outermost  no other plugin sees a secret
-    pytest_html_results_table_header  session_results             columns for triage and cost
-    pytest_collection_finish          ended_tests                 a dead worker's tests are known by its notes
-    pytest_timeout_set_timer          rehearsals       first      a rehearsal gets as much time as the test
-    pytest_runtest_setup              collecting       first      a test with wrong markers starts nothing
-                                      triage           first      a repeated test starts without old notes
-                                      ended_tests      first      notes the test, in case its setup ends the worker
-    pytest_runtest_call               calling          innermost  what the end of the test shows
-                                      recordings       wraps      a healed test may fail, once its body passed
-                                      playwright_page  wraps      the calls of Playwright, for the report
-    pytest_pyfunc_call                calling          wraps      the tasks before the body
-    pytest_runtest_teardown           rehearsals       first      notes the next test before fixtures end
-    pytest_runtest_makereport         costs            first      the report includes the cost
-                                      triage           innermost  all other wrappers see the triage
-                                      reporting        wraps      pictures and properties, of whatever outcome
-                                      recordings       outermost  a recording needs the final outcome
-                                      rehearsals       outermost  needs the written recording
-                                      ended_tests      outermost  result.json has the rehearsals too
-    pytest_runtest_logreport          redaction        outermost  no other plugin sees a secret
-                                      html_report      first      reduces the report before pytest-html takes it
-                                      live_line        first      its line must not mix with pytest's
-                                      html_report                 keeps the pictures beside the report
-                                      session_results             the results of all workers
-                                      rehearsals                  no plugin: it catches a rehearsal's reports
-    pytest_html_results_table_row     session_results             cells for triage and cost
-    pytest_enter_pdb                  live_line                   leaves the terminal to the debugger
-    pytest_warning_recorded           redaction        first      no other plugin sees a secret
-    pytest_keyboard_interrupt         redaction        first      likewise, in what ended the session
-                                      session_results             a test that a person stopped is no failure
-    pytest_handlecrashitem            session_results  first      before pytest-rerunfailures repeats the test
-    pytest_sessionfinish              session_results             vnc-results.json, the job summary
-                                      junit            wraps      pictures for JUnit, once pytest wrote the XML
-    pytest_html_results_summary       session_results             the reliability of repeated tests
-                                      html_report                 says that pictures are left out
-    pytest_terminal_summary           session_results             results
-                                      recordings                  healed tests, transient frames
-                                      rehearsals                  recordings that did not repeat
-                                      reporting                   planners
-                                      hooks                       users' hooks that raised
-                                      costs                       the cost of the models
-                                      junit                       why no picture is attached
-
-Only attachments.py sets attributes of its own on pytest's reports. No file of this folder changes an exception that a
-user raised. The triage is in the report, and in a second exception that stands in for the raised one while
-pytest-rerunfailures looks at it (triage.py).
+These hooks are called for each test of each session, so they import nothing as long as no test has to do with a
+desktop. Once one has, `register_the_rest` registers the other modules, each a plugin with its own hooks.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Generator
+from pathlib import Path
+
 import pytest
 
-from pytest_vnc_use.plugin import calling, collecting, fixtures, options
-
-AT_ONCE = (options, collecting, fixtures, calling)
-"""Registered by a hook: for each name in `pytest_plugins`, pytest reads the entry points of all installed packages."""
+from pytest_vnc_use.plugin import fixtures, options
 
 MARKER = (
     "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
@@ -88,31 +20,172 @@ MARKER = (
     "before the test's body runs, then judge each claim in expect, or without any that the task is done; expect=None "
     "leaves it to the body"
 )
-
-OF_ALL = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"
+ALL_MARKER = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"
+_LEARNED = pytest.StashKey[bool]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Declare the hooks that a conftest.py may implement, and register the other plugins."""
+    """Declare the hooks that a conftest.py may implement, and register options and fixtures."""
     from pytest_vnc_use.plugin import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
-    for plugin in AT_ONCE:
+    for plugin in (options, fixtures):
         pluginmanager.register(plugin, plugin.__name__)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, read the settings, and register the other plugins if they may be needed."""
-    for marker in (MARKER, OF_ALL):
+    for marker in (MARKER, ALL_MARKER):
         config.addinivalue_line("markers", marker)
-    something_is_set = False
+    is_set = False
     if options.may_be_set(config):
         from pytest_vnc_use.plugin import session_settings
 
-        something_is_set = session_settings.read_layers(config)
-        session_settings.warn_of_old_options(config)
-    tests_are_elsewhere = config.getoption("dist", "no") != "no"
-    if something_is_set or tests_are_elsewhere:
-        from pytest_vnc_use.plugin import on_demand
+        is_set = session_settings.read_layers(config)
+    if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the tests are collected elsewhere
+        register_the_rest(config)
 
-        on_demand.register_the_rest(config)
+
+def register_the_rest(config: pytest.Config) -> None:
+    """Register the plugins for tests with a desktop, once there is such a test, or may be one on a worker."""
+    if has_the_rest(config):
+        return
+    from pytest_vnc_use.plugin import (
+        costs,
+        html_report,
+        junit,
+        live_line,
+        markers,
+        recordings,
+        redaction,
+        rehearsals,
+        results,
+        runtest,
+        session_settings,
+        triage,
+    )
+
+    settings = config.stash[session_settings.SETTINGS] = session_settings.read_settings(config)
+    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, html_report, live_line]
+    plugins += [costs, markers, recordings, rehearsals, junit]
+    if settings.playwright:
+        from pytest_vnc_use.plugin import playwright_page
+
+        plugins.append(playwright_page)
+    for plugin in plugins:
+        name = getattr(plugin, "__name__", type(plugin).__name__).rpartition(".")[2]
+        config.pluginmanager.register(plugin, f"vnc_use_{name}")
+
+
+def has_the_rest(config: pytest.Config) -> bool:
+    """Return whether the other plugins are registered."""
+    return bool(config.pluginmanager.has_plugin("vnc_use_runtest"))
+
+
+def may_be_ours(item: pytest.Item) -> bool:
+    """Return whether the test may have to do with a desktop. Says no without an import."""
+    fixtures = getattr(item, "fixturenames", ())
+    is_asked_for = item.get_closest_marker("vnc_task") or any(name.startswith("vnc_") for name in fixtures)
+    return bool(is_asked_for) or has_the_rest(item.config)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Collect `test_*.vnc.toml` files: tests that need no Python."""
+    if file_path.name.startswith("test_") and file_path.name.endswith(".vnc.toml"):
+        from pytest_vnc_use.plugin import toml
+
+        register_the_rest(parent.config)
+        return toml.TaskFile.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class, name: str, obj: object) -> None:
+    """Make marked tests ask for `vnc_agent` before pytest looks for parameters, so that an override may have some."""
+    function = getattr(obj, "__func__", obj)
+    if not inspect.isfunction(function) or not collector.istestfunction(obj, name):
+        return
+    _learn_secrets(collector)
+    needs_agent = pytest.mark.usefixtures("vnc_agent")
+    own = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "vnc_task"]
+    if own:
+        from pytest_vnc_use.plugin import markers
+
+        register_the_rest(collector.config)
+        markers.learn_secrets(collector.config, own)
+        needs_agent(function)
+    elif collector.get_closest_marker("vnc_task") and needs_agent.mark not in collector.iter_markers():
+        collector.add_marker(needs_agent)
+
+
+def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
+    """Learn the secrets of all markers in the collector's file, once, before a parameter of any test gets its id."""
+    module = collector.getparent(pytest.Module)
+    if module is None or _LEARNED in module.stash:
+        return
+    module.stash[_LEARNED] = True
+    things = [each for each in vars(module.obj).values() if inspect.isfunction(each) or inspect.isclass(each)]
+    methods = [each for kind in things if inspect.isclass(kind) for each in vars(kind).values()]
+    things += filter(inspect.isfunction, methods)
+    marks = [mark for each in (module.obj, *things) for mark in _marks_on(each) if mark.name == "vnc_task"]
+    if marks:
+        from pytest_vnc_use.plugin import markers
+
+        register_the_rest(collector.config)
+        markers.learn_secrets(collector.config, marks)
+
+
+def _marks_on(thing: object) -> list[pytest.Mark]:
+    """Return the marks that a module, a class or a function has by itself."""
+    found = vars(thing).get("pytestmark", ())
+    marks = [getattr(each, "mark", each) for each in (found if isinstance(found, (list, tuple)) else [found])]
+    return [mark for mark in marks if isinstance(mark, pytest.Mark)]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Read the markers, and make `vnc_agent` the last fixture, after those that the test itself asks for.
+
+    A test with a desktop gets the marker `vnc`. The option `-m` is applied later.
+    """
+    if not may_be_ours(item):
+        return
+    from pytest_vnc_use.plugin import markers, state
+
+    if state.is_ours(item):
+        register_the_rest(item.config)
+        item.add_marker("vnc")
+    markers.read(item)
+    if state.state_of(item).specs and isinstance(item, pytest.Function):
+        names = [name for name in item.fixturenames if name != "vnc_agent"]
+        at = names.index("vnc_desktop") if "vnc_desktop" in names else len(names)
+        item.fixturenames = [*names[:at], "_vnc_judged", *names[at:], "vnc_agent"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail a test that has wrong markers, before it starts anything."""
+    if may_be_ours(item):
+        from pytest_vnc_use.plugin import markers
+
+        markers.check(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Run the marker's tasks before the body. A hook of this module, as a body may be the first to ask for an agent."""
+    if not may_be_ours(pyfuncitem):
+        return (yield)
+    from pytest_vnc_use.plugin import runtest
+
+    return (yield from runtest.call_function(pyfuncitem))
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that would pass if its last task broke, its program crashed, or a replay's end is gone."""
+    result = yield
+    if has_the_rest(item.config):
+        from pytest_vnc_use.plugin import runtest
+
+        runtest.check_end(item)
+    return result

@@ -1,21 +1,19 @@
-"""The cost of a session's models: one account for all workers, checks of the limits, and the cost of each test.
-
-A plugin, registered by on_demand.py.
-"""
+"""The cost of a session's models: one account for all workers, checks of the limits, and the cost of each test."""
 
 from __future__ import annotations
 
+import functools
 import itertools
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.session_results import DOLLARS
-from pytest_vnc_use.plugin.stash import BUDGET, SETTINGS
+from pytest_vnc_use.plugin.state import SETTINGS, ItemState, attached_to, state_of
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,11 +21,8 @@ if TYPE_CHECKING:
 
 ACCOUNT = pytest.StashKey[Path]()
 """The folder of the session's ledger, if the session has a limit."""
-CALLS, INPUT, CACHED, OUTPUT = "vnc_calls", "vnc_tokens_in", "vnc_tokens_cached", "vnc_tokens_out"
-"""Properties of a test beside its cost: calls of models, and tokens. The cached tokens are among the input tokens."""
-UNCOUNTED, RECKONED = "vnc_calls_uncounted", "vnc_tokens_reckoned"
-"""Properties for calls whose usage the service did not count: their number, and the tokens that they may have used."""
-_OF_SPENDING = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED, DOLLARS)
+_COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_reckoned", "dollars")
+"""The notes on what a test cost. Cached tokens are input tokens too; reckoned ones are of calls not counted."""
 _MOST_TESTS = 20
 
 
@@ -55,11 +50,10 @@ def _account(config: pytest.Config) -> Path:
     if session:
         return Path(tempfile.gettempdir(), session)
     from pytest_vnc_use.agent.budget import PREFIX
-    from pytest_vnc_use.plugin.owned_folder import OwnedFolder
 
-    account = OwnedFolder(PREFIX)
-    config.add_cleanup(account.close)
-    return account.path
+    account = Path(tempfile.mkdtemp(prefix=PREFIX))
+    config.add_cleanup(functools.partial(shutil.rmtree, account, ignore_errors=True))
+    return account
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -75,41 +69,34 @@ def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     from pytest_vnc_use.agent.budget import Ledger
 
     folder = item.config.stash.get(ACCOUNT, None)
-    item.stash[BUDGET] = build.build_budget(settings, Ledger(folder) if folder else None)
-    return item.stash[BUDGET]
+    state_of(item).budget = budget = build.build_budget(settings, Ledger(folder) if folder else None)
+    return budget
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_makereport(item: pytest.Item) -> None:
-    """Note, before each report is made, the cost of the test's phases so far; the report includes it."""
-    if BUDGET in item.stash:
-        others = [each for each in item.user_properties if each[0] not in _OF_SPENDING]
-        item.user_properties[:] = [*others, *_properties(item.stash[BUDGET].spent)]
+def notes_of(state: ItemState) -> dict[str, Any]:
+    """Return the notes on what the test and its rehearsals have cost so far."""
+    notes = dict(_notes(state.budget.spent)) if state.budget else {}
+    add(notes, state.rehearsed_costs)
+    return notes
 
 
-def add(item: pytest.Item, report: pytest.TestReport, properties: Iterable[tuple[str, object]]) -> None:
-    """Add what a rehearsal of the test spent to the properties of the test and of its report."""
-    more: dict[str, Any] = {name: value for name, value in properties if name in _OF_SPENDING}
-    if not more:
-        return
-    before: dict[str, Any] = dict(item.user_properties)
-    summed = [(name, before.get(name, 0) + value) for name, value in more.items()]
-    for noted in (item.user_properties, report.user_properties):
-        noted[:] = [*(each for each in noted if each[0] not in more), *summed]
+def add(notes: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Add the costs in other notes."""
+    notes |= {name: notes.get(name, 0) + more[name] for name in _COSTS if name in more}
 
 
-def _properties(spent: Spent) -> Iterator[tuple[str, object]]:
+def _notes(spent: Spent) -> Iterator[tuple[str, object]]:
     if not spent.calls:
         return
-    yield CALLS, spent.calls
-    yield INPUT, spent.usage.input
-    yield CACHED, spent.usage.cached
-    yield OUTPUT, spent.usage.output + spent.usage.thinking
+    yield "calls", spent.calls
+    yield "tokens_in", spent.usage.input
+    yield "tokens_cached", spent.usage.cached
+    yield "tokens_out", spent.usage.output + spent.usage.thinking
     if spent.uncounted:
-        yield UNCOUNTED, spent.uncounted
-        yield RECKONED, spent.reckoned.tokens
+        yield "calls_uncounted", spent.uncounted
+        yield "tokens_reckoned", spent.reckoned.tokens
     if not spent.unpriced:
-        yield DOLLARS, round(spent.dollars, 6)
+        yield "dollars", round(spent.dollars, 6)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -119,32 +106,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     paid = [*_attempts_with_cost(terminalreporter)]
     if not paid:
         return
-    names = (CALLS, INPUT, CACHED, OUTPUT, UNCOUNTED, RECKONED)
-    counts = {name: sum(properties.get(name, 0) for _, properties in paid) for name in names}
-    dollars = [properties.get(DOLLARS) for _, properties in paid]
+    counts = {name: sum(notes.get(name, 0) for _, notes in paid) for name in _COSTS}
+    is_priced = all("dollars" in notes for _, notes in paid)
     terminalreporter.write_line(
-        f"vnc-use: {counts[CALLS]:,} calls of models, {counts[INPUT]:,} tokens in ({counts[CACHED]:,} of them cached), "
-        f"{counts[OUTPUT]:,} out: {_price(None if None in dollars else sum(filter(None, dollars)))}"
+        f"vnc-use: {counts['calls']:,} calls of models, {counts['tokens_in']:,} tokens in "
+        f"({counts['tokens_cached']:,} of them cached), {counts['tokens_out']:,} out: "
+        f"{_price(counts['dollars'] if is_priced else None)}"
     )
-    if counts[UNCOUNTED]:
+    if counts["calls_uncounted"]:
         terminalreporter.write_line(
-            f"vnc-use:   the service reported no usage for {counts[UNCOUNTED]:,} of them; estimated at "
-            f"{counts[RECKONED]:,} tokens"
+            f"vnc-use:   the service reported no usage for {counts['calls_uncounted']:,} of them; estimated at "
+            f"{counts['tokens_reckoned']:,} tokens"
         )
-    for nodeid, properties in sorted(paid, key=lambda each: -each[1][INPUT])[:_MOST_TESTS]:
-        terminalreporter.write_line(line(f"vnc-use:   {_price(properties.get(DOLLARS))} {nodeid}"))
+    for nodeid, notes in sorted(paid, key=lambda each: -each[1]["tokens_in"])[:_MOST_TESTS]:
+        terminalreporter.write_line(line(f"vnc-use:   {_price(notes.get('dollars'))} {nodeid}"))
 
 
-def _attempts_with_cost(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each attempt at a test that called a model, with the properties of its most complete report."""
-    most: dict[tuple[str, int], dict[str, Any]] = {}
+def _attempts_with_cost(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each attempt at a test that called a model, with the notes of its most complete report."""
+    most: dict[tuple[str, int], Mapping[str, Any]] = {}
     for report in itertools.chain(*terminalreporter.stats.values()):
-        properties = dict(getattr(report, "user_properties", ()))
+        attached = attached_to(report)
         attempt = getattr(report, "nodeid", ""), getattr(report, "rerun", 0)  # as pytest-rerunfailures counts
-        if properties.get(CALLS, 0) > most.get(attempt, {}).get(CALLS, 0):
-            most[attempt] = properties
-    for (nodeid, _), properties in most.items():
-        yield nodeid, properties
+        if attached.get("calls", 0) > most.get(attempt, {}).get("calls", 0):
+            most[attempt] = attached
+    for (nodeid, _), attached in most.items():
+        yield nodeid, attached
 
 
 def _price(dollars: float | None) -> str:

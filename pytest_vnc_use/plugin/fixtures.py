@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @pytest.fixture
 def _vnc_plugins(pytestconfig: pytest.Config) -> None:
     """Register the plugins that a test with a desktop needs, before the fixtures that they watch are set up."""
-    from pytest_vnc_use.plugin import on_demand
+    from pytest_vnc_use.plugin import register_the_rest
 
-    on_demand.register_the_rest(pytestconfig)
+    register_the_rest(pytestconfig)
 
 
 @pytest.fixture
@@ -31,10 +31,10 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
     Only `--vnc-record=replay` on the command line is stronger than the marker's `record`. Of several markers, the
     settings that all of them share count; a setting of only one marker holds for its own task.
     """
-    from pytest_vnc_use.plugin import markers, session_settings, stash
+    from pytest_vnc_use.plugin import markers, session_settings, state
     from pytest_vnc_use.settings.layers import merge
 
-    agreed = markers.agreed(request.node.stash.get(stash.SPECS, ()))
+    agreed = markers.agreed(state.state_of(request.node).specs)
     return merge(*session_settings.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)"))
 
 
@@ -119,6 +119,6 @@ def vnc_agent(
     It also looks (`screenshot`), and lends its hands: `click`, `type_text`, `key`, `scroll`, `drag`. A task that does
     not end as done fails the test, and so does one that is judged not to be.
     """
-    from pytest_vnc_use.plugin import agents
+    from pytest_vnc_use.plugin import desktops
 
-    yield from agents.agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)
+    yield from desktops.agent_of_test(request, vnc_settings, vnc_desktop, vnc_planner, vnc_judge, vnc_functions)

@@ -1,6 +1,6 @@
 """The runs of a test in pytest-html's report: beside it as files, or, in a self-contained report, within it.
 
-A plugin, registered by reporting.py. A self-contained report that would become too large (`vnc_report_megabytes`) keeps
+A self-contained report that would become too large (`vnc_report_megabytes`) keeps
 only thumbnails of the tests that passed.
 """
 
@@ -14,11 +14,12 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_vnc_use.plugin import attachments
-from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.state import PICTURES, SETTINGS
 from pytest_vnc_use.plugin.triage import machine_of
 
 ASSETS = "assets/"
+_EXTRAS = "extras"
+"""The attribute of a report that pytest-html shows; other plugins may add to it."""
 _SMALL = "vnc_small"
 """In an extra of pytest-html: the same block with thumbnails. It is taken out before pytest-html sees it."""
 _MEGABYTE = 1_000_000
@@ -40,7 +41,8 @@ def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path
         pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
         if is_whole and report.passed and config.stash[SETTINGS].report_megabytes:
             extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
-    attachments.attach_html(report, extras, pictures)
+    setattr(report, _EXTRAS, [*getattr(report, _EXTRAS, ()), *extras])
+    setattr(report, PICTURES, pictures)
 
 
 def page_of(run: Path, folder: Path) -> str:
@@ -70,7 +72,7 @@ class _PicturesBesideReport:
         """Keep the pictures that the report carries."""
         from pytest_vnc_use.report.assets import keep_asset
 
-        for run, name, png in attachments.take_pictures(report):
+        for run, name, png in vars(report).pop(PICTURES, ()):
             keep_asset(self._folder / name, png, Path(run, "screens", name))
 
 
@@ -91,7 +93,7 @@ class _SizeOfReport:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count the blocks of a report; above the limit reduce those of tests that passed, teardown included."""
         test = getattr(report, "worker_id", ""), report.nodeid
-        for extra in attachments.extras_of(report):
+        for extra in getattr(report, _EXTRAS, ()):
             small = extra.pop(_SMALL, None) if isinstance(extra, dict) else None
             self._bytes += len(str(extra.get("content", ""))) if isinstance(extra, dict) else 0
             if small is not None:

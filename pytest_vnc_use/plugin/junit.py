@@ -1,6 +1,6 @@
 """The pictures of failed tests in JUnit's XML, after pytest has written it. See report/junit.py.
 
-A plugin, registered by on_demand.py. It works on pytest's file, as pytest offers no way to add output to a test there.
+It works on pytest's file, as pytest offers no way to add output to a test there.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.state import SETTINGS
 
 _PROBLEM = pytest.StashKey[str]()
 

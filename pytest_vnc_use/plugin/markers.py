@@ -1,11 +1,11 @@
-"""The markers of a test. They are read and checked when the test is collected, without a desktop."""
+"""What a test is to do: its `vnc_task` markers, read and checked when it is collected; and `--vnc-repeat`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unittest import TestCase
 
@@ -14,13 +14,73 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.session_settings import must_replay
-from pytest_vnc_use.plugin.stash import OVERRULED, SECRETS, SPECS, is_ours
-from pytest_vnc_use.plugin.task_spec import TaskSpec, task_spec
+from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.variables import VARIABLES
+from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.types.secret_text import SecretText
 
-OF_A_TEST = ("app", "tokens", "dollars", "record", "planner")
+MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "planner", "model", "app", "record")
+
+TEST_SETTINGS = ("app", "tokens", "dollars", "record", "planner")
 """Arguments that one of several markers sets for all of them."""
-_PROBLEM = pytest.StashKey[str]()
+REPETITION = "vnc_repetition"
+"""The parameter of a test's repetitions."""
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """The content of one `vnc_task` marker: the task, its claims, its settings, its secrets (placeholder to value)."""
+
+    task: str
+    expect: tuple[str, ...] = ()
+    """The claims that are judged after the task."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body_checks: bool = False
+    """True if the marker says `expect=None`: the body alone checks, and nothing is judged."""
+
+    @property
+    def as_given(self) -> dict[str, object]:
+        """The marker's arguments beside the task; `task_spec` makes the same spec from them."""
+        expect = None if self.body_checks else self.expect
+        return {**self.settings, "expect": expect, "secrets": tuple(self.secrets)}
+
+
+def task_spec(args: tuple[object, ...], kwargs: Mapping[str, object]) -> TaskSpec:
+    """Read a marker's arguments. Raises SettingsError that says which argument is wrong and what would be right."""
+    unknown = sorted(set(kwargs) - {"expect", "secrets", *MARKER_SETTINGS})
+    if unknown:
+        raise SettingsError(
+            f"vnc_task has no argument {unknown[0]!r}; it takes a task, expect, secrets, {', '.join(MARKER_SETTINGS)}"
+        )
+    if len(args) != 1 or not isinstance(args[0], str) or not args[0].strip():
+        raise SettingsError(f"vnc_task needs exactly one task, a sentence, got {args!r}")
+    settings = {name: kwargs[name] for name in MARKER_SETTINGS if kwargs.get(name) is not None}
+    if not isinstance(settings.get("app", ""), str):
+        raise SettingsError(f"vnc_task(app=…) must be a command line in one string, got {settings['app']!r}")
+    for name, value in settings.items():
+        read_value(name, value, f"vnc_task({name}=…)")
+    expect = kwargs.get("expect", ())
+    claims, secrets = _claims(() if expect is None else expect), _secrets(kwargs.get("secrets", ()))
+    return TaskSpec(args[0], claims, settings, secrets, body_checks=expect is None)
+
+
+def _claims(expect: object) -> tuple[str, ...]:
+    claims = (expect,) if isinstance(expect, str) else expect
+    if not isinstance(claims, (tuple, list)) or not all(isinstance(claim, str) and claim.strip() for claim in claims):
+        raise SettingsError(f"vnc_task(expect=…) must be a claim or several, got {expect!r}")
+    return tuple(claims)
+
+
+def _secrets(names: object) -> Mapping[str, str]:
+    """Return the values of the named environment variables. A missing one reads as "", and its use is refused."""
+    names = (names,) if isinstance(names, str) else names
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) and name for name in names):
+        raise SettingsError(f"vnc_task(secrets=…) must name environment variables, got {names!r}")
+    return {name: SecretText.of(name, VARIABLES.get(name, "")) for name in names}
 
 
 def read(item: pytest.Item) -> None:
@@ -29,33 +89,25 @@ def read(item: pytest.Item) -> None:
     A wrong marker ends the session. On a worker of pytest-xdist it fails the test instead, as nobody sees the end of a
     worker's session.
     """
-    item.stash[SPECS] = ()
+    state = state_of(item)
     try:
-        item.stash[SPECS] = _specs(item)
-        if must_replay(item.config):
-            _overrule_record(item)
-        for spec in item.stash[SPECS]:
+        state.specs = _specs(item)
+        if must_replay(item.config):  # then the command line's `record` counts
+            modes = [str(spec.settings["record"]) for spec in state.specs if "record" in spec.settings]
+            state.overruled = modes[0] if modes else ""
+            state.specs = tuple(
+                replace(spec, settings={name: value for name, value in spec.settings.items() if name != "record"})
+                for spec in state.specs
+            )
+        for spec in state.specs:
             secrets_of(item.config).declare(spec.secrets)
         if SECRETS in item.config.stash:
             _check_id(item)
     except SettingsError as exc:
-        from pytest_vnc_use.triage.failure_text import sanitize
-
         problem = sanitize(f"{item.nodeid}: {exc}", secrets_of(item.config).hide)
         if not hasattr(item.config, "workerinput"):
             raise pytest.UsageError(problem) from exc
-        item.stash[_PROBLEM] = problem
-
-
-def _overrule_record(item: pytest.Item) -> None:
-    """Take `record` out of the specs, so that the command line's counts."""
-    for spec in item.stash[SPECS]:
-        if "record" in spec.settings:
-            item.stash[OVERRULED] = str(spec.settings["record"])
-    item.stash[SPECS] = tuple(
-        replace(spec, settings={name: value for name, value in spec.settings.items() if name != "record"})
-        for spec in item.stash[SPECS]
-    )
+        state.problem = problem
 
 
 def learn_secrets(config: pytest.Config, marks: Iterable[pytest.Mark]) -> None:
@@ -75,7 +127,7 @@ def _check_id(item: pytest.Item) -> None:
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
     """Return the specs of the item's markers with absolute paths, as a fixture may have changed the working folder."""
-    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in item.stash.get(SPECS, ()))
+    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in state_of(item).specs)
 
 
 def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
@@ -83,13 +135,16 @@ def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
     return replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))}) if policy else spec
 
 
-def error_of(item: pytest.Item) -> SettingsError | None:
-    """Return the error in the markers, if any. A marker that was added after collection is an error too."""
-    if _PROBLEM in item.stash:
-        return SettingsError(item.stash[_PROBLEM])
-    if len(_marks(item)) != len(item.stash.get(SPECS, ())):
-        return SettingsError("vnc_task was added after the test was collected; put it on the function or its class")
-    return None
+def check(item: pytest.Item) -> None:
+    """Raise the error in the markers, if any. A marker that was added after collection is an error too."""
+    from pytest_vnc_use.plugin import register_the_rest
+
+    problem = state_of(item).problem
+    if not problem and len(_marks(item)) != len(state_of(item).specs):
+        problem = "vnc_task was added after the test was collected; put it on the function or its class"
+    if problem:
+        register_the_rest(item.config)
+        raise SettingsError(problem)
 
 
 def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
@@ -98,16 +153,14 @@ def agreed(specs: Sequence[TaskSpec]) -> dict[str, object]:
     return {
         name: value
         for name, value in settings.items()
-        if name in OF_A_TEST or all(spec.settings.get(name) == value for spec in specs)
+        if name in TEST_SETTINGS or all(spec.settings.get(name) == value for spec in specs)
     }
 
 
 def declared_secrets(item: pytest.Item) -> dict[str, str]:
     """Return the secrets of all markers. Raises SettingsError if neither an option nor the environment holds one."""
     given = secrets_of(item.config).given
-    secrets = {
-        name: given.get(name, value) for spec in item.stash.get(SPECS, ()) for name, value in spec.secrets.items()
-    }
+    secrets = {name: given.get(name, value) for spec in state_of(item).specs for name, value in spec.secrets.items()}
     for name, value in secrets.items():
         if not value:
             raise SettingsError(
@@ -128,19 +181,13 @@ def _specs(item: pytest.Item) -> tuple[TaskSpec, ...]:
     if specs:
         _check_callable(item)
     for path in {str(spec.settings["policy"]) for spec in specs if "policy" in spec.settings}:
-        _check_policy(path)
-    for name, silent in (("model", None), *((name, "") for name in OF_A_TEST)):
+        load_policy(path)
+    for name, silent in (("model", None), *((name, "") for name in TEST_SETTINGS)):
         values = {str(spec.settings.get(name, silent)) for spec in specs} - {""}
         if len(values) > 1:
             values_in_words = " and ".join(map(repr, sorted(values)))
             raise SettingsError(f"vnc_task({name}=…) must be the same in all markers of a test, got {values_in_words}")
     return specs
-
-
-def _check_policy(path: str) -> None:
-    from pytest_vnc_use.safety.policy_file import load_policy
-
-    load_policy(path)
 
 
 def _marks(item: pytest.Item) -> list[pytest.Mark]:
@@ -164,3 +211,44 @@ def _has_event_loop(item: pytest.Function) -> bool:
     """Return whether a plugin runs the item's coroutine: by an item of its own, as a fixture (anyio), or by a mark."""
     marked = item.get_closest_marker("asyncio") or item.get_closest_marker("trio")
     return type(item) is not pytest.Function or "anyio_backend" in item.fixturenames or marked is not None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Add a parameter for the repetitions to each test with a desktop."""
+    names = names_of_repetitions(metafunc.config)
+    if names and not FIXTURES.isdisjoint(metafunc.fixturenames):
+        metafunc.fixturenames.append(REPETITION)
+        metafunc.parametrize(REPETITION, range(1, len(names) + 1), ids=names)
+
+
+def names_of_repetitions(config: pytest.Config) -> list[str]:
+    """Return the names of the repetitions, such as `["run1", "run2"]`; none if each test is carried out once."""
+    repeat = config.stash[SETTINGS].repeat
+    return [f"run{number}" for number in range(1, repeat + 1)] if repeat > 1 else []
+
+
+def authored_name(item: pytest.Item) -> tuple[str, set[str]]:
+    """Return the name of the test and of its parameters as its author wrote them, without those of repetitions.
+
+    A parameter that begins with two underscores repeats the test: pytest-repeat, pytest-loop and pytest-flakefinder add
+    one, as the first or the last.
+    """
+    name = item.nodeid.partition("::")[2]
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:  # a test of a file of tasks
+        for repetition in names_of_repetitions(item.config):
+            name = name.removesuffix(f"[{repetition}]")
+        return name, set()
+    parameters = [*callspec.params]
+    if any(map(_repeats, parameters)):
+        ids = [*callspec._idlist]  # pytest offers only their joined text, where "1-2" may be one id or two
+        for end in (0, -1):
+            while parameters and _repeats(parameters[end]):
+                del parameters[end], ids[end]
+        name = name.removesuffix(f"[{callspec.id}]") + (f"[{'-'.join(ids)}]" if ids else "")
+    return name, set(parameters)
+
+
+def _repeats(parameter: str) -> bool:
+    return parameter == REPETITION or parameter.startswith("__")

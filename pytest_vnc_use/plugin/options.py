@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import warnings
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -15,34 +12,10 @@ from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, option_
 SECRET_HELP = (
     "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
 )
-OLD_OPTIONS = frozenset(
-    """
-    engine container_port container_env container_network volumes start_seconds blank_seconds frozen_seconds
-    cdp elements show_pointer lease_seconds password_env environment api_key_env coordinates
-    temperature answer_tokens request_seconds computer_tool include_thoughts detect_prompt_injection
-    disabled_safety_policies include_initial_screenshot keep_screenshots picture_bytes judge_model exclude
-    settle_first_seconds settle_quiet_seconds watch step_delay stall scroll typing prices rehearse
-    gate_seconds functions healed vocabulary
-    """.split()
-)
-"""The settings that were options until 0.2. Their options still work in 0.2, and give a warning."""
-
-
-class _OldOption(argparse.Action):
-    """An old option, hidden from the help. Its value becomes that of the setting's option."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, str(option_string).removeprefix("--").replace("-", "_"), values)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add each setting as an ini option, and some as options too; old options stay as a hidden one."""
+    """Add each setting as an ini option, and some as options too."""
     group = parser.getgroup("vnc-use", "tests over VNC (pytest-vnc-use); what a project sets once is an ini option")
     for name, field in FIELDS.items():
         about, metavar = field.metadata["help"], field.metadata["metavar"]
@@ -54,8 +27,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", about + default, default=None)
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
-    names = map(option_name, sorted(OLD_OPTIONS))  # one option of many names: each option slows pytest's start
-    group.addoption(*names, dest="vnc_old", action=_OldOption, help=argparse.SUPPRESS)
 
 
 def may_be_set(config: pytest.Config) -> bool:
@@ -76,10 +47,6 @@ def _is_in_ini(config: pytest.Config, name: str) -> bool:
 
 
 def _shown(value: object) -> str:
-    return (
-        "x".join(map(str, value))
-        if isinstance(value, tuple)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

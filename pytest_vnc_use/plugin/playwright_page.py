@@ -1,6 +1,6 @@
 """Playwright's `page` in the Chromium of the test's desktop, with `vnc_playwright` and pytest-playwright.
 
-A plugin, registered by on_demand.py where that setting is on. Its fixtures then come before those of pytest-playwright,
+A plugin where that setting is on. Its fixtures then come before those of pytest-playwright,
 and leave tests without a desktop to them. This module does not import Playwright: it gets its objects from fixtures.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.plugin.stash import PLAYWRIGHT_CALLS, is_ours
+from pytest_vnc_use.plugin.state import is_ours, state_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, Playwright
@@ -93,7 +93,7 @@ def _noted_calls(item: pytest.Item, of_playwright: object) -> Iterator[None]:
     base = next((kind for kind in type(of_playwright).__mro__ if "_sync" in vars(kind)), None)
     with pytest.MonkeyPatch.context() as patch:
         if base is not None:
-            patch.setattr(base, "_sync", _noting(vars(base)["_sync"], item.stash.setdefault(PLAYWRIGHT_CALLS, [])))
+            patch.setattr(base, "_sync", _noting(vars(base)["_sync"], state_of(item).playwright_calls))
         yield
 
 
@@ -122,5 +122,5 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        if calls := item.stash.get(PLAYWRIGHT_CALLS, []):
+        if calls := state_of(item).playwright_calls:
             item.add_report_section("call", "playwright", "\n".join(calls))

@@ -1,7 +1,4 @@
-"""The recordings of tests: which recording a test uses, when a recording is written, and which tests were healed.
-
-A plugin, registered by on_demand.py.
-"""
+"""The recordings of tests: which recording a test uses, when a recording is written, and which tests were healed."""
 
 from __future__ import annotations
 
@@ -21,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, RecordingError, SettingsError, VncUseError
-from pytest_vnc_use.plugin.markers import declared_secrets
+from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.repeat import authored_name
-from pytest_vnc_use.plugin.stash import OVERRULED, SETTINGS, SPECS
+from pytest_vnc_use.plugin.state import SETTINGS, attached_to, state_of
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
 
@@ -33,28 +29,11 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.format import RecordedRun
     from pytest_vnc_use.recordings.manual import Show
     from pytest_vnc_use.recordings.record import RecordedTest
-    from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
-RECORDED = pytest.StashKey["RecordedTest | None"]()
-"""The test with its recording; None if it is neither replayed nor recorded."""
-RECORDING: pytest.StashKey[tuple[Key, Settings]] = pytest.StashKey()
-"""The key of the test's recording, and the test's settings."""
-_PERSON_JUDGES = pytest.StashKey[bool]()
-"""True if the person at the terminal judges the test."""
-REHEARSAL: pytest.StashKey[Rehearsal] = pytest.StashKey()
-"""The rehearsal, while a test is carried out again to rehearse its recording."""
-PASSED, FAILED = pytest.StashKey[bool](), pytest.StashKey[bool]()
-"""True if the test's call has passed; true if a part of it has failed, as a subtest may while the test goes on."""
-HEALED, WENT_ON = "vnc_healed", "vnc_went_on"
-"""Properties of a test: a line for each drift at which a model went on. It is healed only if the test then passed."""
-TRANSIENT, WRITTEN = "vnc_transient", "vnc_recording"
-"""Properties of a test: a line for each transient frame; the result for its new recording."""
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
-SAVED_S, SAVED_DOLLARS = "vnc_saved_s", "vnc_saved_dollars"
-"""Properties of a test: the seconds and dollars that its replays saved, at the prices of the time of recording."""
 
 ONE_PERSON = (
     "--vnc-record=demonstrate needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
@@ -93,9 +72,9 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     """
     from pytest_vnc_use.agent import build
 
-    if REHEARSAL in item.stash:
+    state, key = state_of(item), _key(item)
+    if state.rehearsal:
         return build.no_planner()
-    key = _key(item)
     if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
         return build.no_planner()
     try:
@@ -104,7 +83,7 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return build.no_planner()
-        if is_missing and not item.stash.get(SPECS, ()):
+        if is_missing and not state.specs:
             return build.no_planner(exc)
         if left_over := _left_over(item, key):
             raise type(exc)(f"{exc}. {left_over}") from exc
@@ -128,34 +107,40 @@ def recorded_test(
     from pytest_vnc_use.recordings.machine import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
-    key = _key(item, secrets)
-    item.stash[RECORDING] = key, settings
-    if rehearsal := item.stash.get(REHEARSAL, None):
-        redacts = not settings.show_secrets
-        item.stash[RECORDED] = RecordedTest(key, "replay", rehearsal=rehearsal, redacts=redacts)
-        return item.stash[RECORDED]
-    specs, has_planner = item.stash.get(SPECS, ()), not build.is_no_planner(planner)
+    state, key, redacts = state_of(item), _key(item, secrets), not settings.show_secrets
+    state.key, state.settings = key, settings
+    if state.rehearsal:
+        state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, redacts=redacts)
+        return state.recorded
+    specs, has_planner = state.specs, not build.is_no_planner(planner)
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
     show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
-    is_off = item.stash.get(OVERRULED, "") == "off"
-    redacts = not settings.show_secrets
     left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
     if left_over and mode != "replay":
         warnings.warn(left_over, stacklevel=2)
+    if mode == "off":
+        return None
     review = None
     if settings.record == "accept":
         from pytest_vnc_use.plugin import accepting
 
         review = accepting.review_of(item, _at_the_terminal)
-    given: dict[str, Any] = {"review": review, "redacts": redacts, "marked_off": is_off, "left_over": left_over}
-    given["look_at_machine"] = lambda: machine_of(desktop, settings)
-    recorded = None if mode == "off" else RecordedTest(key, mode, show, **given)
-    if recorded and not recorded.redacts and not settings.show_secrets:
+    is_off = state.overruled == "off"
+    state.recorded = RecordedTest(
+        key,
+        mode,
+        show,
+        review=review,
+        redacts=redacts,
+        marked_off=is_off,
+        left_over=left_over,
+        look_at_machine=lambda: machine_of(desktop, settings),
+    )
+    if not state.recorded.redacts and redacts:
         warnings.warn(NOT_REDACTED.format(key.path, AGAIN), stacklevel=2)
-    item.stash[RECORDED] = recorded
-    return recorded
+    return state.recorded
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
@@ -185,7 +170,7 @@ def _left_over(item: pytest.Item, key: Key) -> str:
     """
     if key.path.exists():
         return ""
-    tasks = [spec.task for spec in item.stash.get(SPECS, ())]
+    tasks = [spec.task for spec in state_of(item).specs]
     found = {}
     for path in sorted(key.path.parent.parent.glob("*/*.json")):
         with suppress(OSError, UnicodeError, RecordingError):
@@ -238,9 +223,9 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
     from pytest_vnc_use.agent import build
 
-    others_judge = settings.record != "demonstrate" or REHEARSAL in item.stash or bool(build.judge_of(settings))
-    item.stash[_PERSON_JUDGES] = not others_judge
-    if others_judge:
+    state = state_of(item)
+    state.user_judges = settings.record == "demonstrate" and not state.rehearsal and not build.judge_of(settings)
+    if not state.user_judges:
         return None
 
     from pytest_vnc_use.planners.local.person_judge import InputEnded
@@ -263,10 +248,12 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     from pytest_vnc_use.agent.agent import NO_JUDGE
     from pytest_vnc_use.recordings.store import load_of
 
-    judged = [spec for spec in item.stash.get(SPECS, ()) if not spec.body_checks]
-    if not judged or REHEARSAL in item.stash:
+    state = state_of(item)
+    judged = [spec for spec in state.specs if not spec.body_checks]
+    if not judged or state.rehearsal:
         return
-    _check_keyboard(item)
+    if state.user_judges:
+        _check_keyboard(item)
     key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
@@ -278,7 +265,7 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
             build.build_judge(settings)  # raises KeyMissing
         return
     hide = secrets_of(item.config).hide
-    specs = item.stash.get(SPECS, ()) if mode == "replay" else ()
+    specs = state.specs if mode == "replay" else ()
     for spec, run in zip(specs, recording.runs, strict=False):
         why = run.why_unjudged([hide(claim) for claim in spec.expect])
         if why and spec in judged and run.task == hide(spec.task):
@@ -290,8 +277,6 @@ def _check_keyboard(item: pytest.Item) -> None:
 
     A pipe may answer.
     """
-    if not item.stash.get(_PERSON_JUDGES, False):
-        return
     with _at_the_terminal(item.config):
         if sys.stdin is None:
             raise SettingsError(NO_TERMINAL.format(None))
@@ -346,7 +331,7 @@ def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
     result = yield
-    if recorded := item.stash.get(RECORDED, None):
+    if recorded := state_of(item).recorded:
         _check_settings(recorded, item.config.stash[SETTINGS])
     return result
 
@@ -364,50 +349,47 @@ def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
         raise RecordingDrifted("\n  ".join([problem, *recorded.transients, advice]))
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Write the test's recording once all phases have passed; outermost, where the result of the test is known."""
-    report = yield
-    if call.when == "setup":
-        item.stash[FAILED] = False
-    recorded = item.stash.get(RECORDED, None)
+def write(item: pytest.Item) -> bool:
+    """Write the recording of a test whose phases have all passed. Return whether there is a new one."""
+    state = state_of(item)
+    recorded = state.recorded if state.has_passed else None
     if recorded is None:
-        return report
+        return False
+    if saved := recorded.saved():
+        seconds, dollars = saved
+        state.notes["saved_s"] = round(seconds, 1)
+        if dollars is not None:
+            state.notes["saved_dollars"] = round(dollars, 6)
+    lines = [*_write(recorded)]
+    if lines:
+        state.notes["recording"] = lines
+    return "written" in lines
+
+
+def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Note whether the test has passed, and what its replay showed."""
     from pytest_vnc_use.plain_text import cut
     from pytest_vnc_use.recordings import ALWAYS_WRITES
 
+    state = state_of(item)
     if call.when == "call":  # once for each subtest, then for the test
-        item.stash[FAILED] |= report.failed
-        item.stash[PASSED] = report.passed and not hasattr(report, "wasxfail") and not item.stash[FAILED]
-        _note(item, report, [(TRANSIENT, cut(plain(line))) for line in recorded.transients])
+        state.has_failed |= report.failed
+        state.has_passed = report.passed and not hasattr(report, "wasxfail") and not state.has_failed
+    recorded = state.recorded
+    if recorded is None:
+        return
+    if call.when == "call":
+        if recorded.transients:
+            state.notes["transient"] = [cut(plain(each)) for each in recorded.transients]
         if report.failed and recorded.mode in ALWAYS_WRITES:
             report.sections.append(("recording", "nothing was recorded, as the test failed"))
-        if item.stash[FAILED]:  # pytest-rerunfailures drops the report on the teardown of an attempt that failed
-            _note(item, report, [(WENT_ON, cut(plain(line))) for line in recorded.healed])
-    elif call.when == "teardown":
-        has_passed = report.passed and item.stash.get(PASSED, False)
-        name = HEALED if has_passed else WENT_ON
-        _note(item, report, [(name, cut(plain(line))) for line in recorded.healed])
-        if has_passed:
-            _note(item, report, [*_savings_of(recorded), *((WRITTEN, line) for line in _write(recorded))])
+    # pytest-rerunfailures drops the report on the teardown of an attempt that failed
+    if recorded.healed and (call.when == "teardown" or state.has_failed):
+        name = "healed" if report.passed and state.has_passed else "went_on"
+        state.notes[name] = [cut(plain(each)) for each in recorded.healed]
+    if call.when == "teardown":
         recorded.release()
-        del item.stash[RECORDED]
-    return report
-
-
-def _note(item: pytest.Item, report: pytest.TestReport, properties: list[tuple[str, object]]) -> None:
-    for noted in (item.user_properties, report.user_properties):
-        noted += [each for each in properties if each not in noted]
-
-
-def _savings_of(recorded: RecordedTest) -> Iterator[tuple[str, object]]:
-    if saved := recorded.saved():
-        seconds, dollars = saved
-        yield SAVED_S, round(seconds, 1)
-        if dollars is not None:
-            yield SAVED_DOLLARS, round(dollars, 6)
+        state.recorded = None
 
 
 def _write(recorded: RecordedTest) -> Iterator[str]:
@@ -430,31 +412,25 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the tests that drifted and went on, or had transient frames, because they are not unchanged."""
     from pytest_vnc_use.plain_text import line
 
-    _list(terminalreporter, HEALED, "healed; check that each change is intended")
-    _list(terminalreporter, WENT_ON, "not healed: a model went on after a drift, and the test did not pass")
-    _list(terminalreporter, TRANSIENT, "with an unrecorded transient frame")
-    written = [text for report in _reports(terminalreporter, "teardown") for text in _property_values(report, WRITTEN)]
+    _list(terminalreporter, "healed", "healed; check that each change is intended")
+    _list(terminalreporter, "went_on", "not healed: a model went on after a drift, and the test did not pass")
+    _list(terminalreporter, "transient", "with an unrecorded transient frame")
+    attached = [attached_to(report) for report in _reports(terminalreporter, "teardown")]
+    written = [text for each in attached for text in each.get("recording", ())]
     for text in sorted(set(written)):
-        count = written.count(text)
-        told = line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {text}")
-        terminalreporter.write_line(told, red=text.startswith(UNWRITTEN))
-    _tell_savings(terminalreporter)
-
-
-def _tell_savings(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what replays saved, for tests whose recordings have the figures of their runs."""
-    properties = [dict(report.user_properties) for report in _reports(terminalreporter, "teardown")]
-    seconds = [float(each[SAVED_S]) for each in properties if SAVED_S in each]
-    dollars = [float(each[SAVED_DOLLARS]) for each in properties if SAVED_DOLLARS in each]
-    if not seconds or sum(seconds) <= 0:
-        return
-    count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
-    text = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
-    if dollars:
-        unknown = len(seconds) - len(dollars)
-        rest = f", without {unknown} of unknown cost" if unknown else ""
-        text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
-    terminalreporter.write_line(text)
+        number = written.count(text)
+        shown = line(f"vnc-use: {number} {'recording' if number == 1 else 'recordings'} {text}")
+        terminalreporter.write_line(shown, red=text.startswith(UNWRITTEN))
+    seconds = [each["saved_s"] for each in attached if "saved_s" in each]
+    dollars = [each["saved_dollars"] for each in attached if "saved_dollars" in each]
+    if sum(seconds) > 0:
+        count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
+        text = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
+        if dollars:
+            unknown = len(seconds) - len(dollars)
+            rest = f", without {unknown} of unknown cost" if unknown else ""
+            text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
+        terminalreporter.write_line(text)
 
 
 def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
@@ -462,18 +438,13 @@ def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> N
 
     reports = [*_reports(terminalreporter, "call"), *_reports(terminalreporter, "teardown")]
     of_last_attempts = {(each.nodeid, each.when): each for each in sorted(reports, key=lambda report: report.stop)}
-    found = dict.fromkeys(
-        (report.nodeid, text) for report in of_last_attempts.values() for text in _property_values(report, name)
+    lines = dict.fromkeys(
+        (report.nodeid, text) for report in of_last_attempts.values() for text in attached_to(report).get(name, ())
     )
-    if found:
-        terminalreporter.section(f"{len({nodeid for nodeid, _ in found})} {title}", yellow=True)
-    word = name.removeprefix("vnc_").replace("_", " ").upper()
-    for nodeid, text in found:
-        terminalreporter.write_line(line(f"{word} {nodeid}: {text}"), yellow=True)
-
-
-def _property_values(report: Any, name: str) -> list[str]:
-    return [str(value) for key, value in report.user_properties if key == name]
+    if lines:
+        terminalreporter.section(f"{len({nodeid for nodeid, _ in lines})} {title}", yellow=True)
+    for nodeid, text in lines:
+        terminalreporter.write_line(line(f"{name.replace('_', ' ').upper()} {nodeid}: {text}"), yellow=True)
 
 
 def _reports(terminalreporter: pytest.TerminalReporter, when: str) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """The redaction of all that pytest reports: no report leaves its process with the value of a secret in it.
 
-A plugin, registered by on_demand.py. Each report of a test, of a subtest and of a collection passes through one hook
+Each report of a test, of a subtest and of a collection passes through one hook
 before anything prints, stores or sends it, and each warning through another. A worker of pytest-xdist redacts its own
 reports. A secret of one test is a secret in the whole session, because fixtures and logs are shared.
 """
@@ -15,21 +15,13 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.plugin.attachments import FIGURES, PICTURES
 from pytest_vnc_use.plugin.session_settings import secret_sources
-from pytest_vnc_use.plugin.stash import SECRETS, SETTINGS
+from pytest_vnc_use.plugin.state import ATTACHED, PICTURES, SECRETS, SETTINGS, is_note
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
-_OWN = frozenset({FIGURES, PICTURES}) | {
-    "vnc_" + name
-    for name in (
-        *("planner", "run", "page", "outcome", "triage", "rule", "dollars", "rehearsal"),
-        *("healed", "went_on", "transient", "recording", "calls", "calls_uncounted", "saved_s", "saved_dollars"),
-        *("tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned"),
-    )
-}
-"""The properties and fields of this plugin's own, which are made without secrets."""
+_CLEAN = frozenset({ATTACHED, PICTURES})
+"""Fields of this plugin, which are made without secrets."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
 
@@ -183,7 +175,7 @@ class Redaction:
             report.longrepr = withheld(exc) if report.longrepr else None
             report.sections = []
             if isinstance(report, pytest.TestReport):
-                report.user_properties = [each for each in report.user_properties if each[0] in _OWN]
+                report.user_properties = [each for each in report.user_properties if is_note(each[0])]
 
     def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Replace the report's texts by texts without secrets.
@@ -216,7 +208,7 @@ def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
-    if name in _OF_PYTEST or name in _OWN:
+    if name in _OF_PYTEST or name in _CLEAN:
         return value
     if name == "user_properties":
         return [_redacted_property(name, each, hide) for name, each in value]
@@ -229,7 +221,7 @@ def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
 
 def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
     """Return a property of a test without secrets, as the text that reports show if its value is another object."""
-    if name in _OWN:
+    if is_note(name):
         return name, value
     text = str(value)
     hidden = hide(text)

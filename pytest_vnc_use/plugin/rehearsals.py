@@ -1,27 +1,24 @@
-"""Rehearsals: a test with a new recording is carried out again, to check that the recording repeats.
+"""Rehearsals: after a test with a new recording, pytest runs it again, to check that the recording repeats.
 
-They run after the test's teardown and before its last report, which includes their results. They have no reports of
-their own.
-
-A plugin, registered by on_demand.py.
+They run at the end of the test's teardown, so its last report includes their results. They have no reports.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import new_class
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunFolderError, VncUseError
-from pytest_vnc_use.plugin import attachments, costs
-from pytest_vnc_use.plugin.recordings import RECORDING, REHEARSAL, WRITTEN
+from pytest_vnc_use.plugin import costs, recordings
+from pytest_vnc_use.plugin.runtest import print_line
+from pytest_vnc_use.plugin.state import ItemState, attached_to, begin_attempt, is_ours, put_back, state_of
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings
 
@@ -32,89 +29,50 @@ if TYPE_CHECKING:
     from pytest_vnc_use.report.results import RehearsalFigures
     from pytest_vnc_use.types import Drifted
 
-REHEARSED = "vnc_rehearsal"
-"""The property of a test that holds the result of its rehearsals."""
-_NEXT = pytest.StashKey["pytest.Item | None"]()
-_TIMEOUT = pytest.StashKey[Any]()
 _STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
-
-
-@dataclass
-class _Again:
-    """The result of carrying out a test once more."""
-
-    reports: list[pytest.TestReport]
-    subtests: list[pytest.TestReport]
-    duration_s: float
-    rehearsal: Rehearsal
-
-    @property
-    def bad(self) -> list[pytest.TestReport]:
-        """The reports, also of subtests, that keep the rehearsal from passing."""
-        failed = [report for report in self.subtests if report.failed]
-        return [*failed, *(report for report in self.reports if not report.passed or hasattr(report, "wasxfail"))]
-
-    @property
-    def passed(self) -> bool:
-        """Return whether every report passed."""
-        return not self.bad
-
-    @property
-    def runs(self) -> list[dict[str, Any]]:
-        """Return the figures of its runs, from the newest report on each."""
-        runs = {run["folder"]: run for report in self.reports for run in attachments.runs_attached_to(report)}
-        return [dict(run) for run in runs.values()]
-
-    @property
-    def dollars(self) -> float | None:
-        """Return the cost of all reports; None if none counted any."""
-        spent = [attachments.attached_to(report)["dollars"] for report in self.reports]
-        counted = [each for each in spent if each is not None]
-        return sum(counted) if counted else None
-
-
-# --- when ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Note the next test, whose shared fixtures a rehearsal must keep."""
-    item.stash[_NEXT] = nextitem
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
-    item.stash[_TIMEOUT] = settings
+    state_of(item).timeout = settings
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Rehearse a recording that was just written, before the last report goes out."""
-    report = yield
-    if call.when == "teardown" and (WRITTEN, "written") in report.user_properties:
-        _rehearse(item, report)
-    return report
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Write the test's recording once all phases have passed, and rehearse it, before the last report is made."""
+    result = yield
+    if is_ours(item) and recordings.write(item):
+        _rehearse(item, nextitem)
+    return result
 
 
-def _rehearse(item: pytest.Item, report: pytest.TestReport) -> None:
-    _, settings = item.stash[RECORDING]
+def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Rehearse the recording that the test has just written, and note the results on the test."""
+    state = state_of(item)
+    settings = state.settings
+    assert settings is not None
     if not settings.rehearse or not isinstance(item, pytest.Function) or item.session.shouldstop:
         return
     if reason := _why_not(settings):
-        _note(item, report, f"not rehearsed: {reason}")
+        state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
-    done: list[_Again] = []
+    figures: list[RehearsalFigures] = []
     try:
-        _carry_out(item, done)
+        _replay(item, nextitem, settings, figures)
     except (OSError, VncUseError) as exc:
-        _note(item, report, f"not rehearsed to the end: {plain(str(exc))}")
+        state.add_note("rehearsal", f"not rehearsed to the end: {plain(str(exc))}")
     except KeyboardInterrupt:  # the test has passed, and is reported; then the session ends
         item.session.shouldstop = "Ctrl-C in a rehearsal"
-        _note(item, report, "not rehearsed to the end: Ctrl-C")
-    _tell(item, report, done)
+        state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
+    if figures:
+        from pytest_vnc_use.runs.folder import to_json
+
+        state.rehearsals = to_json(figures)
+        last, count = figures[-1], len(figures)
+        repeated = f"repeated in {'1 rehearsal' if count == 1 else f'{count} rehearsals'}"
+        unrepeated = f"did not repeat, in rehearsal {last.number}: {last.problem}"
+        state.add_note("rehearsal", repeated if last.repeated else unrepeated)
 
 
 def _why_not(settings: Settings) -> str:
@@ -126,7 +84,9 @@ def _why_not(settings: Settings) -> str:
     return ""
 
 
-def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
+def _replay(
+    item: pytest.Function, nextitem: pytest.Item | None, settings: Settings, figures: list[RehearsalFigures]
+) -> None:
     """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
 
     Raises RecordingError, RunFolderUnwritable, OSError.
@@ -134,48 +94,58 @@ def _carry_out(item: pytest.Function, done: list[_Again]) -> None:
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import load, save
 
-    key, settings = item.stash[RECORDING]
-    made, written, nextitem = load(key.path), key.path.read_bytes(), item.stash[_NEXT]
+    state = state_of(item)
+    assert state.key is not None
+    path = state.key.path
+    made, written = load(path), path.read_bytes()
     recording = made
     for number in range(1, settings.rehearse + 1):
-        if recording is None or not all(again.passed for again in done):
+        if recording is None:
             break
         if settings.record == "demonstrate" or item.config.get_verbosity() >= 1:
-            _say(item, f"rehearsal {number} of {settings.rehearse}: the recording is replayed, to see that it repeats")
-        done.append(_again(item, nextitem, Rehearsal(recording)))
-        recording = done[-1].rehearsal.learnt() if done[-1].passed else recording
-    is_newest = key.path.read_bytes() == written  # another process may have recorded it since
+            text = f"rehearsal {number} of {settings.rehearse}: the recording is replayed, to see that it repeats"
+            print_line(item.config, text)
+        rehearsal, started_s = Rehearsal(recording), clock.monotonic()
+        reports, failed = _run_again(item, nextitem, rehearsal)
+        runs = {run["folder"]: run for report in reports for run in attached_to(report)["runs"]}
+        state.rehearsed_runs += [{**run, "rehearsal": number} for run in runs.values()]
+        costs.add(state.rehearsed_costs, attached_to(reports[-1]))
+        figures.append(_figures(number, round(clock.monotonic() - started_s, 3), rehearsal, failed, [*runs], state))
+        if failed:
+            state.unrepeated_runs = [Path(run) for run in runs]
+            break
+        recording = rehearsal.learnt()
+    is_newest = path.read_bytes() == written  # another process may have recorded it since
     if recording and recording is not made and is_newest:
-        save(key.path, recording)
+        save(path, recording)
 
 
-def _say(item: pytest.Item, line: str) -> None:
-    """Print the line."""
-    terminal = item.config.pluginmanager.get_plugin("terminalreporter")
-    capture = item.config.pluginmanager.get_plugin("capturemanager")
-    if terminal and capture:
-        with capture.global_and_fixture_disabled():
-            terminal.ensure_newline()
-            terminal.write_line(f"  {line}")
+def _run_again(
+    item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal
+) -> tuple[list[pytest.TestReport], pytest.TestReport | None]:
+    """Run the test as it was collected, with fresh fixtures. Return its reports, and the first that is bad, if any.
 
-
-# --- once more -------------------------------------------------------------------------------------------------------
-
-
-def _again(item: pytest.Function, nextitem: pytest.Item | None, rehearsal: Rehearsal) -> _Again:
-    """Carry out the test with fresh fixtures, as pytest does, but keep its reports from other plugins."""
-    started_s, subtests = clock.monotonic(), list[pytest.TestReport]()
-    fresh = _fresh(item, _Hooks(item.ihook, subtests))
-    fresh.stash[REHEARSAL] = rehearsal
+    Nobody receives the reports. What the test and other plugins keep on the item is put back afterwards.
+    """
+    state, kept, subtests = state_of(item), dict(vars(item)), list[pytest.TestReport]()
+    item.user_properties, item._report_sections, item._request = [], [], False  # type: ignore[assignment]
+    vars(item).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
+    if item.cls:  # each test has its own instance of the class
+        for name in ("_instance", "_obj"):
+            vars(item).pop(name, None)
+    begin_attempt(item, rehearsal=rehearsal)
+    hooks_of = item.session.gethookproxy
     try:
-        with _timed(item, fresh):
-            reports = [_phase(fresh, "setup")]
-            if reports[0].passed:
-                reports.append(_phase(fresh, "call"))
-            reports.append(_phase(fresh, "teardown", nextitem=nextitem))
+        with pytest.MonkeyPatch.context() as patch, _timed(item):
+            patch.setattr(item.session, "gethookproxy", lambda path: _Hooks(hooks_of(path), subtests))
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
     finally:
-        del fresh.stash[REHEARSAL]
-    return _Again(reports, subtests, clock.monotonic() - started_s, rehearsal)
+        vars(item).clear()
+        vars(item).update(kept)
+        put_back(item, state)
+    bad = [report for report in subtests if report.failed]
+    bad += [report for report in reports if not report.passed or hasattr(report, "wasxfail")]
+    return reports, bad[0] if bad else None
 
 
 class _Hooks:
@@ -193,92 +163,51 @@ class _Hooks:
         self._subtests.append(report)
 
 
-def _fresh(item: pytest.Function, hooks: _Hooks) -> pytest.Function:
-    """Return the test as it was collected; a copy, as other plugins keep their results on the item."""
-    fresh, kind = copy.copy(item), type(item)
-    # `ihook` is a property, which cannot be set
-    fresh.__class__ = new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(ihook=hooks))
-    fresh.user_properties, fresh._report_sections = [], []
-    vars(fresh).pop("execution_count", None)  # pytest-rerunfailures reads it from tests that it may try again
-    if item.cls:  # each test has its own instance of the class
-        for name in ("_instance", "_obj"):
-            vars(fresh).pop(name, None)
-    fresh._initrequest()
-    return fresh
-
-
-def _phase(item: pytest.Item, when: Any, **more: Any) -> pytest.TestReport:
-    carry_out = getattr(item.ihook, f"pytest_runtest_{when}")
-    reraise = (KeyboardInterrupt, pytest.exit.Exception)
-    call = pytest.CallInfo.from_call(lambda: carry_out(item=item, **more), when=when, reraise=reraise)
-    report: pytest.TestReport = item.ihook.pytest_runtest_makereport(item=item, call=call)
-    return report
-
-
 @contextmanager
-def _timed(item: pytest.Item, fresh: pytest.Item) -> Iterator[None]:
+def _timed(item: pytest.Item) -> Iterator[None]:
     """Give the rehearsal a time-out of its own, with pytest-timeout, and end the test's."""
-    settings, hook = item.stash.get(_TIMEOUT, None), item.config.hook
+    settings, hook = state_of(item).timeout, item.config.hook
     if settings is None or getattr(settings, "func_only", False):
         yield
         return
     hook.pytest_timeout_cancel_timer(item=item)
-    hook.pytest_timeout_set_timer(item=fresh, settings=settings)
+    hook.pytest_timeout_set_timer(item=item, settings=settings)
     try:
         yield
     finally:
-        hook.pytest_timeout_cancel_timer(item=fresh)
+        hook.pytest_timeout_cancel_timer(item=item)
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def _tell(item: pytest.Item, report: pytest.TestReport, done: list[_Again]) -> None:
-    """Add the rehearsals to the test's last report; their cost counts as the test's."""
-    from pytest_vnc_use.runs.folder import to_json
-
-    if not done:
-        return
-    figures = [_figures(number, again, item) for number, again in enumerate(done, 1)]
-    runs = [{**run, "rehearsal": number} for number, again in enumerate(done, 1) for run in again.runs]
-    dollars = [again.dollars for again in done if again.dollars is not None]
-    attachments.attach_rehearsals(report, to_json(figures), runs, sum(dollars) if dollars else None)
-    for again in done:
-        costs.add(item, report, again.reports[-1].user_properties)
-    _note(item, report, _in_words(figures))
-    if not done[-1].passed:
-        _add_extras(report, done[-1])
-
-
-def _in_words(figures: list[RehearsalFigures]) -> str:
-    last = figures[-1]
-    if not last.repeated:
-        return f"did not repeat, in rehearsal {last.number}: {last.problem}"
-    return f"repeated in {'1 rehearsal' if len(figures) == 1 else f'{len(figures)} rehearsals'}"
-
-
-def _figures(number: int, again: _Again, item: pytest.Item) -> RehearsalFigures:
+def _figures(
+    number: int,
+    seconds: float,
+    rehearsal: Rehearsal,
+    failed: pytest.TestReport | None,
+    runs: list[str],
+    state: ItemState,
+) -> RehearsalFigures:
     from pytest_vnc_use.report.results import RehearsalFigures
 
-    regions = again.rehearsal.regions if again.passed else []
-    learnt = tuple(f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in regions)
-    figures = RehearsalFigures(number, again.passed, learnt=learnt, seconds=round(again.duration_s, 3))
-    if again.passed:
-        return figures
-    bad = again.bad[0]
-    found = _drift_in(again.runs)
+    if failed is None:
+        learnt = [f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in rehearsal.regions]
+        return RehearsalFigures(number, repeated=True, learnt=tuple(learnt), seconds=seconds)
+    figures = RehearsalFigures(number, repeated=False, seconds=seconds)
+    found = _drift_in(runs)
     if found is None:
-        message = attachments.attached_to(bad)["message"] or f"the test was {bad.outcome} in its {bad.when}"
+        message = attached_to(failed)["message"] or f"the test was {failed.outcome} in its {failed.when}"
         return replace(figures, problem=plain(message), advice=_STATE)
     drift, folder = found
     recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
-    return replace(figures, problem=plain(drift.problem), advice=_advice(drift, item), recorded=recorded, seen=seen)
+    return replace(figures, problem=plain(drift.problem), advice=_advice(drift, state), recorded=recorded, seen=seen)
 
 
-def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
+def _drift_in(runs: list[str]) -> tuple[Drifted, Path] | None:
     from pytest_vnc_use.runs.folder import read_trace
 
-    for folder in (Path(run["folder"]) for run in runs):
+    for folder in map(Path, runs):
         try:
             drifts = read_trace(folder).drifts
         except RunFolderError:
@@ -288,10 +217,11 @@ def _drift_in(runs: list[dict[str, Any]]) -> tuple[Drifted, Path] | None:
     return None
 
 
-def _advice(drift: Drifted, item: pytest.Item) -> str:
+def _advice(drift: Drifted, state: ItemState) -> str:
     from pytest_vnc_use.recordings.gates import is_maskable, mask_command
 
-    key, _ = item.stash[RECORDING]
+    key = state.key
+    assert key is not None
     mask = "if the part changes by itself, mask it; "
     if drift.region and is_maskable((drift.region,), (drift.seen.height, drift.seen.width)):
         mask = f"if the part changes by itself, mask it: `{mask_command(key.node_id, (drift.region,))}`; "
@@ -303,26 +233,13 @@ def _advice(drift: Drifted, item: pytest.Item) -> str:
     )
 
 
-def _note(item: pytest.Item, report: pytest.TestReport, line: str) -> None:
-    item.user_properties.append((REHEARSED, line))
-    report.user_properties.append((REHEARSED, line))
-
-
-def _add_extras(report: pytest.TestReport, again: _Again) -> None:
-    """Add the pictures of the rehearsal that did not repeat to the report of the test."""
-    extras = [extra for each in again.reports for extra in attachments.extras_of(each)]
-    pictures = [picture for each in again.reports for picture in attachments.pictures_of(each)]
-    if extras:
-        attachments.attach_html(report, extras, pictures)
-
-
 # --- the session's end -----------------------------------------------------------------------------------------------
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """List the recordings that did not repeat, with both pictures and advice; then the learnt looks, and a count."""
     reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    rehearsed = [(report.nodeid, each) for report in reports for each in attachments.attached_to(report)["rehearsals"]]
+    rehearsed = [(report.nodeid, each) for report in reports for each in attached_to(report)["rehearsals"]]
     unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
     if unrepeated:
         terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)
@@ -344,8 +261,8 @@ def _lines_about(nodeid: str, outcome: dict[str, Any]) -> Iterator[str]:
 
 
 def _count(terminalreporter: pytest.TerminalReporter, reports: list[Any]) -> None:
-    properties = [each for report in reports for each in getattr(report, "user_properties", ())]
-    lines = [str(line) for name, line in properties if name == REHEARSED and not str(line).startswith("did not")]
-    for line in sorted(set(lines)):
+    of_last_reports = [report for report in reports if getattr(report, "when", "") == "teardown"]
+    lines = [each for report in of_last_reports for each in attached_to(report).get("rehearsal", ())]
+    for line in sorted({each for each in lines if not each.startswith("did not")}):
         count = lines.count(line)
         terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {line}")

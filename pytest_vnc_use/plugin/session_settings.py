@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.options import OLD_OPTIONS
+from pytest_vnc_use.plugin.state import SETTINGS as SETTINGS
 from pytest_vnc_use.settings.fallbacks import Layer, fallback_layer
 from pytest_vnc_use.settings.layers import environment_layer, merge
 from pytest_vnc_use.settings.paths import absolute_text
@@ -38,7 +38,7 @@ def read_layers(config: pytest.Config) -> bool:
     with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
         warnings.simplefilter("ignore", DeprecationWarning)
         in_ini = {name: _ini(config, name) for name in FIELDS.keys() - overrides.keys()}
-    options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS | OLD_OPTIONS}
+    options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS}
     _read_env_file(config, (in_ini, environment_layer(os.environ)[0], overrides, options))
     layers = (
         (in_ini, lambda name: f"ini option vnc_{name}"),
@@ -73,18 +73,6 @@ def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]
         config.add_cleanup(use_env_file(named[-1], config.rootpath))
     except SettingsError as exc:
         raise pytest.UsageError(str(exc)) from exc
-
-
-def warn_of_old_options(config: pytest.Config) -> None:
-    """Warn of each old option, and say what to write instead. Raises UsageError if warnings are errors."""
-    for name in sorted(OLD_OPTIONS):
-        if config.getoption(f"vnc_{name}", None) is None:
-            continue
-        warning = f"{option_name(name)} goes with 0.3: write -o vnc_{name}=…, or vnc_{name} in the ini file"
-        try:
-            config.issue_config_time_warning(pytest.PytestDeprecationWarning(warning), stacklevel=2)
-        except pytest.PytestDeprecationWarning as exc:
-            raise pytest.UsageError(warning) from exc
 
 
 def read_settings(config: pytest.Config) -> Settings:

@@ -1,6 +1,6 @@
 """The triage of each failure of a test: its meaning, a plain message, and a class that other plugins can match.
 
-A plugin, registered by reporting.py. Its hook is the innermost, so that all others see the triage.
+Its hook is the innermost, so that all others see the triage.
 """
 
 from __future__ import annotations
@@ -14,16 +14,7 @@ import pytest
 from pytest_vnc_use.errors import InfraError, VncUseError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import (
-    AGENT,
-    PLACE,
-    RUNS,
-    TRIAGE_OF_FAILURE,
-    FailureTriage,
-    desktop_of,
-    forget,
-    is_ours,
-)
+from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, is_ours, state_of
 
 if TYPE_CHECKING:
     from pytest_vnc_use.triage.failure_text import Fault
@@ -31,8 +22,6 @@ if TYPE_CHECKING:
 
 STRICT = "[XPASS(strict)]"
 """The beginning of pytest's text about a test that passed, and was expected to fail."""
-RAISED: pytest.StashKey[pytest.ExceptionInfo[BaseException] | None] = pytest.StashKey()
-"""The exception that the test raised, while another one replaces it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,13 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(patch.undo)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Forget the notes on earlier attempts at the test."""
-    if is_ours(item):
-        forget(item)
-
-
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -76,7 +58,7 @@ def pytest_runtest_makereport(
 
 def find_out_late(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Find the triage of a test that the hook of another plugin failed after it passed, such as pytest-check's."""
-    if report.failed and TRIAGE_OF_FAILURE not in item.stash and not report.longreprtext.startswith(STRICT):
+    if report.failed and not state_of(item).failure and not report.longreprtext.startswith(STRICT):
         error = call.excinfo.value if call.excinfo else AssertionError(report.longreprtext)
         _find_out(item, call, report, error)
 
@@ -102,13 +84,13 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
     else:
         _tell_beside(item, report, error, fault)
     message = line(failure_text.sanitize(_headline(report, word, tool), secrets_of(item.config).hide))
-    item.stash.setdefault(TRIAGE_OF_FAILURE, FailureTriage(word, rule.when, message))
+    state_of(item).failure = state_of(item).failure or FailureTriage(word, rule.when, message)
     _let_know(item, call, error, rule, message)
 
 
 def _tool_failure(item: pytest.Item) -> InfraError | None:
     """Return the first error of the tool that a call of the agent raised in this test, and no `pytest.raises` named."""
-    agent = item.stash.get(AGENT, None)
+    agent = state_of(item).agent
     return next((each for each in agent.tool_failures if not each.is_expected), None) if agent else None
 
 
@@ -191,7 +173,7 @@ def _let_know(
     else:
         return
     named.__cause__ = error
-    item.stash[RAISED] = call.excinfo
+    state_of(item).raised = call.excinfo
     call.excinfo = pytest.ExceptionInfo.from_exception(named.with_traceback(error.__traceback__))
 
 
@@ -229,17 +211,17 @@ def _saying(error: VncUseError, text: str) -> VncUseError:
 
 def give_back(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Put the raised exception back for those who look at it, such as a debugger."""
-    if raised := item.stash.get(RAISED, None):
-        call.excinfo = raised
-        del item.stash[RAISED]
+    state = state_of(item)
+    if state.raised:
+        call.excinfo, state.raised = state.raised, None
 
 
 def _places(item: pytest.Item, error: BaseException) -> Sequence[str]:
     """Return the places of the error: the step and run folder, the lines, the machine."""
     from pytest_vnc_use.errors import faults
 
-    place, machine = item.stash.get(PLACE, ""), machine_of(item.config)
-    in_run = [f"{place} of the run in {item.stash[RUNS][-1]}"] if place else []
+    state, machine = state_of(item), machine_of(item.config)
+    in_run = [f"{state.place} of the run in {state.runs[-1]}"] if state.place and state.runs else []
     asked = faults.asked(error)
     lines = (
         [f"at {line}" for line in faults.users_lines(error, item.path)] if asked else faults.lines_in(item.path, error)

@@ -231,13 +231,19 @@ class _Answered:
     at: datetime
     points: tuple[Point, ...] = ()
 
-    def covers(self, due: Iterable[Point]) -> bool:
-        """Return whether the answer also holds for actions at these points: each is where one was asked about."""
+    def covers(self, due: Iterable[Point], recorded: Pixels, seen: Pixels) -> bool:
+        """Return whether the answer holds for actions at these points: their targets are still there, or were asked."""
         return all(
             any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
+            or _is_in_place(self.change.box, (x, y), recorded, seen)
             for x, y in due
             if _holds(self.change.cell, (x, y))
         )
+
+
+def _is_in_place(box: Region, point: Point, recorded: Pixels, seen: Pixels) -> bool:
+    """Return whether something is still drawn in a changed box, and its recorded drawing is nowhere else."""
+    return len(np.unique(box.part_of(seen))) > 1 and _moved_to(point, recorded, seen) is None
 
 
 def _holds(region: Region, point: Point) -> bool:
@@ -298,8 +304,9 @@ class Review:
             self._used[id(screen)] = changes
 
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
-        answered = (each for each in self.reviewer.answered if each.answer.kind == "accept" and each.covers(due))
-        return [each.change for each in answered if each.change.is_in(gate.expected, seen, gate.ignored)]
+        accepted = (each for each in self.reviewer.answered if each.answer.kind == "accept")
+        fitting = (each for each in accepted if each.change.is_in(gate.expected, seen, gate.ignored))
+        return [each.change for each in fitting if each.covers(due, gate.expected, seen)]
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was accepted."""

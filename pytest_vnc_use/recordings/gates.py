@@ -36,6 +36,10 @@ _SAME_COLOUR_LEVELS = 8
 MOST_MASKS = 4
 LARGEST_MASK = 0.25
 """The largest part of a screen for which a mask is proposed."""
+LOOK_FOR_BLINK_S = 0.1
+"""The longest time between two comparisons where each variant of a blinking part is waited for."""
+BACK_S = 2.0
+"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
 
 Pixels = npt.NDArray[np.uint32]
 """Shape (height, width); one number a pixel, 0xRRGGBB."""
+_KEPT = 3
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
 _COLOUR = np.uint32(0xFFFFFF)
@@ -149,33 +150,33 @@ def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
     if left + image.width > before.shape[1] or top + image.height > before.shape[0]:
         raise ValueError(f"{image.width} x {image.height} pixels at {at} are not on the screen")
     box = np.s_[top : top + image.height, left : left + image.width]
-    visible = np.asarray(image.getchannel("A")) > 0
-    now = before.copy()
-    now[box] = np.where(visible, _numbers(image), before[box])
-    return now  # type: ignore[no-any-return]  # Pixels, as before
+    numbers = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width)
+    now: Pixels = before.copy()
+    np.copyto(now[box], numbers & _COLOUR, where=numbers > _COLOUR)  # above the colour is the alpha
+    return now
 
 
 @dataclass
 class Chain:
     """The screens of a recording, each painted over the one before; the first is painted on black.
 
-    `changes` are pairs of a picture's name, empty where nothing differs, and its top left corner. Only the newest
-    screen is kept, so that memory does not grow with their number. Ask for the screens in order: going back starts from
-    the first.
+    `changes` are pairs of a picture's name, empty where nothing differs, and its top left corner. Only the
+    newest `_KEPT` screens are kept, so that memory does not grow with their number. Ask for the screens in order: going
+    back further starts from the first.
     """
 
     size: tuple[int, int]
     load: Callable[[str], bytes]
     changes: Sequence[tuple[str, tuple[int, int]]]
-    _number: int = field(default=-1, init=False)
-    _pixels: Pixels = field(init=False)
+    _screens: dict[int, Pixels] = field(default_factory=dict, init=False)
 
     def pixels(self, number: int) -> Pixels:
         """Return screen `number`, counted from 0. Raises as `load` and `painted_over` do."""
-        if number < self._number or self._number < 0:
-            self._number, self._pixels = -1, np.zeros(self.size[::-1], np.uint32)
-        while self._number < number:
-            name, at = self.changes[self._number + 1]
-            self._pixels = painted_over(self._pixels, self.load(name), at) if name else self._pixels
-            self._number += 1
-        return self._pixels
+        newest = max((known for known in self._screens if known <= number), default=-1)
+        screen = self._screens[newest] if newest >= 0 else np.zeros(self.size[::-1], np.uint32)
+        for following in range(newest + 1, number + 1):
+            name, at = self.changes[following]
+            screen = self._screens[following] = painted_over(screen, self.load(name), at) if name else screen
+            if len(self._screens) > _KEPT:
+                del self._screens[next(iter(self._screens))]
+        return screen

@@ -10,6 +10,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, RECORD_IT, TAKE_OUT, Mode
 from pytest_vnc_use.recordings.accept import Review
+from pytest_vnc_use.recordings.evidence import Question, RecordedJudge
 from pytest_vnc_use.recordings.format import (
     PERSON,
     Evidence,
@@ -33,7 +34,7 @@ from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels
 from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.recordings.replay import Question, RecordedJudge, Replay
+from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, former_of, load_of, save
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.runs.json_lines import to_json

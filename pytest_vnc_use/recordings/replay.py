@@ -6,40 +6,38 @@ planner takes over. Without a live planner the run ends with RecordingDrifted, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.errors import Inconclusive, ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
     PERSON,
     DynamicRegion,
-    Evidence,
     RecordedRun,
     RecordedStep,
     Screen,
     dynamic_region,
 )
 from pytest_vnc_use.recordings.gates import (
+    BACK_S,
+    LOOK_FOR_BLINK_S,
     QUIET_S,
     BlinkWatch,
     Gate,
     Mismatch,
-    evidence_gate,
     gate,
     is_maskable,
     is_recoloured,
-    is_small,
     mask_command,
     mask_of,
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
@@ -52,23 +50,18 @@ from pytest_vnc_use.types import (
     Frame,
     FrameRef,
     Glance,
-    JsonObject,
     KeyCombo,
     MouseDown,
     MouseUp,
     Observation,
-    Reading,
     Region,
-    Report,
     Settled,
     TypeText,
-    Verdict,
     Wait,
 )
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import ClickRules, Controller, Judge, Planner, Reader
-from pytest_vnc_use.types.verdicts import check_answer
+from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
 _PICTURES = "If not, the product has a fault. Both pictures are in the report."
@@ -94,12 +87,8 @@ _LOOK_AGAIN_S = 0.25
 a change."""
 _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
-_LOOK_FOR_BLINK_S = 0.1
-"""The same where a gate waits for each variant of a blinking part."""
 _CHOOSES = tuple(KeyCombo((key,)) for key in ("enter", "return", "down", "up"))
 """After a text, these choose from a list that may come late, or off the screen: suggestions, GTK's file dialog."""
-_BACK_S = 2.0
-"""How long a difference at the end may last. In a recorded end no difference lasts longer."""
 _OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
 """When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
 one came so many times sooner, and if the tiles that differ are this share of the screen or more.
@@ -442,7 +431,7 @@ class Replay(ForwardingController):
     def _await(self, gate: Gate, limit_s: float) -> bool:
         """Wait until a gate is open; return whether it is. A rehearsal may accept the screen after the time limit."""
         deadline, self._awaited, is_reported = Deadline(limit_s), gate, False
-        again_s = _LOOK_FOR_CARET_S if gate.caret else _LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
+        again_s = _LOOK_FOR_CARET_S if gate.caret else LOOK_FOR_BLINK_S if gate.blinking else _LOOK_AGAIN_S
         while True:
             seen = self.desktop.glance()
             found = self._look(pixels_in(seen))
@@ -499,18 +488,18 @@ class Replay(ForwardingController):
             seen = self.desktop.glance()
             seen_at = seen.taken_at
             if self._look(pixels_in(seen)):
-                if not self._await(gate, _BACK_S):
+                if not self._await(gate, BACK_S):
                     break
                 open_since = seen_at = self._opened_at
         return self.look_at_end()
 
     def look_at_end(self) -> Mismatch | None:
-        """Return what differs from the recorded end now, if it does not go away within `_BACK_S`.
+        """Return what differs from the recorded end now, if it does not go away within `BACK_S`.
 
         Raises DesktopError.
         """
         self._opened, self._blinks = None, BlinkWatch(self._gate.blinking)
-        self._await(self._gate, _BACK_S)
+        self._await(self._gate, BACK_S)
         frame = self.last_frame
         return self._mismatch(frame.ref, partial(pixels_in, frame))
 
@@ -540,146 +529,3 @@ def _short(text: str) -> str:
 def _last_step(observation: Observation) -> Any:
     steps = observation.turns[-1].steps if observation.turns else ()
     return steps[-1] if steps else None
-
-
-UNJUDGED = "have it judged again with --vnc-record=auto or rewrite and a judge (--vnc-planner, or --vnc-judge)"
-_BLINKS_S = 4.0
-"""The longest wait for all variants of a blinking part."""
-
-Question = tuple[Frame, Evidence | None, Mismatch | None]
-"""The newest question about a claim: the compared frame, its evidence, and how it differs from that."""
-
-
-class RecordedJudge:
-    """The ports Judge and Reader: a recorded answer is given again on the same screen, and on no other.
-
-    Beside each evidence is the recorded end of its run, if nothing acted on the desktop since: what passed by between
-    the two may still be there, outside the claim's region. The `live` judge answers everything else; without one the
-    verdict is unsure. `hide` takes secrets out of a claim.
-    `masks` are left out of all comparisons, so they are no evidence. `eyes` watch blinking parts. `questions` gets
-    for each claim the frame that was compared, the evidence for it if there is any, and how the frame differs from it.
-    A screen must stay so for `watch_s`, unless `is_watched` says that it did, or is seen to.
-    """
-
-    def __init__(
-        self,
-        evidence: Sequence[tuple[Evidence, Screen | None]],
-        live: Callable[[], Judge] | None,
-        *,
-        masks: tuple[Region, ...],
-        rehearsal: Rehearsal | None = None,
-        review: Review | None = None,
-        eyes: Callable[[], Controller],
-        hide: Callable[[str], str],
-        questions: dict[str, Question],
-        watch_s: float = QUIET_S,
-        is_watched: Callable[[Pixels], bool] = lambda _: False,
-    ) -> None:
-        self._evidence, self._live, self._masks, self._rehearsal = evidence, live, masks, rehearsal
-        self._review = review
-        self._eyes, self._hide, self._questions = eyes, hide, questions
-        self._watch_s, self._is_watched = watch_s, is_watched
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
-        """Return the recorded verdict, else the live judge's. Without a live judge, answer `unsure` at once."""
-        known, problem, frame = self._known(claim, frame, reading=False)
-        if known and known.verdict != "read":
-            reason = f"the screen is the same as when this was judged: {known.reason}"
-            return Verdict(claim, known.verdict, reason, known.region, frame.ref)
-        if self._live is not None:
-            live = self._live()
-            return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
-        return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
-
-    def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
-        """Return the recorded value, else the live judge's. Without a live judge, raise Inconclusive at once."""
-        known, problem, frame = self._known(question, frame, reading=True)
-        if known:
-            reason = f"the screen is the same as when this was read: {known.reason}"
-            return Reading(question, known.value, reason, known.region, frame.ref)
-        reader = self._live() if self._live is not None else None
-        if isinstance(reader, Reader):
-            reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
-            return check_answer(reader, reading, Reading)
-        raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
-
-    def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
-        """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
-        sanitized, mismatch, compared = self._hide(claim), None, frame
-        evidence = [
-            (each, end)
-            for each, end in self._evidence
-            if each.claim == sanitized and (each.verdict == "read") == reading
-        ]
-        if not evidence:
-            self._questions[sanitized] = frame, None, None
-            return None, "it has no recorded verdict, and no judge is configured", frame
-        for each, end in evidence:
-            mismatch, compared = self._mismatch(each, end, frame)
-            self._questions[sanitized] = compared, each, mismatch
-            if mismatch is None:
-                return each, "", compared
-        where = f"drift from the recorded evidence: {mismatch.problem if mismatch else ''}"
-        if self._review and mismatch and mismatch.boxes:
-            gate = evidence_gate(each.screen, self._masks)
-            answer = self._review.ask_claim(each, gate, compared, where)
-            if answer.kind == "bug":
-                raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
-            if answer.kind == "accept":
-                self._questions[sanitized] = compared, each, None
-                return each, "", compared
-        return None, f"{where}; no judge is configured", compared
-
-    def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:
-        """Return the difference from the evidence, and the frame that shows it; a later one than `frame` may.
-
-        The screen must stay so for the time of an end, unless it is the end that was watched.
-        """
-        hidden = None if evidence.is_end else self._hidden(evidence)
-        if hidden:
-            return Mismatch("the claim's region is masked or always changing, so it cannot be compared", hidden), frame
-        found, seen, eyes = self._other(evidence, end, frame), frame, self._eyes()
-        quiet_s = 0.0 if self._is_watched(pixels_in(frame)) or not evidence.screen.quiet_s else self._watch_s
-        if not found and eyes.changed_since(clock.monotonic() - quiet_s):
-            while (left_s := frame.taken_at + quiet_s + (_BACK_S if found else 0.0) - clock.monotonic()) > 0:
-                if not eyes.wait_changed(seen.taken_at, left_s):
-                    break
-                seen = eyes.frame()
-                found = self._other(evidence, end, seen)
-        return (found, seen) if found else (self._not_blinking(evidence, eyes), frame)
-
-    def _other(self, evidence: Evidence, end: Screen | None, frame: Frame) -> Mismatch | None:
-        """Return where a frame differs from the judged one. In a rehearsal, what may be learnt does not count."""
-        screen, seen = evidence.screen, pixels_in(frame)
-        gate = evidence_gate(screen, self._masks)
-        if self._rehearsal and self._rehearsal.accepts(screen, gate, seen):
-            return None
-        found = gate.mismatch(seen)
-        if found and found.boxes and end and evidence.region:
-            shown = end.pixels()
-            boxes = boxes_of(differing(gate.expected, shown) & ~gate.ignored)
-            apart = (box for box in boxes if not box.meets(evidence.region))
-            found = gate.mismatch(seen, passing=[dynamic_region(box, "unstable", box.part_of(shown)) for box in apart])
-        return None if found and self._review and self._review.keeps(evidence, gate, seen) else found
-
-    def _hidden(self, evidence: Evidence) -> Region | None:
-        """Return a region that no comparison looks at and that the evidence may be about.
-
-        Evidence without a region may be about any of them, except those no larger than a caret.
-        """
-        always_changing = (part.region for part in evidence.screen.dynamic if part.kind == "always_changing")
-        for region in (*self._masks, *always_changing):
-            if evidence.region.meets(region) if evidence.region else not is_small(region):
-                return region
-        return None
-
-    def _not_blinking(self, evidence: Evidence, eyes: Controller) -> Mismatch | None:
-        """Return the first blinking part in the evidence's region that does not show all its variants again."""
-        about = [part for part in evidence.screen.dynamic if part.kind == "blinks"]
-        about = [part for part in about if evidence.region is None or evidence.region.meets(part.region)]
-        watch, deadline = BlinkWatch(about), Deadline(_BLINKS_S)
-        while about and (missing := watch.note(pixels_in(eyes.glance()))):
-            if not deadline.remaining_s:
-                return missing
-            eyes.wait_changed(clock.monotonic(), _LOOK_FOR_BLINK_S)
-        return None

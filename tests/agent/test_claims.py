@@ -11,8 +11,8 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.claims import CONFIRMING_VOTES, MOST_FRAMES
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, ModelUnavailable, ProductFailed, SettingsError
-from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.plugin.markers import TaskSpec
+from pytest_vnc_use.plugin.runtest import run_tasks
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Click, Frame, Proposal
 from support.judges import OUTAGE, USAGE, ListJudge, PassingController, SightJudge, agent_before
@@ -202,7 +202,7 @@ def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path)
 
 def carried_out(tmp_path: Path, answers: list[str], *claims: str, **settings: Any) -> VncUseAgent:
     agent = agent_before(ListJudge(answers), tmp_path, test_id="test_it")
-    carry_out(agent, [TaskSpec("Save it", claims, settings)])
+    run_tasks(agent, [TaskSpec("Save it", claims, settings)])
     return agent
 
 
@@ -222,7 +222,7 @@ def test_first_line_of_failure_has_whole_claim(tmp_path: Path) -> None:
     for task, claims in (("Save it", [long, long]), (long, [])):
         agent = agent_before(ListJudge(["unsure"] * 2), tmp_path, test_id="test_it")
         with pytest.raises(Inconclusive) as raised:
-            carry_out(agent, [TaskSpec(task, claims)])
+            run_tasks(agent, [TaskSpec(task, claims)])
         headline, *lines = str(raised.value).splitlines()
         assert long.strip() in headline
         assert headline.endswith(": I see it unsure")

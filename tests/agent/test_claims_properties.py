@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.claims import judge_claim
 from pytest_vnc_use.errors import Inconclusive, InfraError, ProductFailed, TaskFailed
-from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.plugin.tasks import carry_out, checks_failed
+from pytest_vnc_use.plugin.markers import TaskSpec
+from pytest_vnc_use.plugin.runtest import run_tasks, soft_checks
 from support.judges import OUTAGE, ListJudge, PassingController, agent_before
 
 CLAIM = "the basket shows 2 apples"
@@ -72,7 +72,7 @@ def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passe
 
 def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
     """A test that puts a claim in these ways, one after the other, and ends as the plugin ends it."""
-    with checks_failed(agent, tell=lambda told: None):
+    with soft_checks(agent, lambda text: None):
         for way in ways:
             match way:
                 case "assert":
@@ -82,9 +82,9 @@ def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
                 case "check":
                     agent.check(CLAIM)
                 case "expect":
-                    carry_out(agent, [TaskSpec("Buy apples", (CLAIM,))])
+                    run_tasks(agent, [TaskSpec("Buy apples", (CLAIM,))])
                 case "end state":
-                    carry_out(agent, [TaskSpec("Buy apples")])
+                    run_tasks(agent, [TaskSpec("Buy apples")])
                 case "saw":
                     agent.saw(CLAIM)
 

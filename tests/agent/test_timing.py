@@ -102,5 +102,11 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
 
 
 def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
-    of_a_run, over = {"seconds", "step_delay", "request_seconds", "gate_seconds"}, {"start_seconds", "lease_seconds"}
+    of_a_run, over = (
+        {"seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"},
+        {
+            "start_seconds",
+            "lease_seconds",
+        },
+    )
     assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

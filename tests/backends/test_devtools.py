@@ -38,56 +38,24 @@ def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert "Apples & pears" in text
     assert "The basket is empty." in text
     assert "nobody reads this" not in text
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_what_the_dom_holds_and_nobody_sees(browser: Browser) -> None:
-    assert "nobody reads this" not in browser.text()
     assert ">nobody reads this</p>" in browser.html()
 
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_text_that_comes_later(browser: Browser, hands: VNCController) -> None:
-    hands.click(*element(browser, "Add an apple").centre)
-    browser.wait_for_text("The basket holds 1 apple.", within_s=10)
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_text_that_is_there_already(browser: Browser) -> None:
+def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCController) -> None:
     browser.wait_for_text("Apples & pears", within_s=0.5)
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_text_that_a_transition_shows(browser: Browser, hands: VNCController) -> None:
-    hands.click(*element(browser, "Slowly").centre)
-    browser.wait_for_text("Slowly shown", within_s=5)
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_text_of_the_page_that_comes_next(browser: Browser, hands: VNCController) -> None:
-    hands.click(*element(browser, "To the second page").centre)
-    browser.wait_for_text("The second page", within_s=10)
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_text_that_does_not_come(browser: Browser) -> None:
     began_s = time.monotonic()
     with pytest.raises(TaskFailed, match=r"did not show 'plums' within 0.3 s. It showed 'Apples & pears The basket is"):
         browser.wait_for_text("plums", within_s=0.3)
     assert time.monotonic() - began_s < 200
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_a_no_break_space_is_told_from_a_space(browser: Browser, hands: VNCController) -> None:
-    hands.click(*element(browser, "To the second page").centre)
-    browser.wait_for_text("The second page", within_s=10)
+    for name, text in (
+        ("Add an apple", "The basket holds 1 apple."),
+        ("Slowly", "Slowly shown"),  # by a transition
+        ("To the second page", "The second page"),
+    ):
+        hands.click(*element(browser, name).centre)
+        browser.wait_for_text(text, within_s=10)
     with pytest.raises(TaskFailed, match=r"did not show 'Ordered by Ann' within .*Ordered by\\xa0Ann'"):
         browser.wait_for_text("Ordered by Ann", within_s=0.3)
 
@@ -175,50 +143,20 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     assert "Apples" in browser.text()
     browser.forward()
     assert browser.title == "Second"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_within_a_document(browser: Browser, pages: Site) -> None:
+    with pytest.raises(ActionError, match="cannot go forward: there is no such page in its history"):
+        browser.forward()
+    browser.navigate("chrome://version")
+    assert "Chromium" in browser.text()
+    browser.navigate(f"{pages.address}/")
     browser.navigate(f"{pages.address}/#below")
     assert browser.url == f"{pages.address}/#below"
     browser.back()
+    browser.navigate(f"{pages.address}/file")  # a download
     assert browser.url == f"{pages.address}/"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_pages_of_the_browsers_own(browser: Browser) -> None:
-    browser.navigate("chrome://version")
-    assert "Chromium" in browser.text()
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_a_page_that_is_not_there(browser: Browser) -> None:
-    with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
-        browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_a_download(browser: Browser, pages: Site) -> None:
-    browser.navigate(f"{pages.address}/file")
-    assert browser.url == f"{pages.address}/"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_an_address_without_a_scheme(browser: Browser) -> None:
     with pytest.raises(DesktopError, match=r"refuses Page\.navigate"):
         browser.navigate("example.org")
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_no_page_after_this_one(browser: Browser) -> None:
-    with pytest.raises(ActionError, match="cannot go forward: there is no such page in its history"):
-        browser.forward()
+    with pytest.raises(ActionError, match=r"cannot open 'http://127.0.0.1:\d+': net::ERR_CONNECTION_REFUSED"):
+        browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
 @pytest.mark.browser

@@ -16,7 +16,8 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.settling import SettleRules
-from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
+from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.backends.watch import Watch
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
 from support.pictures import decoded

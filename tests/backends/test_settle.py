@@ -21,7 +21,10 @@ RULES = SettleRules()
 WHOLE = np.ones((10, 10), np.bool_)
 
 
-def seen(*changes: tuple[int, int, float]) -> Activity:
+Change = tuple[int, int, float]
+
+
+def seen(*changes: Change) -> Activity:
     """Return the observed changes of 10 x 10 pixels, each with its corner and its time."""
     activity = Activity(320, 320)
     for x, y, now_s in changes:
@@ -29,39 +32,55 @@ def seen(*changes: tuple[int, int, float]) -> Activity:
     return activity
 
 
-def test_without_a_change_it_waits_for_the_first() -> None:
-    decision = decide(seen(), ActionWindow(10.0, 10.02), RULES, 10.1)
-    assert (decision.reason, decision.at_s) == ("nothing_changed", 10.5)
-
-
-def test_a_long_action_is_waited_out_and_a_quiet_time_more() -> None:
-    assert decide(seen(), ActionWindow(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
-    assert decide(seen((0, 0, 11.0)), ActionWindow(10.0, 14.0), RULES, 14.0).at_s == pytest.approx(14.2)
-
-
-def test_each_change_begins_the_quiet_anew() -> None:
-    assert decide(seen((0, 0, 10.1)), ActionWindow(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.3)
-    assert decide(seen((0, 0, 10.1), (99, 99, 10.2)), ActionWindow(10.0, 10.0), RULES, 10.2).at_s == pytest.approx(10.4)
-
-
-def test_a_change_before_the_action_is_not_its_answer() -> None:
-    assert decide(seen((0, 0, 9.9)), ActionWindow(10.0, 10.0), RULES, 10.0).reason == "nothing_changed"
-
-
+ACTION = ActionWindow(10.0, 10.0)
+LONG = ActionWindow(10.0, 14.0)
+PRESSED = ActionWindow(10.0, 10.0, (100, 100))
+ENTERED = ActionWindow(10.0, 10.0, entered=True)
+ANY = SettleRules(any_change=True)
+BRIEFLY = RULES.shortened()
+PATIENT = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1.0))
 SPINNER = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
+FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
+QUICK = [(0, 0, 10.0 + 0.3 * number / 19) for number in range(20)]
+LINE, CARET_BELOW = (10, 100, 10.01), (10, 120, 10.02)
+DECISIONS: list[tuple[str, list[Change], ActionWindow, SettleRules, float, str, float]] = [
+    ("first change is awaited", [], ACTION, RULES, 10.1, "nothing_changed", 10.5),
+    ("long action and a quiet time", [], LONG, RULES, 14.0, "nothing_changed", 14.2),
+    ("change in a long action", [(0, 0, 11.0)], LONG, RULES, 14.0, "settled", 14.2),
+    ("quiet after a change", [(0, 0, 10.1)], ACTION, RULES, 10.2, "settled", 10.3),
+    ("quiet after the last change", [(0, 0, 10.1), (99, 99, 10.2)], ACTION, RULES, 10.2, "settled", 10.4),
+    ("change before the action", [(0, 0, 9.9)], ACTION, RULES, 10.0, "nothing_changed", 10.5),
+    ("animation that began", SPINNER, ACTION, RULES, 10.4, "animated", 10.5),
+    ("answer beside it", [(100, 100, 10.1), *SPINNER], ACTION, RULES, 10.4, "animated", 10.3),
+    ("few changes", FEW, ACTION, RULES, 10.8, "settled", 11.0),
+    ("quick changes", QUICK, ACTION, RULES, 10.3, "settled", 10.5),
+    ("pressed button", [(90, 90, 10.02)], PRESSED, RULES, 10.1, "settled", 10.5),
+    ("pressed button, late", [(90, 90, 10.4)], PRESSED, RULES, 10.4, "settled", 10.6),
+    ("its answer", [(90, 90, 10.02), (90, 200, 10.03)], PRESSED, RULES, 10.1, "settled", 10.23),
+    ("pressed button is enough", [(90, 90, 10.02)], PRESSED, ANY, 10.1, "settled", 10.22),
+    ("entered line", [LINE, CARET_BELOW], ENTERED, RULES, 10.1, "settled", 10.5),
+    ("line that was not entered", [LINE, CARET_BELOW], ACTION, RULES, 10.1, "settled", 10.22),
+    ("entered line is enough", [LINE, CARET_BELOW], ENTERED, ANY, 10.1, "settled", 10.22),
+    ("answer above the line", [LINE, (10, 10, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
+    ("answer below the line", [LINE, (200, 250, 10.3)], ENTERED, RULES, 10.3, "settled", 10.5),
+    ("early answer", [LINE, (10, 250, 10.05)], ENTERED, RULES, 10.1, "settled", 10.25),
+    ("brief wait for a change", [], ACTION, BRIEFLY, 10.0, "nothing_changed", 10.3),
+    ("brief quiet", [(0, 0, 10.1)], ACTION, BRIEFLY, 10.1, "settled", 10.2),
+    ("first change by a setting", [], ACTION, PATIENT, 10.0, "nothing_changed", 12.0),
+    ("quiet by a setting", [(0, 0, 10.5)], ACTION, PATIENT, 10.5, "settled", 11.5),
+]
 
 
-def test_what_began_to_move_is_left_out() -> None:
-    assert decide(seen(*SPINNER), ActionWindow(10.0, 10.0), RULES, 10.4).reason == "animated"
-    answered = decide(seen((100, 100, 10.1), *SPINNER), ActionWindow(10.0, 10.0), RULES, 10.4)
-    assert (answered.reason, answered.at_s) == ("animated", pytest.approx(10.3))
-
-
-@pytest.mark.parametrize(("count", "span_s"), [(5, 0.8), (20, 0.3)])
-def test_few_or_quick_changes_are_no_animation(count: int, span_s: float) -> None:
-    changes = [(0, 0, 10.0 + span_s * number / (count - 1)) for number in range(count)]
-    decision = decide(seen(*changes), ActionWindow(10.0, 10.0), RULES, 10.0 + span_s)
-    assert (decision.reason, decision.at_s) == ("settled", pytest.approx(10.2 + span_s))
+@pytest.mark.parametrize(
+    ("changes", "window", "rules", "now_s", "reason", "at_s"),
+    [case[1:] for case in DECISIONS],
+    ids=[case[0] for case in DECISIONS],
+)
+def test_decide_gives_reason_and_time(
+    changes: list[Change], window: ActionWindow, rules: SettleRules, now_s: float, reason: str, at_s: float
+) -> None:
+    decision = decide(seen(*changes), window, rules, now_s)
+    assert (decision.reason, decision.at_s) == (reason, pytest.approx(at_s))
 
 
 def test_what_moved_before_the_action_is_left_out_from_its_first_change_on() -> None:
@@ -91,31 +110,6 @@ def test_what_came_to_rest_has_changed() -> None:
     assert not activity.moving(13.0).any()
 
 
-def test_a_button_that_was_pressed_has_not_answered_yet() -> None:
-    pressed = ActionWindow(10.0, 10.0, (100, 100))
-    assert decide(seen((90, 90, 10.02)), pressed, RULES, 10.1).at_s == pytest.approx(10.5)
-    assert decide(seen((90, 90, 10.4)), pressed, RULES, 10.4).at_s == pytest.approx(10.6)
-    assert decide(seen((90, 90, 10.02), (90, 200, 10.03)), pressed, RULES, 10.1).at_s == pytest.approx(10.23)
-    any_change = SettleRules(any_change=True)
-    assert decide(seen((90, 90, 10.02)), pressed, any_change, 10.1).at_s == pytest.approx(10.22)
-
-
-ENTERED = ActionWindow(10.0, 10.0, entered=True)
-
-
-def test_what_was_entered_has_not_been_answered_where_it_only_shows() -> None:
-    echo = [(10, 100, 10.01), (10, 120, 10.02)]  # the line, and the caret or a prompt below it
-    assert decide(seen(*echo), ENTERED, RULES, 10.1).at_s == pytest.approx(10.5)
-    assert decide(seen(*echo), ActionWindow(10.0, 10.0), RULES, 10.1).at_s == pytest.approx(10.22)
-    assert decide(seen(*echo), ENTERED, SettleRules(any_change=True), 10.1).at_s == pytest.approx(10.22)
-
-
-@pytest.mark.parametrize("answer", [(10, 10, 10.3), (200, 250, 10.3)], ids=["above", "below"])
-def test_what_was_entered_is_answered_by_more_than_a_line(answer: tuple[int, int, float]) -> None:
-    assert decide(seen((10, 100, 10.01), answer), ENTERED, RULES, 10.3).at_s == pytest.approx(10.5)
-    assert decide(seen((10, 100, 10.01), (10, 250, 10.05)), ENTERED, RULES, 10.1).at_s == pytest.approx(10.25)
-
-
 def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
     activity = seen(*SPINNER)
     activity.learn(10.5)
@@ -123,18 +117,6 @@ def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
     activity.add(10, 290, WHOLE, 10.51)
     activity.add(0, 0, WHOLE, 10.55)
     assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6).at_s == pytest.approx(11.0)
-
-
-def test_who_watches_on_waits_shorter() -> None:
-    briefly = RULES.shortened()
-    assert decide(seen(), ActionWindow(10.0, 10.0), briefly, 10.0).at_s == pytest.approx(10.3)
-    assert decide(seen((0, 0, 10.1)), ActionWindow(10.0, 10.0), briefly, 10.1).at_s == pytest.approx(10.2)
-
-
-def test_both_waits_are_settings() -> None:
-    rules = settle_rules(Settings(settle_first_seconds=2.0, settle_quiet_seconds=1.0))
-    assert decide(seen(), ActionWindow(10.0, 10.0), rules, 10.0).at_s == pytest.approx(12.0)
-    assert decide(seen((0, 0, 10.5)), ActionWindow(10.0, 10.0), rules, 10.5).at_s == pytest.approx(11.5)
 
 
 def test_text_beside_a_caret_is_no_blink() -> None:

@@ -18,6 +18,7 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.act import perform_text
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.backends.watch import Watch as Patience
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.folder import read_trace
@@ -59,7 +60,7 @@ def watch() -> Iterator[Watch]:
 
     def start(address: str, **options: object) -> VNCController:
         patience = {"blank_s": 0.2, "frozen_s": 60.0, "reconnect_s": 0.5} | options
-        dogs.append(vnc.connect(address, watch=vnc.Watch(**patience)))  # type: ignore[arg-type]
+        dogs.append(vnc.connect(address, watch=Patience(**patience)))  # type: ignore[arg-type]
         return dogs[-1]
 
     yield start

@@ -30,7 +30,7 @@ from typing import Any
 import pytest
 from ratios import head, machine, row
 
-from pytest_vnc_use.plugin.engine import ENGINE
+from pytest_vnc_use.plugin.desktops import ENGINE
 from pytest_vnc_use.types import Action, Click, Frame, KeyCombo, Report, TypeText, Verdict, Wait
 
 HERE = Path(__file__).parent
@@ -164,8 +164,8 @@ PARTS = {
     "gates": ("recordings.replay:Replay._await",),
     "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
     "input": ("backends.vnc:VNCController.perform",),
-    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.replay:RecordedJudge.judge"),
-    "graph": ("agent.graph:TaskRun.start",),
+    "watch after the end": ("recordings.replay:Replay.watch_end", "recordings.evidence:RecordedJudge.judge"),
+    "graph": ("agent.graph:RunGraph.start",),
     "programs end": ("desktops.xvnc:XvncDesktop.stop",),
 }
 FIRST, CLICKS = "first gate", "clicks kept apart"
@@ -220,12 +220,18 @@ def instrument() -> None:
     names["input"] = lambda _, action, *__: CLICKS if isinstance(action, Wait) else "input"
     for part, targets in PARTS.items():
         for target in targets:
-            module, _, path = target.partition(":")
-            owner = import_module(f"pytest_vnc_use.{module}")
-            *classes, attribute = path.split(".")
-            for each in classes:
-                owner = getattr(owner, each)
-            setattr(owner, attribute, timed(getattr(owner, attribute), names[part]))
+            owner, name = owner_of(target)
+            setattr(owner, name, timed(getattr(owner, name), names[part]))
+
+
+def owner_of(target: str) -> tuple[Any, str]:
+    """Return the module or class that has a function of `PARTS`, and the function's name there."""
+    module, _, path = target.partition(":")
+    owner: Any = import_module(f"pytest_vnc_use.{module}")
+    *classes, name = path.split(".")
+    for each in classes:
+        owner = getattr(owner, each)
+    return owner, name
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,10 +17,14 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.recordings.format import screens
+from pytest_vnc_use.recordings.gates import mask_of
+from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import MouseDown, MouseUp, Move
-from support.paths import PROGRAMS, ROOT
+from support.paths import EXAMPLES, PROGRAMS, ROOT
 from support.qt_desktop import QtDesktop
+from support.reviewing import Reviewed, review
 from support.vnc_servers import wait_for
 
 pytestmark = pytest.mark.desktop
@@ -145,3 +151,47 @@ def test_rows_are_moved_from_list_to_list_and_within_one(gift_box: GiftBox) -> N
     gift_box.wait_until("gift_box", ["pears", "apples"])
     gift_box.hands.drag(*TOP_OF_BOX, *SHELF)
     gift_box.wait_until("gift_box", ["apples"])
+
+
+# --- a shop that changed ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_examples(tmp_path: Path) -> Path:
+    """A copy of the examples, whose recordings a test may change."""
+    shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("runs", "gallery", "__pycache__"))
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:pytest-vnc\n", encoding="utf-8")
+    return tmp_path
+
+
+def reviewed(folder: Path, bug: str, *answers: str, options: str = "") -> Reviewed:
+    shop = shlex.join([sys.executable, str(PROGRAMS / "buggy_shop.py"), bug])
+    return review(folder, answers, "examples", "-q", f"--vnc-app={shop}", *shlex.split(options))
+
+
+@pytest.mark.slow
+def test_renamed_button_takes_one_answer_for_all_tests(own_examples: Path) -> None:
+    ended = reviewed(own_examples, "other_language", "y\n")
+    assert (ended.code, len(ended.questions)) == (0, 1), ended.out
+    assert "16 passed" in ended.out
+    changed = 0
+    for path in (EXAMPLES / "__vnc_recordings__" / "test_shop").glob("*.json"):
+        before, after = load(path), load(own_examples / path.relative_to(EXAMPLES.parent))
+        assert before
+        assert after
+        changed += bool(after.history)
+        accepted = [each.region for each in after.history if each.region]
+        for was, now in zip(screens(before), screens(after), strict=True):
+            differs = was.pixels() != now.pixels()
+            assert not (differs & ~mask_of(accepted, differs.shape)).any(), path.name
+    assert changed == 12
+
+
+@pytest.mark.slow
+def test_wrong_total_called_bug_fails_as_product_and_writes_nothing(own_examples: Path) -> None:
+    folder = own_examples / "examples" / "__vnc_recordings__"
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    ended = reviewed(own_examples, "wrong_total", "b\nit is for one apple\n", options="-k two_apples")
+    assert (ended.code, len(ended.questions)) == (1, 1), ended.out
+    assert "product: it is for one apple (said the reviewer)" in ended.out
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.desktop
 
 YES, NO, MASK, BUG = "y\n", "n\n", "m\n", "b\nthe word is misspelt\n"
 ONE = "test_till.py::test_till"
+CHANGED = ("1-01-screen", "accepted")
+CLAIM = "Does this hold on the screen now: 'the status is shown'?"
 TWO_TESTS = """
 import pytest
 from pytest_vnc_use.types import Verdict
@@ -86,22 +88,14 @@ def test_accepted_change_is_asked_once_and_only_its_images_change(project: Proje
     before = files_of(project)
     accepted = reviewed(project, "spelling", YES, YES, options="")
     assert accepted.code == 0, accepted.out
-    screen, claim = accepted.questions
+    (screen,) = accepted.questions
     assert "the first screen differs" in screen
-    assert "Does this hold on the screen now: 'the status is shown'?" in claim
     assert "2 recordings updated with what was accepted" in accepted.out
     for path in re.findall(r"^  (?:recorded|now|difference) +(\S+)$", screen, re.MULTILINE):
         assert Path(path).read_bytes().startswith(b"\x89PNG")
     after = files_of(project)
     changed = {name.rpartition("-")[0] for name in before.keys() ^ after.keys()}
-    assert changed == {
-        f"test_till/{test}/{name}"
-        for test, names in {
-            "test_till": ("1-01-screen", "1-end", "accepted"),
-            "test_claim": ("1-01-screen", "1-end", "accepted"),
-        }.items()
-        for name in names
-    }
+    assert changed == {f"test_till/{test}/{name}" for test in ("test_till", "test_claim") for name in CHANGED}
     recording = load(project.file)
     assert recording
     (history,) = recording.history
@@ -109,6 +103,17 @@ def test_accepted_change_is_asked_once_and_only_its_images_change(project: Proje
     again = reviewed(project, "spelling", options="")
     assert (again.code, again.questions) == (0, []), again.out
     assert files_of(project) == after
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_claim_whose_evidence_changed_is_asked(project: Project, *, holds: bool) -> None:
+    before = files_of(project)
+    # the total is another one after each apple; at the end it is as after the second
+    ended = reviewed(project, "wrong total", YES, YES, YES if holds else NO, options="test_till.py::test_claim")
+    assert [CLAIM in question for question in ended.questions] == [False, False, True], ended.out
+    assert (ended.code, files_of(project) == before) == ((0, False) if holds else (1, True)), ended.out
+    if not holds:
+        assert "inconclusive: " in ended.out
 
 
 def interrupt(process: subprocess.Popen[str]) -> None:

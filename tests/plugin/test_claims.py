@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.task_spec import task_spec
+from pytest_vnc_use.plugin.markers import task_spec
 from support.gemini_server import GeminiServer, Reply, calls, text
 
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.plugin import engine
+from pytest_vnc_use.plugin import desktops
 
 CONFTEST = """
 import sys
@@ -55,8 +55,8 @@ def test_the_engine_is_imported_in_a_thread_for_a_test_with_an_agent_only(tmp_pa
 def test_an_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "broken_engine.py").write_text("raise ValueError('broken')")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(engine, "ENGINE", "broken_engine")
-    with engine.imported_meanwhile():
+    monkeypatch.setattr(desktops, "ENGINE", "broken_engine")
+    with desktops.imported_meanwhile():
         pass
     with pytest.raises(ValueError, match="broken"):
         __import__("broken_engine")
@@ -65,7 +65,7 @@ def test_an_engine_that_breaks_raises_where_it_is_used(monkeypatch: pytest.Monke
 def test_the_import_ends_also_where_the_desktop_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "late_engine.py").write_text("from threading import Event\nEvent().wait(0.2)\nDONE = True")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(engine, "ENGINE", "late_engine")
-    with pytest.raises(KeyboardInterrupt), engine.imported_meanwhile():
+    monkeypatch.setattr(desktops, "ENGINE", "late_engine")
+    with pytest.raises(KeyboardInterrupt), desktops.imported_meanwhile():
         raise KeyboardInterrupt
     assert sys.modules.pop("late_engine").DONE

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.plugin.hooks import FAULT, HookCalls
 from pytest_vnc_use.plugin.redaction import SessionSecrets
-from pytest_vnc_use.plugin.stash import RUNS, SECRETS
+from pytest_vnc_use.plugin.runtest import HookCalls
+from pytest_vnc_use.plugin.state import SECRETS, state_of
 from pytest_vnc_use.types import NO_FRAME, Drifted, Region
 from support.gemini_server import GeminiServer, calls, text
 
@@ -78,8 +78,9 @@ def item_with(hook: Callable[..., object]) -> Any:
     """A test with one hook, for an observer."""
     stash = {SECRETS: SessionSecrets({"PASSWORD": "hunter2hunter2"})}
     relay = SimpleNamespace(pytest_vnc_drift=hook)
-    runs = {RUNS: [Path("run-1")]}
-    return SimpleNamespace(ihook=relay, stash=runs, config=SimpleNamespace(stash=stash), user_properties=[])
+    item: Any = SimpleNamespace(ihook=relay, stash=pytest.Stash(), config=SimpleNamespace(stash=stash))
+    state_of(item).runs = [Path("run-1")]
+    return item
 
 
 def test_a_drift_comes_without_secrets() -> None:
@@ -100,7 +101,7 @@ def test_a_fault_is_noted_once_and_an_interrupt_goes_on() -> None:
     drift = Drifted("it differs", NO_FRAME, NO_FRAME)
     for _ in range(3):
         HookCalls(item).observe(drift)
-    assert item.user_properties == [(FAULT, "the hook pytest_vnc_drift raised SystemExit: 3")]
+    assert state_of(item).notes == {"hook_fault": ["the hook pytest_vnc_drift raised SystemExit: 3"]}
 
     def interrupt(**_: object) -> None:
         raise KeyboardInterrupt
@@ -121,7 +122,7 @@ def test_whatever_a_hook_raises_is_noted(error: BaseException) -> None:
 
     item = item_with(hook)
     HookCalls(item).observe(Drifted("it differs", NO_FRAME, NO_FRAME))
-    assert f"raised {type(error).__name__}: " in item.user_properties[0][1]
+    assert f"raised {type(error).__name__}: " in state_of(item).notes["hook_fault"][0]
 
 
 def test_what_a_hook_changes_is_its_own() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.plugin import html_report
 from pytest_vnc_use.plugin.html_report import _SizeOfReport
-from pytest_vnc_use.plugin.session_results import _TriageColumn
+from pytest_vnc_use.plugin.results import _TriageColumn
 
 HALF = "x" * 500_000
 
@@ -61,9 +61,9 @@ def test_a_test_that_failed_in_its_teardown_keeps_its_pictures() -> None:
 
 
 def test_a_property_of_the_test_is_no_markup_in_the_columns() -> None:
-    properties = [("vnc_triage", "<script>alert(1)</script>"), ("vnc_dollars", 0.5)]
+    attached = {"triage": "<script>alert(1)</script>", "dollars": 0.5}
     cells = ["<td>Failed</td>", "<td>test_it</td>", "<td>1 s</td>"]
-    failed: Any = SimpleNamespace(outcome="failed", user_properties=properties)
+    failed: Any = SimpleNamespace(outcome="failed", vnc=attached)
     _TriageColumn().pytest_html_results_table_row(failed, cells)
     assert cells[2:4] == [
         '<td class="col-triage">&lt;script&gt;alert(1)&lt;/script&gt;</td>',

@@ -206,7 +206,7 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingDirectory 
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(20 * 2**30)
     started = time.monotonic()
-    with pytest.raises(DesktopError, match=r"it has 21,474,836,480"):
+    with pytest.raises(DesktopError, match=r"it has 21474836480"):
         files.read("huge")
     assert time.monotonic() - started < 20
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from threading import Event
-from typing import Any
 
 import pytest
 
 from pytest_vnc_use.plugin import live_line
-from pytest_vnc_use.plugin.stash import SETTINGS
-from pytest_vnc_use.runs.progress import Progress, ShownProgress
+from pytest_vnc_use.plugin.state import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import FrameRef, RunStarted
 from support.forked_python import ForkedPython
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
@@ -128,31 +124,6 @@ def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:
     config.stash[SETTINGS] = Settings()
     config.pluginmanager.get_plugin("terminalreporter").isatty = True  # type: ignore[union-attr]  # it is there
     return config
-
-
-@pytest.mark.usefixtures("alone")
-def test_it_is_erased_before_others_write(pytester: pytest.Pytester, terminal: Terminal) -> None:
-    config = session_of(pytester)
-    progress, is_free = Progress("test_it", str), Event()
-    progress.observe(RunStarted("run-1", "Click", "", "a model", FrameRef("0", 1, 1)))
-    shown = ShownProgress(progress, terminal.slave, is_free.is_set)
-    capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    live_line.show_line(config, shown)
-    try:
-        is_free.set()
-        shown.line.show()
-        assert terminal.read_until(lambda: any(row.startswith("test_it: ") for row in terminal.rows), 10)
-        is_free.clear()
-        capture.suspend_global_capture()
-        os.write(terminal.slave, b"printed by others\r\n")
-        assert terminal.read_until(lambda: any("others" in row for row in terminal.rows), 10)
-        assert terminal.rows == ["printed by others"]
-        is_free.set()
-        assert terminal.read_until(lambda: len(terminal.rows) > 1, 10)
-        assert terminal.rows[0] == "printed by others"
-    finally:
-        live_line.close_line(config)
-    assert capture.suspend_global_capture == type(capture).suspend_global_capture.__get__(capture)
 
 
 @pytest.mark.usefixtures("alone")

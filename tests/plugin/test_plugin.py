@@ -910,39 +910,6 @@ def test_other_plugins_live_beside_it(pytester: pytest.Pytester, pad: QtDesktop,
     result.stdout.fnmatch_lines(["plugins: *recording-* vnc-2* vnc-use-* timeout-*"])
 
 
-@pytest.mark.parametrize("old", [["--vnc-stall=16"], ["--vnc-stall", "16"]])
-def test_an_option_that_became_an_ini_option_still_works_and_says_what_to_write(
-    pytester: pytest.Pytester, old: list[str]
-) -> None:
-    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.stall == 16")
-    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", *old)
-    result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.fnmatch_lines(["*--vnc-stall goes with 0.3: write -o vnc_stall=…, or vnc_stall in the ini file"])
-
-
-def test_an_old_option_may_stand_anywhere(pytester: pytest.Pytester) -> None:
-    """In a file of arguments, and before another plugin's option that a conftest.py below adds."""
-    folder = pytester.mkdir("below")
-    (folder / "conftest.py").write_text("def pytest_addoption(parser): parser.addoption('--mine', default='')\n")
-    (folder / "test_it.py").write_text(
-        "def test_it(vnc_settings, pytestconfig):\n"
-        "    assert (vnc_settings.stall, pytestconfig.getoption('mine')) == (16, '1')\n"
-    )
-    pytester.makeini("[pytest]\ntestpaths = below\n")
-    (pytester.path / "arguments.txt").write_text("--vnc-stall=16\n--mine=1\n")
-    for arguments in (["@arguments.txt"], ["--vnc-stall", "16", "--mine=1"]):
-        pytester.runpytest_subprocess("-p", "no:pytest-vnc", *arguments).assert_outcomes(passed=1, warnings=1)
-
-
-def test_an_old_option_is_an_error_where_warnings_are_and_one_that_never_was_too(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess("-p", "no:pytest-vnc", "-Werror", "--vnc-stall=16")
-    result.stderr.fnmatch_lines(
-        ["ERROR: --vnc-stall goes with 0.3: write -o vnc_stall=…, or vnc_stall in the ini file"]
-    )
-    result = pytester.runpytest_subprocess("--vnc-tls=off")
-    result.stderr.fnmatch_lines(["*unrecognized arguments: --vnc-tls=off"])
-
-
 def test_the_ini_option_of_pytest_vnc_is_its_own(pytester: pytest.Pytester) -> None:
     """Its `vnc_user` is the user name for its own server."""
     pytester.makeini("[pytest]\nvnc_user = somebody\n")
@@ -957,7 +924,7 @@ def test_an_ini_option_given_for_this_run_goes_before_the_environment(
     monkeypatch.setenv("VNC_USE_STALL", "5")
     pytester.makeini("[pytest]\nvnc_stall = 4\n")
     pytester.makepyfile("def test_it(vnc_settings): print('stall', vnc_settings.stall)")
-    for options, stall in (((), 5), (("-o", "vnc_stall=7"), 7), (("-ovnc_stall=7", "--vnc-stall=8"), 8)):
+    for options, stall in (((), 5), (("-o", "vnc_stall=7"), 7)):
         result = pytester.runpytest_subprocess("-s", *options)
         result.stdout.fnmatch_lines([f"*stall {stall}"])
     result = pytester.runpytest_subprocess("-ovnc_stall=none")

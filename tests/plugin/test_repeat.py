@@ -134,7 +134,7 @@ def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[
 
 REPEATS = """
 import pytest
-from pytest_vnc_use.plugin.repeat import authored_name
+from pytest_vnc_use.plugin.markers import authored_name
 
 class Flakefinder:
     @pytest.hookimpl(tryfirst=True)

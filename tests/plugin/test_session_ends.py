@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -73,9 +72,6 @@ def test_before(vnc_desktop): ...
 
 
 def test_ends(dies, vnc_desktop): ...
-
-
-def test_of_no_desktop(dies): ...
 """
 
 
@@ -197,33 +193,3 @@ def test_a_setup_alone_tests_nothing(ended: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.OK
     assert "vnc-use:" not in result.stdout.str()
     assert not Path("runs").exists()
-
-
-KILLED = """
-import os, signal
-
-def test_kills(vnc_desktop):
-    os.kill(int(os.environ["CONTROLLER"]), signal.{name})
-"""
-CONTROLLER = """
-import os
-
-def pytest_configure(config):
-    if not hasattr(config, "workerinput"):
-        os.environ["CONTROLLER"] = str(os.getpid())
-"""
-
-
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM"])
-def test_what_a_killed_session_noted_is_removed_by_the_next_one(
-    ended: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    temporary = ended.mkdir("temporary")
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    ended.makeconftest(DESKTOP + CONTROLLER)
-    ended.makepyfile(test_kills=KILLED.format(name=name), test_it="def test_it(vnc_desktop): ...")
-    killed = ended.runpytest_subprocess(*QUIET, "-n1", "test_kills.py", timeout=400)
-    assert killed.ret == -signal.Signals[name]
-    assert len([*temporary.glob("vnc-begun-*")]) == 1
-    ended.runpytest_subprocess(*QUIET, "test_it.py", timeout=400).assert_outcomes(passed=1)
-    assert not [*temporary.glob("vnc-begun-*")]

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
-from pytest_vnc_use.plugin.task_spec import TaskSpec
-from pytest_vnc_use.plugin.tasks import carry_out
+from pytest_vnc_use.plugin.markers import TaskSpec
+from pytest_vnc_use.plugin.runtest import run_tasks
 from pytest_vnc_use.settings.paths import policy_path
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, KeyCombo, Proposal
@@ -38,7 +38,7 @@ def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str
     controller = PaintedController()
     agent = agent_of(ListPlanner([act(RISKY), finished()]), controller, tmp_path)
     with pytest.raises(TaskFailed, match=r"ended as denied(.|\n)*task: under the default"):
-        carry_out(agent, specs)
+        run_tasks(agent, specs)
     assert len(controller.performed) == [1, -1].index(order)
 
 
@@ -46,14 +46,14 @@ def test_a_task_may_name_the_preset_strict(tmp_path: Path) -> None:
     agent = agent_of(ListPlanner([act(Proposal(KeyCombo(("ctrl", "t")))), finished()]), PaintedController(), tmp_path)
     spec = TaskSpec("Open a tab", settings={"policy": policy_path(tmp_path, "strict")})
     with pytest.raises(TaskFailed, match="ended as denied: strict: only listed keys"):
-        carry_out(agent, [spec])
+        run_tasks(agent, [spec])
 
 
 def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
     specs = [TaskSpec("short", settings={"steps": 1}), TaskSpec("long")]
     one_step = ListPlanner([act(CLICK), finished()])
-    carry_out(agent_of(one_step, PaintedController(), tmp_path), specs)
+    run_tasks(agent_of(one_step, PaintedController(), tmp_path), specs)
     two_steps = ListPlanner([act(CLICK), act(CLICK), finished()])
-    carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs[1:])
+    run_tasks(agent_of(two_steps, PaintedController(), tmp_path), specs[1:])
     with pytest.raises(TaskFailed, match=r"ended as step_limit: the limit of 1 steps(.|\n)*task: short"):
-        carry_out(agent_of(two_steps, PaintedController(), tmp_path), specs)
+        run_tasks(agent_of(two_steps, PaintedController(), tmp_path), specs)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.toml_format import FileTest, read_task_file
+from pytest_vnc_use.plugin.toml import FileTest, read_task_file
 from support.gemini_server import GeminiServer, calls, text
 
 HOLDS = text(json.dumps({"reason": "it is there", "verdict": "holds", "box_2d": [100, 100, 200, 200]}))

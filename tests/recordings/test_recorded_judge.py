@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import Inconclusive
+from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.recordings.replay import RecordedJudge
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.types import Region
 from support.drawings import drawn

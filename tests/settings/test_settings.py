@@ -7,7 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.task_spec import task_spec
+from pytest_vnc_use.plugin.markers import task_spec
 from pytest_vnc_use.settings.layers import environment_layer, merge
 from pytest_vnc_use.settings.settings import Settings, option_name
 

@@ -94,6 +94,8 @@ def gemini(service: GeminiServer) -> GeminiComputerUse:
         (GeminiComputerUse.build_function_response, {"name": REQUIRED, "screenshot_png": None, "extra": None}),
         (denorm, {"x": REQUIRED, "y": REQUIRED, "width": REQUIRED, "height": REQUIRED}),
         (VNCController.connect, {"server": REQUIRED, "password": None}),
+        (VNCController.drag_and_drop, dict.fromkeys(("x0", "y0", "x1", "y1"), REQUIRED)),
+        (VNCController.key_combo, {"keys": REQUIRED}),
         (VNCController.screenshot_png, {}),
         (VNCController.move, {"x": REQUIRED, "y": REQUIRED}),
         (VNCController.double_click, {"x": REQUIRED, "y": REQUIRED}),

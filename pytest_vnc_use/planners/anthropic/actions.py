@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
+    Arguments,
     TrackedArguments,
     Unreadable,
-    first_of,
     number_of,
     seconds_to_wait,
     split_keys,
@@ -28,7 +27,6 @@ from pytest_vnc_use.types import (
     Button,
     CallFunction,
     Click,
-    Direction,
     Drag,
     InvalidAction,
     JsonObject,
@@ -66,20 +64,15 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(Arguments):
     """The input of one call, the picture of its coordinates, and the pointer's place at that time."""
 
-    values: TrackedArguments
     sent: SentScreen
     pointer: tuple[int, int] | None
 
-    def given(self, name: str) -> Any:
-        """Return the value. Raises Unreadable if it was not given."""
-        return first_of(self.values, name)
-
     def point(self, name: str = "coordinate") -> tuple[int, int]:
         """Return the point under this name as a pixel of the screen. Raises Unreadable."""
-        pair = self.given(name)
+        pair = self.first(name)
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             raise Unreadable(f"{name!r} must be [x, y], got {pair!r}")
         return self.sent.point(*pair)
@@ -92,24 +85,16 @@ class Input:
             raise Unreadable("'coordinate' is missing, and the pointer was not moved yet; give [x, y]")
         return self.pointer
 
-    def text(self) -> str:
+    def words(self) -> str:
         """Return the text. Raises Unreadable if it is empty or no text."""
-        text = self.given("text")
+        text = self.first("text")
         if not isinstance(text, str) or not text:
             raise Unreadable(f"'text' must be text, got {text!r}")
         return text
 
-    def keys(self) -> tuple[str, ...]:
-        """Return the keys that the text names. Raises Unreadable."""
-        return split_keys(self.text())
-
-    def modifiers(self) -> tuple[str, ...]:
-        """Return the keys held during a mouse action; none if the call has no text. Raises Unreadable."""
-        return split_keys(self.values["text"]) if self.values.get("text") else ()
-
     def seconds(self) -> float:
         """Return the duration in seconds. Raises Unreadable."""
-        return seconds_to_wait(number_of("duration", self.given("duration")))
+        return seconds_to_wait(number_of("duration", self.first("duration")))
 
 
 def read_calls(
@@ -126,7 +111,8 @@ def read_calls(
     """
     read: list[tuple[Proposal, ...]] = []
     for call in calls:
-        actions = _read(call, Input(TrackedArguments(call.args), sent, pointer), functions, excluded)
+        values = Input(TrackedArguments(call.args), sent.screen, sent, pointer)
+        actions = _read(call, values, functions, excluded)
         pointer = pointer_after(actions, pointer)
         read.append(proposals_of(call.name, call.args, actions))
     return read
@@ -142,7 +128,7 @@ def _read(call: Call, values: Input, functions: Collection[str], excluded: Colle
         return (InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another action"),)
     try:
         actions = read(values)
-        values.values.check(call.name, MEMBERS)
+        values.check(call.name, MEMBERS)
         return actions
     except Unreadable as problem:
         return (InvalidAction(call.name, str(problem)),)
@@ -152,25 +138,17 @@ def _read(call: Call, values: Input, functions: Collection[str], excluded: Colle
 
 
 def _click(values: Input, *, button: Button = "left", count: int = 1) -> tuple[Action, ...]:
-    return while_held(values.modifiers(), Click(*values.target(), button=button, count=count))
+    return while_held(values.keys("text"), Click(*values.target(), button=button, count=count))
 
 
 def _drag(values: Input) -> tuple[Action, ...]:
-    return while_held(values.modifiers(), Drag(*values.point("start_coordinate"), *values.point()))
+    return while_held(values.keys("text"), Drag(*values.point("start_coordinate"), *values.point()))
 
 
 def _scroll(values: Input) -> tuple[Action, ...]:
-    clicks = notches(number_of("scroll_amount", values.given("scroll_amount")))
-    scroll = Scroll(*values.target(), _direction(values.given("scroll_direction")), clicks)
-    return while_held(values.modifiers(), scroll)
-
-
-def _direction(value: Any) -> Direction:
-    directions: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
-    direction = directions.get(str(value))
-    if direction is None:
-        raise Unreadable(f"'scroll_direction' must be up, down, left or right, got {value!r}")
-    return direction
+    clicks = notches(number_of("scroll_amount", values.first("scroll_amount")))
+    scroll = Scroll(*values.target(), values.direction("scroll_direction"), clicks)
+    return while_held(values.keys("text"), scroll)
 
 
 def _key(values: Input) -> tuple[Action, ...]:
@@ -178,11 +156,11 @@ def _key(values: Input) -> tuple[Action, ...]:
     repeat = 1 if given is None else number_of("repeat", given)
     if not 1 <= repeat <= MOST_REPEATS or repeat != int(repeat):
         raise Unreadable(f"'repeat' must be a whole number, 1 to {MOST_REPEATS}, got {given!r}")
-    return (KeyCombo(values.keys()),) * int(repeat)
+    return (KeyCombo(split_keys(values.words())),) * int(repeat)
 
 
 def _hold_key(values: Input) -> tuple[Action, ...]:
-    return while_held(values.keys(), Wait(values.seconds()))
+    return while_held(split_keys(values.words()), Wait(values.seconds()))
 
 
 def _zoom(_: Input) -> tuple[Action, ...]:
@@ -206,7 +184,7 @@ READERS: Mapping[str, Callable[[Input], tuple[Action, ...]]] = {
     "left_mouse_down": lambda values: (MouseDown(*values.target()),),
     "left_mouse_up": lambda values: (MouseUp(*values.target()),),
     "scroll": _scroll,
-    "type": lambda values: (TypeText(values.text()),),
+    "type": lambda values: (TypeText(values.words()),),
     "key": _key,
     "hold_key": _hold_key,
     "wait": lambda values: (Wait(values.seconds()),),

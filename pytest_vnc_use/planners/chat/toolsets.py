@@ -14,6 +14,7 @@ from functools import partial
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.arguments import (
+    DIRECTIONS,
     GRID,
     PIXELS_A_NOTCH,
     Unreadable,
@@ -57,7 +58,6 @@ INTEGER: JsonObject = {"type": "integer"}
 TEXT: JsonObject = {"type": "string"}
 KEYS: JsonObject = {"type": "array", "items": TEXT}
 POINT: JsonObject = {"x": NUMBER, "y": NUMBER}
-DIRECTIONS: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
 BUTTONS: dict[str, Button] = {"left": "left", "middle": "middle", "right": "right"}
 OPPOSITE: dict[Direction, Direction] = {"up": "down", "down": "up", "left": "right", "right": "left"}
 DIRECTION: JsonObject = {"type": "string", "enum": list(DIRECTIONS)}
@@ -85,10 +85,7 @@ def _drag(args: ScreenArguments) -> Action:
 
 def _scroll(args: ScreenArguments, *names: str) -> Action:
     """Return the scroll. A negative number of clicks turns the wheel the other way."""
-    word = args.first("direction")
-    direction = DIRECTIONS.get(str(word).strip().lower())
-    if direction is None:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {word!r}")
+    direction = args.direction("direction")
     clicks = args.number(*names)
     x, y = args.target() if args.has_point() else args.middle()
     return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=notches(clicks))

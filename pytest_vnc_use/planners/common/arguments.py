@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_vnc_use.types import PIXELS_A_NOTCH as PIXELS_A_NOTCH, FrameRef, JsonObject
+from pytest_vnc_use.types import PIXELS_A_NOTCH as PIXELS_A_NOTCH, Direction, FrameRef, JsonObject
 from pytest_vnc_use.types.keys import split_words
 
 MOST_NOTCHES = 50
 LONGEST_WAIT_S = 60.0
 
+DIRECTIONS: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
 REASONS = ("intent", "reason", "reasoning", "thought", "explanation")
 """The names under which a model gives the reason for a call. The first one that is given becomes the intent."""
 
@@ -75,6 +76,11 @@ class Arguments:
     values: JsonObject
     screen: FrameRef
 
+    def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
+        """Raise Unreadable if an argument was given that the reader did not look up, as `TrackedArguments.check`."""
+        if isinstance(self.values, TrackedArguments):
+            self.values.check(call, known, takes)
+
     def has(self, *names: str) -> bool:
         """Return whether one of these arguments was given."""
         return any(self.values.get(name) is not None for name in names)
@@ -103,6 +109,18 @@ class Arguments:
     def number(self, *names: str, default: float) -> float:
         """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none."""
         return number_of(names[0], self.first(*names)) if self.has(*names) else default
+
+    def direction(self, *names: str) -> Direction:
+        """Return the direction under the first of these names that was given. Raises Unreadable."""
+        word = self.first(*names)
+        found = DIRECTIONS.get(str(word).strip().lower())
+        if found is None:
+            raise Unreadable(f"{names[0]!r} must be up, down, left or right, got {word!r:.100}")
+        return found
+
+    def keys(self, *names: str) -> tuple[str, ...]:
+        """Return the keys under the first of these names that was given; none if none was. Raises Unreadable."""
+        return split_keys(self.first(*names)) if any(map(self.values.get, names)) else ()
 
     def middle(self) -> tuple[int, int]:
         """Return the middle of the screen."""

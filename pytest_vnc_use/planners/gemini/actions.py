@@ -35,7 +35,6 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Confirmation,
-    Direction,
     Drag,
     FrameRef,
     InvalidAction,
@@ -221,7 +220,7 @@ def _type(args: GridArguments, *, press_enter: bool = False, clear_first: bool =
 
 def _scroll(args: GridArguments, *, default: int) -> Action:
     """Return the scroll. Models give notches, or a magnitude on the grid: a part of the side along the scroll."""
-    direction = _direction(args.first("direction", "scroll_direction"))
+    direction = args.direction("direction", "scroll_direction")
     x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
     if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
         notches = args.number("magnitude_in_wheel_clicks", "clicks", "amount", default=0)
@@ -230,14 +229,6 @@ def _scroll(args: GridArguments, *, default: int) -> Action:
         magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
         notches = _on_grid(magnitude) * size / PIXELS_A_NOTCH
     return Scroll(x, y, direction, clicks=whole_notches(notches))
-
-
-def _direction(value: Any) -> Direction:
-    directions: dict[str, Direction] = {"up": "up", "down": "down", "left": "left", "right": "right"}
-    direction = directions.get(str(value).strip().lower())
-    if direction is None:
-        raise Unreadable(f"'direction' must be up, down, left or right, got {value!r}")
-    return direction
 
 
 def _keys(args: GridArguments) -> Action:

@@ -13,10 +13,9 @@ from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
+    Arguments,
     TrackedArguments,
     Unreadable,
-    first_of,
-    number_of,
     split_keys,
 )
 from pytest_vnc_use.planners.common.screens import SentScreen, while_held
@@ -53,27 +52,14 @@ MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd
 
 
 @dataclass(frozen=True)
-class ActionFields:
+class ActionFields(Arguments):
     """The fields of one action, and the picture of its coordinates."""
 
-    values: JsonObject
     sent: SentScreen
-
-    def given(self, name: str) -> Any:
-        """Return the value. Raises Unreadable if it was not given."""
-        return first_of(self.values, name)
 
     def point(self) -> tuple[int, int]:
         """Return the point as a pixel of the screen. Raises Unreadable."""
-        return self.sent.point(self.given("x"), self.given("y"))
-
-    def pixels(self, *names: str) -> float:
-        """Return a distance on the picture; 0 if none of the names was given."""
-        return next((number_of(name, self.values[name]) for name in names if self.values.get(name) is not None), 0.0)
-
-    def held(self) -> tuple[str, ...]:
-        """Return the keys held during the mouse action."""
-        return split_keys(self.values["keys"]) if self.values.get("keys") else ()
+        return self.sent.point(self.first("x"), self.first("y"))
 
 
 def read_computer_call(item: JsonObject, sent: SentScreen, *, excluded: Collection[str] = ()) -> tuple[Proposal, ...]:
@@ -127,9 +113,10 @@ def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Acti
         return (InvalidAction(name or "computer", f"an action must be one of {offered}, got {asked!r:.200}"),)
     if name in excluded:
         return (InvalidAction(name, f"{name!r} is excluded in this run; use another action"),)
-    args = TrackedArguments({name: value for name, value in asked.items() if name != "type"})
+    values = TrackedArguments({name: value for name, value in asked.items() if name != "type"})
+    args = ActionFields(values, sent.screen, sent)
     try:
-        actions = read(ActionFields(args, sent))
+        actions = read(args)
         args.check(name, READERS)
         return actions
     except Unreadable as problem:
@@ -144,19 +131,19 @@ def _click(args: ActionFields) -> tuple[Action, ...]:
     button = BUTTONS.get(str(name))
     if button is None:
         raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
-    return while_held(args.held(), Click(*args.point(), button=button))
+    return while_held(args.keys("keys"), Click(*args.point(), button=button))
 
 
 def _double_click(args: ActionFields) -> tuple[Action, ...]:
-    return while_held(args.held(), Click(*args.point(), count=2))
+    return while_held(args.keys("keys"), Click(*args.point(), count=2))
 
 
 def _drag(args: ActionFields) -> tuple[Action, ...]:
-    path = args.given("path")
+    path = args.first("path")
     if not isinstance(path, list) or len(path) < 2:
         raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
     start, end = (args.sent.point(*_coordinates(point)) for point in (path[0], path[-1]))
-    return while_held(args.held(), Drag(*start, *end))
+    return while_held(args.keys("keys"), Drag(*start, *end))
 
 
 def _coordinates(point: Any) -> tuple[Any, Any]:
@@ -169,7 +156,7 @@ def _coordinates(point: Any) -> tuple[Any, Any]:
 
 def _scroll(args: ActionFields) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
-    right, down = args.pixels("scroll_x", "scrollX"), args.pixels("scroll_y", "scrollY")
+    right, down = args.number("scroll_x", "scrollX", default=0.0), args.number("scroll_y", "scrollY", default=0.0)
     directions: list[tuple[float, Direction]] = [
         (down, "down" if down > 0 else "up"),
         (right, "right" if right > 0 else "left"),
@@ -180,19 +167,19 @@ def _scroll(args: ActionFields) -> tuple[Action, ...]:
     ]
     if not scrolls:
         raise Unreadable("'scroll_x' or 'scroll_y' must be a number of pixels other than 0")
-    return while_held(args.held(), *scrolls)
+    return while_held(args.keys("keys"), *scrolls)
 
 
 def _keypress(args: ActionFields) -> tuple[Action, ...]:
     """Return one combination if there is a modifier; else one press after the other."""
-    keys = split_keys(args.given("keys"))
+    keys = split_keys(args.first("keys"))
     if MODIFIERS.isdisjoint(key.lower() for key in keys):
         return tuple(KeyCombo((key,)) for key in keys)
     return (KeyCombo(keys),)
 
 
 def _type(args: ActionFields) -> tuple[Action, ...]:
-    text = args.given("text")
+    text = args.first("text")
     if not isinstance(text, str):
         raise Unreadable(f"'text' must be text, got {text!r}")
     return (TypeText(text),)
@@ -203,7 +190,7 @@ READERS: Mapping[str, Callable[[ActionFields], tuple[Action, ...]]] = {
     "double_click": _double_click,
     "drag": _drag,
     "keypress": _keypress,
-    "move": lambda args: while_held(args.held(), Move(*args.point())),
+    "move": lambda args: while_held(args.keys("keys"), Move(*args.point())),
     "screenshot": lambda _: (TakeScreenshot(),),
     "scroll": _scroll,
     "type": _type,

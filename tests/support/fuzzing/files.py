@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from pytest_vnc_use.agent.budget import load_prices
-from pytest_vnc_use.plugin.toml_format import read_task_file
+from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.report.merging import merged
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
 from pytest_vnc_use.report.summaries import lines

@@ -1,12 +1,12 @@
 """The results of a session: in the terminal, vnc-results.json, the page index.html, pytest-html and a GitHub summary.
 
-A plugin of its own, registered by reporting.py. It receives the reports of all tests of a session, from all workers of
+It receives the reports of all tests of a session, from all workers of
 pytest-xdist, and prints nothing if no test had to do with a desktop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.plugin import attachments
-from pytest_vnc_use.plugin.begun_tests import BegunTests, remove_left_notes
-from pytest_vnc_use.plugin.recordings import HEALED, LOST, WENT_ON, WRITTEN
+from pytest_vnc_use.plugin.recordings import LOST
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.stash import SETTINGS
+from pytest_vnc_use.plugin.state import ATTACHED, SETTINGS, attached_to
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_vnc_use.report.results import ItemResult, SessionResults
 
-TRIAGE, RULE, DOLLARS = "vnc_triage", "vnc_rule", "vnc_dollars"
-"""Properties of a test: the triage of its failure, the rule that decided it, and the cost of the test."""
 FILE = "vnc-results.json"
 _NOT_ENDED = "the test did not end"
 """The rule if there is no report on a test's call: its worker crashed, or its session ended in the middle."""
+_CRASHED = "???"
+"""The phase in pytest-xdist's report on a test whose worker died, of which nobody knows if it has a desktop."""
 _COLUMN = 2
 """The index of the triage column in pytest-html's table: after result and name."""
 
@@ -50,7 +48,7 @@ class _Session:
         from pytest_vnc_use.recordings import ALWAYS_WRITES
 
         self._path = Path(settings.results or Path(settings.runs_dir, FILE))
-        self._is_given = bool(settings.results)
+        self._is_given, self._is_set = bool(settings.results), settings != Settings()
         self._file = self._path.absolute()
         self._given_runs_dir, self._max_megabytes = Path(settings.runs_dir), settings.max_megabytes
         self._runs_dir = self._given_runs_dir.absolute()
@@ -63,38 +61,19 @@ class _Session:
         self._is_interrupted = False
         self._lines: list[str] = []
         self._results: SessionResults | None = None
-        self._begun = BegunTests()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist where to write what it has begun."""
-        self._begun.tell(node.workerinput)
-
-    @pytest.hookimpl(optionalhook=True, tryfirst=True)
-    def pytest_handlecrashitem(self, crashitem: str) -> None:
-        """Note that a worker died in a test, before pytest-rerunfailures has it tried again."""
-        self._begun.note_crash(crashitem)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
         from pytest_vnc_use.report.results import ItemResult
 
-        if attachments.is_of_desktop(report):
-            before = self._tests.pop(report.nodeid, None) or _begun(ItemResult(report.nodeid, "error"))
-            self._tests[report.nodeid] = _after(before, report)
-            if any(name == WRITTEN and str(value).startswith(LOST) for name, value in report.user_properties):
+        before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
+        if hasattr(report, ATTACHED):
+            self._tests[report.nodeid] = _after(self._tests.pop(report.nodeid, before), report)
+            if any(text.startswith(LOST) for text in attached_to(report).get("recording", ())):
                 self._without_recording.add(report.nodeid)
-        elif report.outcome in ("failed", "rerun"):
-            self._add_unattached(report)
-
-    def _add_unattached(self, report: pytest.TestReport) -> None:
-        """Add a report of pytest-xdist's own: a worker died. Only count the failures of tests without a desktop."""
-        from pytest_vnc_use.report.results import ItemResult
-
-        noted = self._begun.runs_of(report.nodeid)
-        if noted is not None or report.nodeid in self._tests:
-            before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
-            self._tests[report.nodeid] = _after_crash(before, report, noted or [])
+        elif report.nodeid in self._tests or (report.when == _CRASHED and (self._tests or self._is_set)):
+            if report.outcome in ("failed", "rerun"):
+                self._tests[report.nodeid] = _after_crash(before, report)
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
 
@@ -109,9 +88,6 @@ class _Session:
         """
         if self._without_recording and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        self._begun.close()
-        if self._tests:
-            remove_left_notes()
         if not self._is_given and all(test.result == "skipped" for test in self._tests.values()):
             return
         from pytest_vnc_use.report.reliability import reliability_lines
@@ -198,6 +174,29 @@ class _Session:
 
         for text in self._lines:
             terminalreporter.write_line(line(f"vnc-use: {text}"))
+        attached = [
+            (str(report.nodeid), attached_to(report))
+            for reports in terminalreporter.stats.values()
+            for report in reports
+            if hasattr(report, ATTACHED)
+        ]
+        runs = {run["folder"]: run for _, each in attached for run in each["runs"] if run["planner"]}
+        planners = [run["planner"] for run in runs.values()]
+        for planner in sorted(set(planners)):
+            count = planners.count(planner)
+            text = f"vnc-use: {count} {'run' if count == 1 else 'runs'} planned by {planner}"
+            terminalreporter.write_line(line(text))
+        tests_of: dict[str, dict[str, None]] = {}
+        for nodeid, each in attached:
+            for fault in each.get("hook_fault", ()):
+                tests_of.setdefault(fault, {})[nodeid] = None
+        if tests_of:
+            title = "hooks that raised; the results of the tests do not depend on them"
+            terminalreporter.section(title, yellow=True)
+        for fault, tests in tests_of.items():
+            first, *others = tests
+            rest = f" and {len(others)} more" if others else ""
+            terminalreporter.write_line(f"{fault} ({first}{rest})", yellow=True)
 
 
 def _now() -> str:
@@ -216,10 +215,10 @@ def _collection_errors(config: pytest.Config) -> list[str]:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
-    properties, message = dict(report.user_properties), attachments.attached_to(report)["message"]
+    attached = attached_to(report)
     result = _with_figures(result, report)
     if report.outcome == "rerun":
-        return replace(result, retried_for=(*result.retried_for, str(properties.get(TRIAGE))))
+        return replace(result, retried_for=(*result.retried_for, str(attached.get("triage"))))
     if report.when == "setup":
         result = _begun(result)
     if _is_settled(result):
@@ -228,7 +227,7 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
         return _with_end(result, "passed") if report.when == "call" else result
     if not report.failed and not hasattr(report, "wasxfail"):
         return _with_end(result, result_of(report))
-    return _with_end(result, result_of(report), properties.get(TRIAGE), properties.get(RULE, ""), message)
+    return _with_end(result, result_of(report), attached.get("triage"), attached.get("rule", ""), attached["message"])
 
 
 def _with_figures(result: ItemResult, report: Any) -> ItemResult:
@@ -236,23 +235,21 @@ def _with_figures(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
     from pytest_vnc_use.runs.folder import from_json
 
-    new = attachments.attached_to(report)
+    new = attached_to(report)
     runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
     rehearsals = from_json(tuple[RehearsalFigures, ...], new["rehearsals"])
-    dollars = result.dollars if new["dollars"] is None else (result.dollars or 0.0) + new["dollars"]
-    duration_s = result.duration_s + report.duration + sum(each.seconds for each in rehearsals)
-    result = replace(result, duration_s=duration_s, runs=tuple(runs.values()), dollars=dollars)
-    result = replace(result, healed=_lines(result.healed, report, HEALED))
-    result = replace(result, went_on=_lines(result.went_on, report, WENT_ON))
+    dollars = result.dollars if new["dollars_since"] is None else (result.dollars or 0.0) + new["dollars_since"]
+    result = replace(
+        result,
+        duration_s=result.duration_s + report.duration,
+        runs=tuple(runs.values()),
+        dollars=dollars,
+        healed=tuple(dict.fromkeys((*result.healed, *new.get("healed", ())))),
+        went_on=tuple(dict.fromkeys((*result.went_on, *new.get("went_on", ())))),
+        rehearsals=rehearsals or result.rehearsals,
+    )
     checked = {run.task: run.checked_by for run in result.runs if run.checked_by and not run.rehearsal}
-    result = replace(result, checked_by=tuple(checked.values()) or ("none",))
-    return replace(result, rehearsals=(*result.rehearsals, *rehearsals))
-
-
-def _lines(before: Sequence[str], report: Any, name: str) -> tuple[str, ...]:
-    """Return the lines of a test, with those of one more report, each once."""
-    new = (str(value) for key, value in report.user_properties if key == name)
-    return tuple(dict.fromkeys((*before, *new)))
+    return replace(result, checked_by=tuple(checked.values()) or ("none",))
 
 
 def _begun(result: ItemResult) -> ItemResult:
@@ -260,15 +257,11 @@ def _begun(result: ItemResult) -> ItemResult:
     return _with_end(result, "error", "infra", _NOT_ENDED, f"{_NOT_ENDED}: its session ended first")
 
 
-def _after_crash(result: ItemResult, report: pytest.TestReport, noted: Sequence[Path]) -> ItemResult:
-    """Return the result of a test that crashed its worker, with the runs that the worker had noted.
+def _after_crash(result: ItemResult, report: pytest.TestReport) -> ItemResult:
+    """Return the result of a test that crashed its worker, of which pytest-xdist makes such a report.
 
-    pytest-xdist makes such a report by itself. If pytest-rerunfailures tries the test again, the report says so.
+    If pytest-rerunfailures tries the test again, the report says so.
     """
-    from pytest_vnc_use.report.results import figures_of
-
-    known = {run.folder: run for run in result.runs}
-    result = replace(result, runs=tuple({**known, **{str(run): figures_of(run) for run in noted}}.values()))
     if str(report.outcome) == "rerun":
         return _begun(replace(result, retried_for=(*result.retried_for, "infra")))
     if _is_settled(result):
@@ -317,11 +310,11 @@ class _TriageColumn:
 
         if not cells:
             return
-        properties = dict(getattr(report, "user_properties", ()))
+        attached = attached_to(report)
         failed = getattr(report, "outcome", "") in ("failed", "rerun")
-        dollars = properties.get(DOLLARS)
+        dollars = attached.get("dollars")
         texts = {
-            "triage": properties.get(TRIAGE, "") if failed else "",
+            "triage": attached.get("triage", "") if failed else "",
             "cost": f"${dollars:.4f}" if isinstance(dollars, float) else "",
         }
         cells[_COLUMN:_COLUMN] = [render("column_cell", column=column, text=text) for column, text in texts.items()]

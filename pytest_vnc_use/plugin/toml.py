@@ -21,17 +21,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.plugin.task_spec import MARKER_SETTINGS, TaskSpec, task_spec
+from pytest_vnc_use.plugin.markers import MARKER_SETTINGS, TaskSpec, names_of_repetitions, task_spec
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.paths import policy_path
 from pytest_vnc_use.types import POLICY_PRESETS, SECRET_MARK
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
@@ -63,6 +68,41 @@ Texts = Annotated[list[Text], BeforeValidator(_listed)]
 Claims = Annotated[list[Text] | Literal[False], BeforeValidator(_claims)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
 Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_length=1)]
+
+
+class TaskFile(pytest.Module):
+    """A file of tasks, to pytest an empty module."""
+
+    def _getobj(self) -> ModuleType:
+        return ModuleType(self.path.name)
+
+    def collect(self) -> Iterator[pytest.Function]:
+        """Yield an item for each test and repetition. Raises CollectError if the file is wrong."""
+        try:
+            tests = read_task_file(self.path)
+        except SettingsError as exc:
+            raise self.CollectError(str(exc)) from exc
+        repetitions = [f"[{name}]" for name in names_of_repetitions(self.config)] or [""]
+        for test, repetition in itertools.product(tests, repetitions):
+            item = TaskFileTest.from_parent(self, name=test.name + repetition, callobj=_no_body)
+            item.line = test.line
+            for spec in reversed(test.specs):
+                item.add_marker(pytest.mark.vnc_task(spec.task, **spec.as_given))
+            yield item
+
+
+class TaskFileTest(pytest.Function):
+    """One test of a file of tasks: a function without a body, marked with its tasks."""
+
+    line = 1
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return the file, the line from 0, and the name of the test."""
+        return self.path, self.line - 1, self.name
+
+
+def _no_body(vnc_agent: VncUseAgent) -> None:
+    """Do nothing: the tasks run before this, and their claims are the test."""
 
 
 @dataclass(frozen=True)

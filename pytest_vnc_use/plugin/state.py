@@ -1,0 +1,172 @@
+"""What this plugin keeps on a test while it runs, in one object, and what it keeps on the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from pytest_vnc_use.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.agent.budget import Budget
+    from pytest_vnc_use.plugin.markers import TaskSpec
+    from pytest_vnc_use.plugin.redaction import SessionSecrets
+    from pytest_vnc_use.recordings.record import RecordedTest
+    from pytest_vnc_use.recordings.rehearse import Rehearsal
+    from pytest_vnc_use.recordings.store import Key
+    from pytest_vnc_use.report.results import RunFigures
+
+FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
+"""The fixtures that mark a test as one with a desktop."""
+NOTES = frozenset(
+    (
+        *("planner", "run", "page", "outcome", "triage", "rule", "hook_fault", "rehearsal"),
+        *("healed", "went_on", "transient", "recording", "saved_s", "saved_dollars"),
+        *("calls", "calls_uncounted", "tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned", "dollars"),
+    )
+)
+"""The names of the notes on a test. In JUnit's XML each is a property, such as `vnc_triage`."""
+ATTACHED, PICTURES = "vnc", "vnc_pictures"
+"""The attributes of this plugin on pytest's reports: the notes and more, in JSON's own types, and screenshots as bytes.
+
+pytest documents that "reports can contain arbitrary extra attributes", and sends them from a worker of pytest-xdist to
+the controller. So no other way between the processes is needed, and `user_properties` are only for JUnit's XML.
+"""
+_NOTHING: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": ()}
+SETTINGS = pytest.StashKey[Settings]()
+"""The settings of the session, in the stash of its config.
+
+They are there as soon as a setting is given or a test has to do with a desktop.
+"""
+SECRETS: pytest.StashKey[SessionSecrets] = pytest.StashKey()
+"""The secrets of the session, in the stash of its config."""
+
+
+class FailureTriage(NamedTuple):
+    """The triage of a test's failure.
+
+    `triage` is one of `types.TRIAGES`, or `triage.SETTINGS`; `rule` names the rule that decided; `message` is one
+    line.
+    """
+
+    triage: str
+    rule: str
+    message: str
+
+
+@dataclass
+class ItemState:
+    """The state of one test: what its markers say, and what one attempt at it has done so far."""
+
+    specs: tuple[TaskSpec, ...] = ()
+    """The tasks of its markers."""
+    problem: str = ""
+    """What is wrong with its markers, on a worker of pytest-xdist; elsewhere that ends the session."""
+    overruled: str = ""
+    """The `record` of its markers, if the command line overrules it."""
+
+    timeout: Any = None
+    """The time limit of pytest-timeout, if there is one."""
+
+    attempt: int = 1
+    """The number of this attempt: pytest-rerunfailures makes several."""
+    agent: VncUseAgent | None = None
+    """The agent, while it lives."""
+    runs: list[Path] | None = None
+    """The run directories of its runs; None if the test has not had an agent yet."""
+    place: str = ""
+    """Where a run is that has not ended, such as "at step 3"."""
+    budget: Budget | None = None
+    playwright_calls: list[str] = field(default_factory=list)
+    """The calls of Playwright, a line for each, with `vnc_playwright`."""
+
+    key: Key | None = None
+    """The key of its recording."""
+    settings: Settings | None = None
+    """The settings that its recording is made with."""
+    recorded: RecordedTest | None = None
+    """The test with its recording; None if it is neither replayed nor recorded."""
+    user_judges: bool = False
+    """True if the user at the terminal judges the test."""
+    rehearsal: Rehearsal | None = None
+    """The rehearsal, while the test is run again to rehearse its recording."""
+
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What its reports say of this attempt so far, by the names in `NOTES`: text, a number, or a list of texts."""
+    rehearsals: list[Any] = field(default_factory=list)
+    """The figures of its rehearsals, in JSON's own types."""
+    rehearsed_runs: list[dict[str, Any]] = field(default_factory=list)
+    """The figures of the runs of its rehearsals."""
+    unrepeated_runs: list[Path] = field(default_factory=list)
+    """The run directories of the rehearsal that did not repeat, to be shown with the test."""
+    rehearsed_costs: dict[str, Any] = field(default_factory=dict)
+    """The cost of its rehearsals, in notes."""
+    failure: FailureTriage | None = None
+    """The triage of its failure, if it has failed."""
+    raised: pytest.ExceptionInfo[BaseException] | None = None
+    """The exception that the test raised, while another one replaces it for pytest-rerunfailures."""
+    has_passed: bool = False
+    """True if its call has passed."""
+    has_failed: bool = False
+    """True if a part of its call has failed, as a subtest may while the test goes on."""
+    duration_s: float = 0.0
+    decided: pytest.TestReport | None = None
+    """The report that decides: the first that is bad, or else the one on the call."""
+    reported_runs: dict[str, RunFigures] = field(default_factory=dict)
+    """The figures of its runs that reports already contain, by run directory."""
+    reported_dollars: float = 0.0
+    """The part of its cost that reports already contain."""
+
+    def add_note(self, name: str, text: str) -> None:
+        """Add a text to a note of several."""
+        self.notes.setdefault(name, []).append(text)
+
+
+_STATE = pytest.StashKey[ItemState]()
+
+
+def state_of(item: pytest.Item) -> ItemState:
+    """Return the state of a test."""
+    return item.stash.setdefault(_STATE, ItemState())
+
+
+def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> None:
+    """Replace the test's state by that of a new attempt, and forget what an earlier one noted."""
+    before = state_of(item)
+    number = before.attempt + 1 if before.decided and not rehearsal else 1
+    kept = before.specs, before.problem, before.overruled, before.timeout
+    item.stash[_STATE] = ItemState(*kept, number, rehearsal=rehearsal)
+    item.user_properties[:] = [each for each in item.user_properties if not is_note(each[0])]
+
+
+def put_back(item: pytest.Item, state: ItemState) -> None:
+    """Give a test the state that it had before a rehearsal."""
+    item.stash[_STATE] = state
+
+
+def is_note(name: object) -> bool:
+    """Return whether a property of a test is one of the notes, which hold no secret."""
+    return isinstance(name, str) and name.startswith("vnc_") and name.removeprefix("vnc_") in NOTES
+
+
+def attached_to(report: object) -> Mapping[str, Any]:
+    """Return what was attached to a report; empty data for the report on a test without a desktop."""
+    attached: Mapping[str, Any] = getattr(report, ATTACHED, _NOTHING)
+    return attached
+
+
+def is_ours(item: pytest.Item) -> bool:
+    """Return whether the test needs a desktop: by a fixture, a marker, or an agent that it fetched as it ran."""
+    if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        return True
+    return state_of(item).runs is not None or item.get_closest_marker("vnc_task") is not None
+
+
+def desktop_of(item: pytest.Item) -> Any:
+    """Return the test's desktop, which may be a user's own; None if it has none, or not yet."""
+    return getattr(item, "funcargs", {}).get("vnc_desktop")
