@@ -361,7 +361,7 @@ def test_what_is_no_run_folder_is_one_line_of_error(tmp_path: Path, capsys: pyte
         assert main(["report", str(path)]) == 2
         told = capsys.readouterr()
         assert told.err.count("\n") == 1
-        assert "must be a run folder" in told.err
+        assert "must be a run directory" in told.err
     assert not (tmp_path / "photos" / "index.html").exists()
 
 
