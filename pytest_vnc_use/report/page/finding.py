@@ -24,7 +24,7 @@ def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]
     for path in paths:
         runs = {run.resolve(): run for run in _below(path)}
         if not runs and not may_be_none:
-            raise RunFolderError(f"{str(path)!r} must be a run directory, or one with some below it: there is no {_TRACE}")
+            raise RunFolderError(f"{str(path)!r} must be a run directory, or one with some below: there is no {_TRACE}")
         found |= runs
     return sorted(found.values(), key=lambda run: (run.name, str(run)))
 
