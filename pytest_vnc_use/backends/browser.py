@@ -253,9 +253,11 @@ def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 
     if not cdp.endswith(_PORT_FILE):
         return Browser(cdp, timeout_s=timeout_s)
     try:
-        port, _, _ = read_file(cdp).partition("\n")
+        port, newline, _ = read_file(cdp).partition("\n")
     except (FileNotFoundError, FileUnreadable) as exc:
         raise DesktopError(f"no browser has been started with --remote-debugging-port=0 yet: {exc}") from exc
+    if not newline:  # Chrome makes the file before it writes it
+        raise DesktopError(f"the browser has not written its port into {cdp!r} yet")
     return Browser(f"127.0.0.1:{port}", timeout_s=timeout_s)
 
 

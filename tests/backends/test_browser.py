@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.backends.browser import browser_at
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.runs.folder import read_trace
-from support.gemini_server import GeminiServer, calls, text
+from support.gemini_server import GeminiServer, calls
 from support.vnc_servers import VncServer, require, wait_for
 
 pytestmark = pytest.mark.desktop
@@ -84,6 +84,11 @@ def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: p
     result.stdout.fnmatch_lines(["settings: *vnc_cdp must be the address*"])
 
 
+def test_port_file_without_port_is_no_browser_yet() -> None:
+    with pytest.raises(DesktopError, match="has not written its port into 'profile/DevToolsActivePort' yet"):
+        browser_at("profile/DevToolsActivePort", lambda _: "")
+
+
 # --- from the command line -------------------------------------------------------------------------------------------
 
 
@@ -107,7 +112,7 @@ def test_a_model_is_offered_the_page_on_the_command_line_too(tmp_path: Path, tig
         calls(("get_browser_state", {})),
         calls(("go_back", {})),
         calls(("get_browser_state", {})),
-        text("looked"),
+        calls(("done", {"message": "looked"})),
     ]
     command = ["-m", "pytest_vnc_use.cli", "run", "--vnc", tigervnc.address, "--task", "Look", "--environment=browser"]
     where = ["--exec", "env", "--cdp", "profile/DevToolsActivePort", "--seconds", "100"]

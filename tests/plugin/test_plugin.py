@@ -879,7 +879,7 @@ def test_where_no_test_has_a_desktop_only_hooks_and_options_are_loaded(
         """
     )
     result = pytester.run(sys.executable, "-m", "pytest", "-s")
-    hooks = ("", ".calling", ".collecting", ".fixtures", ".hookspecs", ".options")
+    hooks = ("", ".fixtures", ".hookspecs", ".options")
     settings = ("", ".parsers", ".settings")
     names = (*(f"plugin{name}" for name in hooks), *(f"settings{name}" for name in settings))
     result.stdout.fnmatch_lines([" ".join(["*loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
