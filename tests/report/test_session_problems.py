@@ -68,7 +68,7 @@ def test_a_red_session_is_red_everywhere(
     assert "1 test, none failed; but test_1_broken.py could not be collected; and 1 more" in told[1]
     assert r"test\_1\_broken\.py could not be collected" in told[2]
     capsys.readouterr()
-    assert cli.main(["results", "runs", "-o", "all.json"]) == 1
+    assert cli.main(["report", "--merge", "runs", "-o", "all"]) == 1
     assert problems[0] in capsys.readouterr().out
 
 
