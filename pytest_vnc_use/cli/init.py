@@ -491,6 +491,8 @@ class Project:
             yield f"{ini.name} keeps vnc_app = {ini.options['vnc_app']!r}; {self.test} starts its own program by app="
         if "addopts" in ini.options and f"no:{LANGSMITH}" not in " ".join(ini.values("addopts")):
             yield f"add '{LEAVE_OUT}' to addopts in {ini.name}: {ABOUT_LANGSMITH}"
+        if target.kind == "page" and "vnc_server" in ini.options and "vnc_cdp" not in ini.options:
+            yield f"to read the page in tests, add vnc_cdp = profile/DevToolsActivePort to {ini.name}"
         if target.is_local_page:
             yield f"start the server of {target.page} before the tests, or in a fixture of {self._tests}/conftest.py"
         if target.kind == "address":

@@ -38,12 +38,19 @@ def _region(text: str) -> Region:
 
 
 def _mask(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.recordings.store import add_masks, recordings_of
+    from pytest_vnc_use.recordings.gates import mask_of
+    from pytest_vnc_use.recordings.store import add_masks, claims_hidden, load, recordings_of
 
     for path in recordings_of(arguments.test):
         try:
             is_new = add_masks(path, arguments.regions)
         except OSError as exc:
             raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
-        print(f"{path}: {'masked' if is_new else 'was masked already'}")
+        if (recording := load(path)) is None:  # removed meanwhile
+            continue
+        width, height = recording.screen_size
+        share = float(mask_of(recording.masks, (height, width)).mean())
+        print(f"{path}: {'masked' if is_new else 'was masked already'}; {share:.1%} of the screen is not compared")
+        for claim in claims_hidden(recording, recording.masks):
+            print(f"  unsure without a judge from now on: {claim!r}; drop the claim, or record it with a judge")
     return 0

@@ -31,9 +31,9 @@ def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], Abst
 def _asked(question: Question) -> Answer:
     if sys.stdin is None or not sys.stdin.isatty():
         return NO
-    sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
-    sys.stdout.flush()
-    try:
+    try:  # Ctrl-C may come as soon as the question can be read
+        sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
+        sys.stdout.flush()
         key = input("> ").strip().lower()
         if key == "b":
             return Answer("bug", input("What is wrong? > ").strip())

@@ -201,7 +201,8 @@ def _figures(
         return replace(figures, problem=plain(message), advice=_STATE)
     drift, folder = found
     recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
-    return replace(figures, problem=plain(drift.problem), advice=_advice(drift, state), recorded=recorded, seen=seen)
+    advice = _advice(drift, state, Path(recorded), Path(seen))
+    return replace(figures, problem=plain(drift.problem), advice=advice, recorded=recorded, seen=seen)
 
 
 def _drift_in(runs: list[str]) -> tuple[Drifted, Path] | None:
@@ -217,16 +218,22 @@ def _drift_in(runs: list[str]) -> tuple[Drifted, Path] | None:
     return None
 
 
-def _advice(drift: Drifted, state: ItemState) -> str:
+def _advice(drift: Drifted, state: ItemState, recorded: Path, seen: Path) -> str:
+    from pytest_vnc_use.recordings.accept import cell_around
     from pytest_vnc_use.recordings.gates import is_maskable, mask_command
+    from pytest_vnc_use.recordings.images import pixels_of
 
     key = state.key
     assert key is not None
     mask = "if the part changes by itself, mask it; "
-    if drift.region and is_maskable((drift.region,), (drift.seen.height, drift.seen.width)):
-        mask = f"if the part changes by itself, mask it: `{mask_command(key.node_id, (drift.region,))}`; "
-    elif drift.region:
-        mask = ""
+    if drift.region:
+        try:
+            cell = cell_around(drift.region, pixels_of(recorded.read_bytes()), pixels_of(seen.read_bytes()))
+        except OSError:  # the images were not kept
+            cell = drift.region
+        command = mask_command(key.node_id, (cell,))
+        is_small = is_maskable((cell,), (drift.seen.height, drift.seen.width))
+        mask = f"if the part changes by itself, mask it: `{command}`; " if is_small else ""
     return (
         f"{mask}if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"

@@ -186,7 +186,9 @@ RULES = (
         "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
     ),
     TriageRule(
-        "a judge says that a claim fails, or `wait_for_text` that a page lacks it", "product", _is(ProductFailed)
+        "a claim fails, a reviewer calls it a bug, or `wait_for_text` finds that a page lacks a text",
+        "product",
+        _is(ProductFailed),
     ),
     TriageRule(
         "the planner gave up, was repeating itself or answered no action, or the task is not seen to be done",

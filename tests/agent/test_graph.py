@@ -16,6 +16,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,7 @@ def test_the_time_limit_holds_while_the_planner_hangs(agent_of: Callable[..., Vn
 def test_the_time_limit_holds_while_the_hands_hang_and_no_late_action_follows(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
+    import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes longer than the limit
     controller.hang.clear()
     result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=0.3))
     assert result.outcome is Outcome.TIME_LIMIT

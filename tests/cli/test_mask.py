@@ -49,7 +49,10 @@ def test_mask_test_name_selects_recordings(folder: Path, test: str, names: set[s
 def test_mask_given_twice_is_written_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].endswith(": was masked already")
+    printed = capsys.readouterr().out.splitlines()
+    assert "test_basket.json: masked; 0.2% of the screen is not compared" in printed[0]
+    assert ": was masked already; 0.2% of the screen is not compared" in printed[2]
+    assert printed[3].startswith("  unsure without a judge from now on: 'the basket shows 2 apples")
     recording = load(folder / "test_basket.json")
     assert recording
     assert recording.masks == (MASK, Region(0, 0, 5, 5))
