@@ -39,7 +39,7 @@ def _region(text: str) -> Region:
 
 def _mask(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.recordings.gates import mask_of
-    from pytest_vnc_use.recordings.store import add_masks, claims_hidden, load, recordings_of
+    from pytest_vnc_use.recordings.store import add_masks, load, recordings_of
 
     for path in recordings_of(arguments.test):
         try:
@@ -51,6 +51,6 @@ def _mask(arguments: argparse.Namespace) -> int:
         width, height = recording.screen_size
         share = float(mask_of(recording.masks, (height, width)).mean())
         print(f"{path}: {'masked' if is_new else 'was masked already'}; {share:.1%} of the screen is not compared")
-        for claim in claims_hidden(recording, recording.masks):
+        for claim in (claim for run in recording.runs for claim in run.claims_hidden_by(recording.masks)):
             print(f"  unsure without a judge from now on: {claim!r}; drop the claim, or record it with a judge")
     return 0

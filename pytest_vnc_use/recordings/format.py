@@ -269,6 +269,14 @@ class RecordedRun(_Part):
         """Return the planner's name without the address of its server: a recording goes under version control."""
         return _SERVER.sub("", name)
 
+    def claims_hidden_by(self, masks: Sequence[Region]) -> list[str]:
+        """Return the claims that masks leave without evidence: these need a judge each time, the end does not."""
+        return [
+            each.claim
+            for each in self.claims
+            if each.claim != end_state_claim(self.task) and (each.region is None or any(map(each.region.meets, masks)))
+        ]
+
 
 _Length = Annotated[int, Field(ge=1, le=65535)]
 """A number of pixels that VNC can express."""

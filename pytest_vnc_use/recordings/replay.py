@@ -62,7 +62,6 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.action_points import Point, points
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
-from pytest_vnc_use.types.verdicts import end_state_claim
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
 _PICTURES = "If not, the product has a fault. Both pictures are in the report."
@@ -263,12 +262,7 @@ class Replay(ForwardingController):
             yield _NO_MASK
         if not (masks := offered_masks(self._gate, problem.masks, seen)):
             return
-        claims = [
-            each.claim
-            for each in self._run.claims
-            if each.claim != end_state_claim(self._run.task)
-            and (each.region is None or any(map(each.region.meets, masks)))
-        ]
+        claims = self._run.claims_hidden_by(masks)
         lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
         hidden = int(mask_of(masks, seen.shape).sum())
         yield (

@@ -44,7 +44,6 @@ from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
 from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
-from pytest_vnc_use.types.verdicts import end_state_claim
 
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100
@@ -309,17 +308,6 @@ def add_masks(path: Path, masks: Sequence[Region]) -> bool:
         text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))
         write_atomically(path, text.encode(), opener=None)
         return True
-
-
-def claims_hidden(recording: Recording, masks: Sequence[Region]) -> list[str]:
-    """Return the claims whose evidence meets a mask, so that they need a judge each time; of the end, none does."""
-    runs = recording.runs
-    return [
-        each.claim
-        for run in runs
-        for each in run.claims
-        if each.claim != end_state_claim(run.task) and (each.region is None or any(map(each.region.meets, masks)))
-    ]
 
 
 def recordings_of(test: str) -> list[Path]:
