@@ -16,7 +16,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
-from pytest_vnc_use.plugin import costs, live_line, markers, recordings, redaction, runtest
+from pytest_vnc_use.plugin import costs, markers, recordings, redaction, runtest, terminal
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.settings.paths import absolute_desktop, absolute_files
 from pytest_vnc_use.settings.settings import Settings
@@ -149,7 +149,7 @@ def agent_of_test(
         functions=functions,
         secrets={**secrets.given, **declared},
         other_secrets=secrets.declared,
-        observers=[runtest.ItemObserver(item), *live_line.open_line(item), runtest.HookCalls(item)],
+        observers=[runtest.ItemObserver(item), *terminal.open_line(item)],
         test_id=item.nodeid,
         check=True,
         desktop=desktop,
@@ -166,6 +166,6 @@ def agent_of_test(
     finally:
         state.agent = None  # pytest keeps the item to the session's end, and with it the screens
         agent.close()
-        live_line.close_line(item.config)
+        terminal.close_line(item.config)
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call
