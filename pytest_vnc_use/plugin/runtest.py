@@ -330,23 +330,9 @@ def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
         state.decided = report
     if call.when != "teardown" or not state.runs:
         return
-    ended = _ended_test(item, state.decided or report)
-    mode = item.config.stash[SETTINGS].artifacts
-    if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
-        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
-    for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
-        try:
-            if ended.pictures:
-                drop_pictures(run)
-            write_ended_test(run, ended)
-        except (OSError, RunFolderUnwritable) as exc:
-            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))
-
-
-def _ended_test(item: pytest.Item, decided: pytest.TestReport) -> EndedTest:
-    state, hide = state_of(item), secrets_of(item.config).hide
+    decided, hide = state.decided or report, secrets_of(item.config).hide
     attached = attached_to(decided)
-    return EndedTest(
+    ended = EndedTest(
         test=item.nodeid,
         result=result_of(decided),
         phase=decided.when or "call",
@@ -360,3 +346,13 @@ def _ended_test(item: pytest.Item, decided: pytest.TestReport) -> EndedTest:
         dollars=state.notes.get("dollars"),
         is_rehearsal=state.rehearsal is not None,
     )
+    mode = item.config.stash[SETTINGS].artifacts
+    if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
+        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
+    for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
+        try:
+            if ended.pictures:
+                drop_pictures(run)
+            write_ended_test(run, ended)
+        except (OSError, RunFolderUnwritable) as exc:
+            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))

@@ -153,7 +153,7 @@ def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     for combination in itertools.product(*parameters.values()):
         values = dict(zip(parameters, combination, strict=True))
         suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
-        filled = {key: _fill(value, values) if key == "app" else value for key, value in given.items()}
+        filled = {key: _fill(str(value), values) if key == "app" else value for key, value in given.items()}
         # the last task gets the claims, but `false` applies to all tasks
         expects: list[Any] = [None if claims is False else ()] * len(tasks)
         if claims is not False:
