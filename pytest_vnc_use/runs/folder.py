@@ -4,7 +4,7 @@
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the picture of each frame, once, as <sha256>.png
-      messages.jsonl      the messages that were sent to the VNC server, with vnc_keep_messages; see runs/messages.py
+      messages.jsonl      the messages that were sent to the VNC server, with vnc_rfb_log; see runs/messages.py
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, see runs/program_logs.py
       result.json         how the test ended that made the run, see runs/ended_test.py
