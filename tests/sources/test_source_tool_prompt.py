@@ -220,13 +220,13 @@ def test_elements_are_refused_where_none_are_known() -> None:
 
 def test_timing_has_times_and_screen() -> None:
     timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0}).functions()
-    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nseconds_ms: 300000"
+    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
     with chat([call("vnc_command", action="get_timing")] * 2, toolset="vnc_command") as talk:
         talk.act(output=str(timing["get_timing"]()))
         talk.decide()
         [result] = talk.server.requests[1].of("tool")
     lines = result["content"].splitlines()
-    assert lines == ["step_delay_ms: 40", "seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
+    assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
 
 
 @pytest.mark.parametrize("excluded", ["paste", "action_queue", "verify"])
