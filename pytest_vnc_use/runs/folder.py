@@ -45,6 +45,7 @@ from pytest_vnc_use.runs.json_lines import (
     from_line,
     load_json,
     private,
+    read_end,
     read_whole,
     to_json as to_json,
 )
@@ -231,12 +232,11 @@ def read_logs(run_folder: Path) -> dict[str, str]:
     logs: dict[str, str] = {}
     for path in sorted((run_folder / "logs").glob("*.txt")):
         try:
-            content = read_whole(path)
+            end, size = read_end(path, _MAX_LOG_BYTES)
         except OSError as exc:
             logs[path.stem] = f"(cannot be read: {exc.strerror})"
             continue
-        end = content[-_MAX_LOG_BYTES:]
-        left_out = f" (the last {len(end)} of {len(content)} bytes)" if len(content) > len(end) else ""
+        left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
         logs[path.stem + left_out] = end.decode("utf-8", "replace").replace("\r\n", "\n")
     return logs
 

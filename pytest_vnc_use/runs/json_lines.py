@@ -30,9 +30,24 @@ _INNER = frozenset({"logs", "screens"})
 
 def read_whole(path: Path, most: int = LARGEST) -> bytes:
     """Return the content of a regular file that is no link, of at most `most` bytes. Raises OSError."""
+    _check_no_link(path)
+    return read_regular(path, most)
+
+
+def read_end(path: Path, most: int) -> tuple[bytes, int]:
+    """Return the last bytes of a regular file that is no link, at most `most`, and its size. Raises OSError."""
+    _check_no_link(path)
+    if not path.is_file():  # opening a FIFO would wait for its writer
+        raise OSError(errno.EINVAL, "it must be a regular file", str(path))
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - most, 0))
+        return file.read(most), size
+
+
+def _check_no_link(path: Path) -> None:
     if path.is_symlink() or (path.parent.name in _INNER and path.parent.is_symlink()):
         raise OSError(errno.ELOOP, "it must not be a symbolic link", str(path))
-    return read_regular(path, most)
 
 
 def private(path: str, flags: int) -> int:
