@@ -28,14 +28,15 @@ _MOST_TESTS = 20
 def pytest_configure(config: pytest.Config) -> None:
     """Check the prices, and open the session's account if the session has a limit."""
     settings = config.stash[SETTINGS]
-    if settings.prices or settings.dollars or settings.max_dollars:
+    if settings.prices or settings.max_dollars or settings.session_max_dollars:
         from pytest_vnc_use.agent import build
 
         try:
             build.build_budget(settings)
         except SettingsError as exc:
             raise pytest.UsageError(str(exc)) from exc
-    if settings.max_steps or settings.max_seconds or settings.max_tokens or settings.max_dollars:
+    limits = ("max_steps", "max_seconds", "max_tokens", "max_dollars")
+    if any(getattr(settings, f"session_{limit}") for limit in limits):
         config.stash[ACCOUNT] = _account(config)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.runs.progress import ShownProgress
 
 NO_TERMINAL = (
-    "--vnc-record=demonstrate asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
+    "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
     "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
 )
 _STDOUT = 1
@@ -103,8 +103,7 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
         return []
-    from pytest_vnc_use.runs.progress import Progress, ShownProgress
-    from pytest_vnc_use.runs.terminal_line import can_show
+    from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
 
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if not can_show(_STDOUT):
@@ -119,7 +118,7 @@ def is_wanted(config: pytest.Config) -> bool:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
         return False
-    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "demonstrate":
+    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "manual":
         return False
     has_logs = config.pluginmanager.has_plugin("logging-plugin")
     return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))
@@ -157,12 +156,14 @@ def review_of(item: pytest.Item) -> Review:
 
 
 def _answer(config: pytest.Config, question: Question) -> Answer:
-    """Return the user's answer. Without a terminal, as on a worker of pytest-xdist, it is no."""
+    """Return the user's answer; without a terminal it is no."""
     from pytest_vnc_use.recordings.accept import NO, Answer
 
+    if hasattr(config, "workerinput"):
+        return Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
     with at_terminal(config):
         if sys.stdin is None or not sys.stdin.isatty():
-            return NO
+            return Answer("no", "stdin is no terminal, so run pytest at one to answer")
         try:  # Ctrl-C may come as soon as the question can be read
             sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
             sys.stdout.flush()

@@ -6,7 +6,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
 expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
-steps = 20                               # also: seconds, tokens, dollars, votes, planner, model, policy, app
+max_steps = 20              # also: max_seconds, max_tokens, max_dollars, votes, planner, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
 """
@@ -41,7 +41,7 @@ tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 Table = Mapping[str, Any]
 Location = tuple[str | int, ...]
-"""Where a value is in a file, such as ("test", 1, "steps")."""
+"""Where a value is in a file, such as ("test", 1, "max_steps")."""
 _FILE_KEYS = (*MARKER_SETTINGS, "secrets", "test")
 _TEST_KEYS = (*MARKER_SETTINGS, "secrets", "name", "task", "expect", "parameters")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -243,7 +243,7 @@ def _are_scalars(values: object) -> bool:
 
 
 def line_of(text: str, location: Location) -> int:
-    """Return the line, from 1, of a key such as ("test", 1, "steps"); if it is missing, the line of its table."""
+    """Return the line, from 1, of a key such as ("test", 1, "max_steps"); if it is missing, the line of its table."""
     lines = text.splitlines()
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
     first, end, names = 1, headers[0] if headers else len(lines) + 1, list(location)

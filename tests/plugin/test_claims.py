@@ -220,7 +220,7 @@ CHECKS = {
 
 def test_unmet_check_fails_test_however_it_ends(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_OPEN"):
+    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
         monkeypatch.delenv(name)
     pytester.makeconftest(NOWHERE)
     tests = (f"def test_{name}: {body}" for name, (body, _) in CHECKS.items())
@@ -246,7 +246,7 @@ WRONG_ARGUMENTS = [
     ),
     *(({"votes": votes}, "votes=…) must be an odd number, at least 1, got ") for votes in (2, 0, -1, 1.5, "three")),
     ({"step": 3}, " has no argument 'step'"),
-    ({"seconds": 0}, "above 0"),
+    ({"max_seconds": 0}, "above 0"),
     ({"app": 3}, "app=…) must be a command line in one string, got 3"),
     ({"secrets": [""]}, "secrets=…) must name environment variables, got "),
 ]

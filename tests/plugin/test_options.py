@@ -13,8 +13,8 @@ from pytest_vnc_use.errors import SettingsError
 from support.gemini_server import GeminiServer, calls, text
 
 NATIVE = """
-vnc_steps = 20
-vnc_seconds = 12.5
+vnc_max_steps = 20
+vnc_max_seconds = 12.5
 vnc_exclude = ["search", "go_back"]
 vnc_screen_size = [800, 600]
 vnc_watch = false
@@ -25,7 +25,7 @@ vnc_app = "python ./app.py"
 AS_TEXT = NATIVE.replace('["search", "go_back"]', "search, go_back").replace("[800, 600]", "800x600").replace('"', "")
 TEST = """
 def test_it(vnc_settings, pytestconfig):
-    assert (vnc_settings.steps, vnc_settings.seconds, vnc_settings.watch) == ({steps}, 12.5, False)
+    assert (vnc_settings.max_steps, vnc_settings.max_seconds, vnc_settings.watch) == ({steps}, 12.5, False)
     assert vnc_settings.exclude == ("search", "go_back")
     assert vnc_settings.screen_size == (800, 600)
     assert vnc_settings.model == "a model"
@@ -52,20 +52,20 @@ def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, nam
     pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("options", [("--vnc-steps=7", "--vnc-app=./a"), ("-ovnc_steps=7", "-ovnc_app=./a")])
+@pytest.mark.parametrize("options", [("--vnc-max-steps=7", "--vnc-app=./a"), ("-ovnc_max_steps=7", "-ovnc_app=./a")])
 def test_command_line_is_stronger_than_file_and_variable(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    monkeypatch.setenv("VNC_USE_STEPS", "5")
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
     (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
     pytester.makepyfile(TEST.format(steps=7, app="'./a'"))
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
 
 
 def test_variable_is_stronger_than_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VNC_USE_STEPS", "5")
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
     (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
-    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.steps == 5")
+    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.max_steps == 5")
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
@@ -73,9 +73,9 @@ def test_variable_is_stronger_than_file(pytester: pytest.Pytester, monkeypatch: 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("vnc_steps = 0", "vnc_steps must be a whole number, at least 1, got 0"),
-        ("vnc_steps = true", "vnc_steps must be a whole number, at least 1, got True"),
-        ("vnc_seconds = [1, 2]", r"vnc_seconds must be a number of seconds above 0, got \[1, 2\]"),
+        ("vnc_max_steps = 0", "vnc_max_steps must be a whole number, at least 1, got 0"),
+        ("vnc_max_steps = true", "vnc_max_steps must be a whole number, at least 1, got True"),
+        ("vnc_max_seconds = [1, 2]", r"vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
         ("vnc_model = {name = 'a'}", "vnc_model must be text, a number, true or false, or a list of these"),
         ("vnc_exclude = [['a']]", "vnc_exclude must be text, a number, true or false, or a list of these"),
     ],
@@ -91,12 +91,12 @@ def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str,
 def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> None:
     """Its key is redacted, and stays out of the environment."""
     key = secrets.token_hex(16)
-    (pytester.path / ".env").write_text(f"VNC_USE_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
+    (pytester.path / ".env").write_text(f"VNC_USE_MAX_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
     pytester.makepyfile(
         """
         import os, pathlib
         def test_it(vnc_settings):
-            assert (vnc_settings.steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
+            assert (vnc_settings.max_steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
             assert pathlib.Path(".env").read_text() == ""
         """
     )

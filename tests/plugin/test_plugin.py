@@ -83,10 +83,10 @@ class TestMarkers:
     def test_order(self, vnc_desktop, fruit):
         assert fruit
 
-@task("Click it", steps=2)
+@task("Click it", max_steps=2)
 def test_steps(): raise LookupError("the body is not reached")
 
-@task("Click it", seconds=2)
+@task("Click it", max_seconds=2)
 def test_seconds(): raise LookupError("the body is not reached")
 
 @task("Click it")
@@ -345,7 +345,7 @@ def test_late_marker_fails_test(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("--vnc-steps=none", "--vnc-steps must be a whole number, at least 1, got 'none'"),
+        ("--vnc-max-steps=none", "--vnc-max-steps must be a whole number, at least 1, got 'none'"),
         ("--vnc-repeat=0", "--vnc-repeat must be a whole number, at least 1, got '0'"),
         ("--vnc-votes=2", "--vnc-votes must be an odd number, at least 1, got '2'"),
         ("--vnc-artifacts=some", "--vnc-artifacts must be *, got 'some'"),
@@ -368,7 +368,7 @@ def test_missing_desktop_or_planner_names_what_to_pass(pytester: pytest.Pytester
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*--vnc-server must name a desktop, got ''*"])
     result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
-    result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"])
+    result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*"])
 
 
 # --- markers and fixtures ---------------------------------------------------------------------------------------------
@@ -434,13 +434,13 @@ class TestMarked(Shop): ...
 class TestUnmarked(Shop): ...
 
 @pytest.mark.vnc_task("Buy, strictly", expect=None)
-@pytest.mark.vnc_task("Buy", policy="lax.toml", steps=1, expect=None)
+@pytest.mark.vnc_task("Buy", policy="lax.toml", max_steps=1, expect=None)
 def test_policy_of_other_task():
     raise LookupError("the body is not reached")
 
-@pytest.mark.vnc_task("Buy", policy="lax.toml", steps=7, expect=None)
+@pytest.mark.vnc_task("Buy", policy="lax.toml", max_steps=7, expect=None)
 def test_own_policy(vnc_settings):
-    assert (vnc_settings.policy, vnc_settings.steps) == ("lax.toml", 7)
+    assert (vnc_settings.policy, vnc_settings.max_steps) == ("lax.toml", 7)
 
 def test_denied_in_body(vnc_agent):
     vnc_agent.run("Buy two apples", expect=None)
@@ -543,7 +543,7 @@ def test_idle_session_loads_only_hooks_and_options(pytester: pytest.Pytester, mo
             def test_it(self): ...
         """
     )
-    for name in ("VNC_USE_QT_OPEN", "VNC_USE_WATCH", "VNC_USE_REHEARSE"):
+    for name in ("VNC_USE_QT_HOST_NETWORK", "VNC_USE_WATCH", "VNC_USE_REHEARSE"):
         monkeypatch.delenv(name)
     pytester.makeconftest(
         """

@@ -325,7 +325,7 @@ def test_error_of_shared_fixture_is_reported_alike(pytester: pytest.Pytester) ->
 
 @pytest.fixture
 def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_OPEN"):
+    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
         monkeypatch.delenv(name, raising=False)
 
 

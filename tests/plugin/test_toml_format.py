@@ -19,7 +19,7 @@ CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 
 BASKET = """\
 app = "python shop"
-steps = 30
+max_steps = 30
 
 [[test]]
 name = "basket"
@@ -31,7 +31,7 @@ parameters = { fruit = ["apples", "pears"] }
 name = "sign in"
 task = ["Sign in with <secret:SHOP_PASSWORD>", "Sign out"]
 expect = ["nobody is signed in", "no error is shown"]
-steps = 5
+max_steps = 5
 secrets = ["SHOP_PASSWORD"]
 policy = "shop.toml"
 """
@@ -50,12 +50,12 @@ def test_tables_become_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (apples.name, pears.name) == ("basket[apples]", "basket[pears]")
     (spec,) = pears.specs
     assert (spec.task, spec.expect) == ("Add two pears to the basket", ("the basket shows 2 pears",))
-    assert dict(spec.settings) == {"app": "python shop", "steps": 30}
+    assert dict(spec.settings) == {"app": "python shop", "max_steps": 30}
     first, second = sign_in.specs
     assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
     assert second.expect == ("nobody is signed in", "no error is shown")
     assert first.secrets == {"SHOP_PASSWORD": "geheim"}
-    assert (first.settings["steps"], first.settings["policy"]) == (5, str(tmp_path / "shop.toml"))
+    assert (first.settings["max_steps"], first.settings["policy"]) == (5, str(tmp_path / "shop.toml"))
     several_lines, strict = read(
         tmp_path,
         '[[test]]\nname = "a"\ntask = """\nClick it,\nand wait.\n"""\n[[test]]\nname="b"\ntask="x"\npolicy="strict"',
@@ -73,12 +73,12 @@ MISTAKES = [
     (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
     (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets: write \[\[test\]\]"),
     (TEST.replace("test", "tests"), 1, "'tests' is unknown; it must be one of"),
-    (TEST + "stepps = 3", 4, "'stepps' is unknown; it must be one of steps, seconds"),
+    (TEST + "stepps = 3", 4, "'stepps' is unknown; it must be one of max_steps, max_seconds"),
     ("stepps = 3\n" + TEST, 1, "'stepps' is unknown; it must be one of"),
-    (TEST + "steps = 0", 4, "'steps' must be a whole number, at least 1, got 0"),
-    ("steps = 0\n" + TEST, 1, "'steps' must be a whole number, at least 1, got 0"),
+    (TEST + "max_steps = 0", 4, "'max_steps' must be a whole number, at least 1, got 0"),
+    ("max_steps = 0\n" + TEST, 1, "'max_steps' must be a whole number, at least 1, got 0"),
     (TEST + "votes = 2", 4, "'votes' must be an odd number, at least 1, got 2"),
-    (TEST + 'steps = "many"', 4, "'steps' must be a whole number, at least 1, got 'many'"),
+    (TEST + 'max_steps = "many"', 4, "'max_steps' must be a whole number, at least 1, got 'many'"),
     (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
     (TEST + 'expect = [""]', 4, r"'expect' must be a sentence, a list of some, or false, got \[''\]"),
     (TEST + 'expect = ""', 4, "'expect' must be a sentence, a list of some, or false, got ''"),
