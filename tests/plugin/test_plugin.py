@@ -258,6 +258,10 @@ WRONG_MARKERS = {
         "@task\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...",
         "unittest.TestCase, got 'TestIt'",
     ),
+    "fixture of TestCase": (
+        "@pytest.mark.usefixtures('vnc_agent')\nclass TestIt(unittest.TestCase):\n    def test_it(self): ...",
+        "does not work in a unittest.TestCase, got 'TestIt'",
+    ),
     "coroutine": ("@task\nasync def test_it(): ...", "`async def` that no plugin runs; write `def`"),
     "no such policy": ("@pytest.mark.vnc_task('Click', policy='nosuch.toml')\ndef test_it(): ...", "nosuch.toml"),
     "two models": (
