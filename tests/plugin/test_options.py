@@ -11,6 +11,7 @@ import pytest
 from pytest_vnc_use.agent.build import named_functions
 from pytest_vnc_use.errors import SettingsError
 from support.gemini_server import GeminiServer, calls, text
+from support.pad_sessions import QUIET
 
 NATIVE = """
 vnc_max_steps = 20
@@ -83,7 +84,7 @@ def test_variable_is_stronger_than_file(pytester: pytest.Pytester, monkeypatch: 
 def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str, complaint: str) -> None:
     (pytester.path / "pyproject.toml").write_text(f"[tool.pytest]\n{line}\n", encoding="utf-8")
     pytester.makepyfile("def test_it(): pass")
-    outcome = pytester.runpytest_inprocess("-p", "no:pytest-vnc")
+    outcome = pytester.runpytest_inprocess(*QUIET)
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.re_match_lines([f"ERROR: ini option {complaint}"])
 
@@ -203,7 +204,7 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     (pytester.path / "test_it.vnc.toml").write_text('[[test]]\nname = "pays"\ntask = "Pay"\n')
     options = ("--collect-only", "-q", "--strict-markers", "-m")
     ours, others = (
-        {line.rpartition("::")[2] for line in pytester.runpytest_inprocess(*options, marker).outlines if "::" in line}
+        {line.rpartition("::")[2] for line in pytester.runpytest_inprocess(*options, marker, *QUIET).outlines if "::" in line}
         for marker in ("vnc", "not vnc")
     )
     with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}

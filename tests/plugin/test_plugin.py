@@ -86,9 +86,6 @@ class TestMarkers:
 @task("Click it", max_steps=2)
 def test_steps(): raise LookupError("the body is not reached")
 
-@task("Click it", max_seconds=2)
-def test_seconds(): raise LookupError("the body is not reached")
-
 @task("Click it")
 def test_quota_in_task(): ...
 
@@ -108,6 +105,9 @@ class TestFunctions:
 
 @task("Say the key")
 def test_key(): ...
+
+@task("Click it", max_seconds=2)
+def test_seconds(): raise LookupError("the body is not reached")
 """
 KEY = GeminiServer().api_key
 REPLIES = {
@@ -124,11 +124,11 @@ REPLIES = {
     "verify": [FAILS],
     "order": [text("done")] * 3,
     "steps": [calls(CLICK, CLICK, CLICK)],
-    "seconds": [hang(100)],
     "quota_in_task": [calls(CLICK), daily_quota()],
     "quota_in_body": [daily_quota()],
     "of_its_own": [calls(("price", {"fruit": "apple"})), text("1.5")],
     "key": [calls(CLICK), text(f"the key is {KEY}")],
+    "seconds": [hang(100)],
 }
 """The answers of the model, by test, in the order of the tests."""
 
@@ -153,11 +153,11 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
             "product: claim 'the basket shows 2 apples' fails: *the basket is empty*",
             "*ended as step_limit: the limit of 2 steps*",
             "*open the basket*",
-            "*ended as time_limit: the limit of 2 s*",
             "infra: QuotaExhausted: *",
             "  after step 1 of the run in *runs*",
             "infra: QuotaExhausted: *",
             "  at test_live.py:*",
+            "*ended as time_limit: the limit of 2 s*",
         ]
     )
     junit = (pytester.path / "junit.xml").read_text(encoding="utf-8")
@@ -304,7 +304,7 @@ def test_marked_item_must_be_function(pytester: pytest.Pytester) -> None:
 def test_coroutine_of_other_plugin_is_collected_without_server(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{JUDGED}\n@pytest.mark.anyio\n@pytest.mark.vnc_task('Click')\nasync def test_other(): ...")
     result = pytester.runpytest_inprocess("--collect-only", "-q", *IN_PROCESS)
-    result.stdout.fnmatch_lines(["*::test_it", "*::test_other"])
+    result.stdout.fnmatch_lines(["*::test_it", "*::test_other*"])
 
 
 @pytest.mark.slow
@@ -524,7 +524,7 @@ def test_program_that_crashes_is_no_infra(pytester: pytest.Pytester, monkeypatch
             "* exited with 139*",
         ]
     )
-    assert "infra" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["vnc-use: 2 failed: 2 product"])
 
 
 # --- a good guest -----------------------------------------------------------------------------------------------------
