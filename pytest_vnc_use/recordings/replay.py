@@ -13,6 +13,7 @@ from typing import Any
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
     PERSON,
@@ -253,7 +254,13 @@ class Replay(ForwardingController):
 
     def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
-        yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
+        if self._review and self._review.moved:
+            moved = self._review.moved
+            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_PICTURES}"
+        else:
+            if self._review and self._review.unasked:
+                yield f"Nobody was asked whether the screen is right: {self._review.unasked}."
+            yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
         if not problem.boxes:
             return
         if Rehearsal.opened(self._gate, seen, self._acted_on):
