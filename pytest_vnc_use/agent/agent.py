@@ -21,10 +21,9 @@ from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, Product
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
-from pytest_vnc_use.runs.messages import MessageLog
-from pytest_vnc_use.runs.run_summary import only_waiting
-from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.runs.transcript import format_run_failure
+from pytest_vnc_use.runs.logger import MessageLog
+from pytest_vnc_use.runs.redaction import Secrets
+from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.paths import absolute_files

@@ -37,11 +37,18 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.planners.local.scripted import NoPlanner
-from pytest_vnc_use.runs.folder import RunFolder, Trace, from_json, new_run_id, path_of, read_trace, to_json
+from pytest_vnc_use.runs.folder import (
+    RunFolder,
+    Trace,
+    drop_checkpoints,
+    from_json,
+    new_run_id,
+    path_of,
+    read_trace,
+    to_json,
+)
 from pytest_vnc_use.runs.logger import RunLogger
-from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, live_name, seen_by_live
-from pytest_vnc_use.runs.tidying import drop_checkpoints
-from pytest_vnc_use.runs.transcript import plain, transcript
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain, seen_by_live, transcript
 from pytest_vnc_use.safety.rules import Policy, deny_unasked
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings

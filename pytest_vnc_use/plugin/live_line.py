@@ -31,8 +31,7 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
         return []
-    from pytest_vnc_use.runs.progress import Progress, ShownProgress
-    from pytest_vnc_use.runs.terminal_line import can_show
+    from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
 
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if not can_show(_STDOUT):

@@ -40,7 +40,7 @@ from pytest_vnc_use.recordings.gates import (
 )
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
