@@ -129,9 +129,9 @@ def mcp() -> str:
 
 
 def rooms() -> str:
-    """Return the table of folders and their questions."""
+    """Return the table of packages and their questions."""
     text = (ROOT / ".github/CONTRIBUTING.md").read_text("utf-8")
-    return re.search(r"^\| folder \| question \|\n(?:\|.*\n)+", text, re.MULTILINE)[0]  # type: ignore[index]
+    return re.search(r"^\| package \| question \|\n(?:\|.*\n)+", text, re.MULTILINE)[0]  # type: ignore[index]
 
 
 def layers() -> str:

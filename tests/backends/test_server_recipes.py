@@ -1,4 +1,4 @@
-"""The recipes of docs/vnc-servers.md: their commands are run, a word is typed, and `cua-vnc doctor` names the recipe."""
+"""The recipes of docs/vnc-servers.md: their commands run, a word is typed, `cua-vnc doctor` names the recipe."""
 
 from __future__ import annotations
 
