@@ -11,6 +11,8 @@ import pytest
 from pytest_vnc_use.recordings.accept import NO, Answer, Question, Review, Reviewer
 from pytest_vnc_use.triage.failure_text import sanitize
 
+_NO_TERMINAL = Answer("no", "stdin is no terminal, so run pytest at one to answer")
+_NO_WORKER = Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
 _REVIEWER = pytest.StashKey[Reviewer]()
 """The reviewer of the session, with the answers so far."""
 
@@ -21,7 +23,7 @@ def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], Abst
 
     def ask(question: Question) -> Answer:
         if hasattr(config, "workerinput"):
-            return NO
+            return _NO_WORKER
         with at_the_terminal(config):
             return _asked(question)
 
@@ -30,7 +32,7 @@ def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], Abst
 
 def _asked(question: Question) -> Answer:
     if sys.stdin is None or not sys.stdin.isatty():
-        return NO
+        return _NO_TERMINAL
     try:  # Ctrl-C may come as soon as the question can be read
         sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
         sys.stdout.flush()
