@@ -204,7 +204,11 @@ def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None
     (pytester.path / "test_it.vnc.toml").write_text('[[test]]\nname = "pays"\ntask = "Pay"\n')
     options = ("--collect-only", "-q", "--strict-markers", "-m")
     ours, others = (
-        {line.rpartition("::")[2] for line in pytester.runpytest_inprocess(*options, marker, *QUIET).outlines if "::" in line}
+        {
+            line.rpartition("::")[2]
+            for line in pytester.runpytest_inprocess(*options, marker, *QUIET).outlines
+            if "::" in line
+        }
         for marker in ("vnc", "not vnc")
     )
     with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}

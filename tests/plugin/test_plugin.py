@@ -601,7 +601,7 @@ def test_desktop_of_user_needs_no_methods(pytester: pytest.Pytester) -> None:
 
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     output = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "--vnc-server=WHERE" in output
+    assert "--vnc-server=TARGET" in output
     assert "(default: None)" not in output
     ours = output.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our options fit on one screen"
