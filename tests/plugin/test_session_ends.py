@@ -119,7 +119,7 @@ def test_test_in_which_session_ends_is_infra(
     assert result.ret != pytest.ExitCode.OK
     assert ends()["ends"] == LOST
     assert f"vnc-use: {line}" in result.stdout.str()
-    assert ("infra" in result.stdout.str()) == ("infra" in line)
+    assert ("1 infra" in result.stdout.str()) == ("infra" in line)
 
 
 def test_process_that_exits_writes_no_results(ended: pytest.Pytester) -> None:
