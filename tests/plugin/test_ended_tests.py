@@ -144,9 +144,7 @@ def test_full_directory_loses_oldest_passing_runs(session: Session, pytester: py
 def test_page_tells_attempts_and_dead_workers(session: Session, pytester: pytest.Pytester) -> None:
     require_package("pytest_rerunfailures")
     pytester.makeconftest(f"{PLANS}\n{DIES_BEFORE}")
-    pytester.makepyfile(
-        test_it=TESTS + ATTEMPTS.replace("def test_flaky", "@pytest.mark.flaky(reruns=1)\ndef test_flaky")
-    )
+    pytester.makepyfile(TESTS + ATTEMPTS.replace("def test_flaky", "@pytest.mark.flaky(reruns=1)\ndef test_flaky"))
     session("-n1", "-k", "flaky or crash or setup or lost or without or passed")
     page = (pytester.path / "runs" / "index.html").read_text("utf-8")
     assert "3 of 5 tests did not pass" in page
