@@ -9,9 +9,7 @@ import pytest
 
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, option_name
 
-SECRET_HELP = (
-    "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
-)
+SECRET_HELP = "a secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

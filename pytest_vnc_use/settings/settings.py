@@ -276,7 +276,7 @@ class Settings:
     transients: str = _setting(
         "report",
         _one_of("report", "fail"),
-        "Report or fail on transients missing from the recording: report, fail (default: report)",
+        "Report or fail on transients missing from the recording: report, fail",
         "MODE",
     )
     rehearse: int = _setting(

@@ -327,6 +327,7 @@ class DeskServer:
             lifespan="off",
             ssl_certfile=cert or None,
             ssl_keyfile=key or None,
+            ws="websockets-sansio",  # its default was, and is in some versions, a deprecated part of websockets
             ws_max_size=1 << 26,
             timeout_graceful_shutdown=1,
         )
