@@ -27,7 +27,7 @@ RUN_OPTIONS = {
     "--base-url": "base_url",
     "--toolset": "toolset",
     "--coordinates": "coordinates",
-    "--computer-tool": "computer_tool",
+    "--planner-options": "planner_options",
     "--judge": "judge",
     "--judge-model": "judge_model",
     "--elements": "elements",

@@ -11,14 +11,14 @@ from typing import Any
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import POLICY_PRESETS
 
-_FILES = ("prices", "runs_dir", "results", "tls_ca")
+_FILES = ("prices", "runs_dir", "results")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
     """Return the settings with the tests' own files and folders resolved against `base`."""
     given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
     policy = policy_path(base, settings.policy) if settings.policy else ""
-    return dataclasses.replace(settings, policy=policy, **given)
+    return dataclasses.replace(settings, policy=policy, tls=_tls(settings.tls, base), **given)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
@@ -28,7 +28,7 @@ def absolute_desktop(settings: Settings, base: Path) -> Settings:
         app=absolute_command(settings.app, base),
         exec=absolute_command(settings.exec, base),
         server=_sockets(settings.server, base),
-        tls_ca=str(base / settings.tls_ca) if settings.tls_ca else "",
+        tls=_tls(settings.tls, base),
         volumes=tuple(_volume(each, base) for each in settings.volumes),
     )
 
@@ -43,7 +43,13 @@ def absolute_text(name: str, text: str, base: Path) -> str:
         return absolute_command(text, base)
     if name == "volumes":
         return ",".join(_volume(each.strip(), base) for each in text.split(","))
+    if name == "tls":
+        return _tls(text, base)
     return _sockets(text, base) if name == "server" else text
+
+
+def _tls(text: str, base: Path) -> str:
+    return text if text in ("auto", "require", "off") or text.startswith("sha256:") else str(base / text)
 
 
 def _sockets(servers: str, base: Path) -> str:

@@ -34,9 +34,7 @@ def check(environment: dict[str, str]) -> None:
 def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
-    settings = Settings(
-        server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL"
-    )
+    settings = Settings(server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC")
     desktop = build.lease_desktop(settings)
     try:
         check(json.loads(desktop.run(PRINTS).stdout))
@@ -45,7 +43,5 @@ def test_of_a_desktop_that_is_started_here(server: str) -> None:
 
 
 def test_of_a_desktop_that_a_command_leads_to() -> None:
-    settings = Settings(
-        server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC", api_key_env="OUR_MODEL"
-    )
+    settings = Settings(server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC")
     check(json.loads(given_desktop(settings).run(PRINTS).stdout))

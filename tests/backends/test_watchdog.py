@@ -297,7 +297,7 @@ def agent_of(tmp_path: Path) -> Iterator[Callable[..., VncUseAgent]]:
     agents: list[VncUseAgent] = []
 
     def build(address: str, *turns: object, **options: object) -> VncUseAgent:
-        settings = Settings(server=address, blank_seconds=0.2, frozen_seconds=0.01, runs_dir=str(tmp_path))
+        settings = Settings(server=address, start_seconds=0.2, runs_dir=str(tmp_path))
         planner = ScriptedPlanner(turns)  # type: ignore[arg-type]
         agents.append(VncUseAgent(settings=settings, planner=planner, **options))  # type: ignore[arg-type]
         return agents[-1]
@@ -366,7 +366,7 @@ def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatc
         pytester.makeconftest(CLICKS)
         pytester.makepyfile(MARKED)
         own = ["-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
-        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "-ovnc_blank_seconds=0.2", *own)
+        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "-ovnc_start_seconds=0.2", *own)
         result.assert_outcomes(failed=1)
         result.stdout.no_fnmatch_line("*AssertionError*")
         return result.stdout

@@ -26,7 +26,9 @@ def test_a_file_is_absolute_and_a_preset_is_no_file(tmp_path: Path) -> None:
         ("exec", "./app.py {{host}}", "{base}/app.py '{{host}}'"),
         ("server", "a::5900, ./socket", "a::5900,{base}/socket"),
         ("volumes", "./app.py:/app.py, data:/data", "{base}/app.py:/app.py,data:/data"),
-        ("tls_ca", "ca.pem", "{base}/ca.pem"),
+        ("tls", "ca.pem", "{base}/ca.pem"),
+        ("tls", "require", "require"),
+        ("tls", "sha256:00", "sha256:00"),
         ("model", "a/b", "a/b"),
     ],
 )
