@@ -5,6 +5,7 @@ The only module that chooses concrete classes. Each is imported when it is chose
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import json
 import os
@@ -64,17 +65,14 @@ _SERVICES = (*PLANNERS, _SERVER)
 SUPPORTED_BY: dict[str, tuple[str, ...]] = {
     "model": _SERVICES,
     "exclude": _SERVICES,
-    "keep_screenshots": _SERVICES,
     "api_key_command": _SERVICES,
     "planner_options": _SERVICES,
-    "environment": ("gemini",),
     "toolset": (_SERVER,),
-    "coordinates": (_SERVER,),
 }
 """The planners that support a setting. A setting that is missing here concerns all planners, or none."""
 START_SETTINGS = (
     *("server", "screen_size", "rendering", "start_seconds"),
-    *("container_engine", "container_env", "container_network", "volumes"),
+    *("container_engine", "container_args"),
 )
 """The settings that decide which desktop is started, its program aside."""
 CONNECTION_SETTINGS = (
@@ -253,7 +251,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
     """Return the `planner_options` as keyword arguments of a planner's class. Raises SettingsError."""
     parameters = inspect.signature(planner).parameters.values()
     kinds = {each.name: str(each.annotation).removesuffix(" | None") for each in parameters if each.name not in fixed}
-    known = sorted(name for name, kind in kinds.items() if kind in ("str", *_OPTION_TYPES))
+    known = sorted(name for name, kind in kinds.items() if kind in ("str", "Coordinates", *_OPTION_TYPES))
     given: dict[str, tuple[str, str]] = {}
     if settings.toolset == LOCAL_AGENT:
         given |= {name: (local_agent_value(variable), variable) for name, variable in LOCAL_OPTIONS.items()}
@@ -270,7 +268,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
         options[name] = text
         if kind == "Sequence[str]":
             options[name] = text.split(",")
-        elif kind != "str":
+        elif kind in _OPTION_TYPES:
             try:
                 options[name] = json.loads(text)
             except ValueError:
@@ -280,21 +278,25 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
     return options
 
 
+def _coordinates(settings: Settings) -> Any:
+    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+
+    return _options(settings, OpenAICompatible, ()).get("coordinates", "1000")
+
+
 def _service_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
     shared: dict[str, Any] = {
         "model": model_of(settings),
         "api_key": _service_key(settings, settings.planner),
         "excluded_actions": settings.exclude,
         "functions": functions,
-        "keep_screenshots": settings.keep_screenshots or 3,
         "backoff": _backoff(settings),
     }
     match settings.planner:
         case "gemini":
             from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
-            shared["keep_screenshots"] = settings.keep_screenshots or None
-            shared |= {"environment": settings.environment, "opens_windows": bool(settings.cdp)}
+            shared["opens_windows"] = bool(settings.cdp)
             return GeminiComputerUse(**shared, **_options(settings, GeminiComputerUse, shared))
         case "anthropic":
             from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
@@ -322,10 +324,8 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         "model": settings.model,
         "api_key": _service_key(settings, settings.planner) or VARIABLES.get(SERVER_KEY_VARIABLE, ""),
         "toolset": settings.toolset,
-        "coordinates": settings.coordinates,
         "functions": (*functions, VERIFY) if verifies else functions,
         "excluded_actions": settings.exclude,
-        "keep_screenshots": settings.keep_screenshots or 3,
         "log": log,
         "backoff": _backoff(settings),
     }
@@ -362,7 +362,7 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
     """Return a function from the screen's size to the size of the model's coordinates."""
     in_pixels = settings.planner in ("anthropic", "openai")
     if settings.base_url:
-        in_pixels = settings.coordinates == "pixels" or settings.toolset == "vnc_command"
+        in_pixels = _coordinates(settings) == "pixels" or settings.toolset == "vnc_command"
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     if settings.planner == "anthropic":
@@ -396,8 +396,8 @@ def build_judge(settings: Settings) -> Judge:
         case "openai" if settings.base_url:
             from pytest_vnc_use.planners.chat.judge import ChatJudge
 
-            key, coordinates = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, ""), settings.coordinates
-            return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
+            key = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, "")
+            return ChatJudge(settings.base_url, model, key, coordinates=_coordinates(settings), backoff=backoff)
         case "openai":
             from pytest_vnc_use.planners.openai.judge import OpenAIJudge
 
@@ -417,9 +417,7 @@ def person_as_judge(ask: Callable[[str], str]) -> Judge:
 
 def judge_of(settings: Settings) -> str:
     """Return the service that judges; "" if none does."""
-    if settings.judge or settings.planner in PLANNERS:
-        return settings.judge or settings.planner
-    return "gemini" if settings.judge_model else ""
+    return settings.judge.partition(":")[0] or (settings.planner if settings.planner in PLANNERS else "")
 
 
 def model_that_judges(settings: Settings) -> str:
@@ -427,7 +425,7 @@ def model_that_judges(settings: Settings) -> str:
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
     own = "" if acts_only or judge != settings.planner else settings.model
-    return settings.judge_model or own or MODELS.get(judge, "")
+    return settings.judge.partition(":")[2] or own or MODELS.get(judge, "")
 
 
 # --- the desktop -----------------------------------------------------------------------------------------------------
@@ -546,14 +544,27 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
             return ContainerDesktop(
                 image,
                 **started,
-                environment=settings.container_env,
-                volumes=settings.volumes,
+                **_container_options(settings.container_args),
                 port=read_value("max_steps", port, "the port of container:IMAGE::PORT") if colons else 5901,
-                network=settings.container_network,
                 engine=settings.container_engine,
                 password=given_password(settings),
                 connect=partial(vnc.connect, encoding="raw"),
             )
+
+
+def _container_options(text: str) -> dict[str, Any]:
+    """Return the keyword arguments of `ContainerDesktop` from arguments of `docker run`. Raises SettingsError."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-e", "--env", dest="environment", action="append", default=[])
+    parser.add_argument("-v", "--volume", dest="volumes", action="append", default=[])
+    parser.add_argument("--network", "--net", default="")
+    try:
+        options, others = parser.parse_known_args(shlex.split(text))
+    except (argparse.ArgumentError, ValueError) as exc:
+        raise SettingsError(f"vnc_container_args must be arguments of docker run, got {text!r}: {exc}") from None
+    if others:
+        raise SettingsError(f"vnc_container_args may have -e, -v and --network, got {shlex.join(others)!r}")
+    return vars(options)
 
 
 def _given_desktop(settings: Settings, holder: str) -> Desktop:

@@ -19,7 +19,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "LMSTUDIO_TIMEOUT": ("request_seconds", "240"),
     "LMSTUDIO_TEMPERATURE": ("", "0.6"),
     "LMSTUDIO_MAX_TOKENS": ("", "2048"),
-    "AGENT_KEEP_LAST_SCREENSHOTS": ("keep_screenshots", "2"),
+    "AGENT_KEEP_LAST_SCREENSHOTS": ("", "2"),
     "AGENT_KEEP_LAST_THINKS": ("", "2"),
     "AGENT_MAX_STEPS": ("max_steps", "10"),
     "AGENT_STEP_DELAY": ("step_delay", "0.4"),
@@ -35,6 +35,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
 OPTIONS = {
     "temperature": "LMSTUDIO_TEMPERATURE",
     "max_tokens": "LMSTUDIO_MAX_TOKENS",
+    "keep_screenshots": "AGENT_KEEP_LAST_SCREENSHOTS",
     "keep_thoughts": "AGENT_KEEP_LAST_THINKS",
 }
 """The options of the planner that a variable is the default of."""

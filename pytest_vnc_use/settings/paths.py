@@ -29,7 +29,7 @@ def absolute_desktop(settings: Settings, base: Path) -> Settings:
         exec=absolute_command(settings.exec, base),
         server=_sockets(settings.server, base),
         tls=_tls(settings.tls, base),
-        volumes=tuple(_volume(each, base) for each in settings.volumes),
+        container_args=_container_args(settings.container_args, base),
     )
 
 
@@ -41,8 +41,8 @@ def absolute_text(name: str, text: str, base: Path) -> str:
         return str(base / text)
     if name in ("app", "exec"):
         return absolute_command(text, base)
-    if name == "volumes":
-        return ",".join(_volume(each.strip(), base) for each in text.split(","))
+    if name == "container_args":
+        return _container_args(text, base)
     if name == "tls":
         return _tls(text, base)
     return _sockets(text, base) if name == "server" else text
@@ -67,9 +67,20 @@ def absolute_command(command_line: str, base: Path) -> str:
     return command_line if absolute == words else shlex.join(absolute)
 
 
-def _volume(volume: str, base: Path) -> str:
-    here, colon, there = volume.partition(":")
-    return f"{base / here}{colon}{there}" if colon and (base / here).exists() else volume
+def _container_args(text: str, base: Path) -> str:
+    """Return the arguments with the directories of volumes made absolute."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # the user of the arguments reports it
+        return text
+    absolute = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, here, there = before, *word.partition(":")[::2]
+        prefix = "--volume=" if here.startswith("--volume=") else "-v" if here.startswith("-v") else ""
+        here = here.removeprefix(prefix)
+        is_volume = bool(there and here) and (bool(prefix) or option in ("-v", "--volume"))
+        absolute.append(f"{prefix}{base / here}:{there}" if is_volume and (base / here).exists() else word)
+    return text if absolute == words else shlex.join(absolute)
 
 
 def policy_path(base: Path, policy: str) -> str:

@@ -7,7 +7,7 @@ environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the com
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.settings.parsers import (
     count as _count,
@@ -27,7 +27,6 @@ from pytest_vnc_use.settings.parsers import (
 if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
     from pytest_vnc_use.types import ScrollMeans, TypingMeans
 
-Coordinates = Literal["1000", "pixels"]
 PLANNERS = ("gemini", "anthropic", "openai")
 
 
@@ -35,6 +34,12 @@ def _planner(text: str) -> str:
     module, _, name = text.partition(":")
     if text not in ("", *PLANNERS) and not (module and module not in PLANNERS and name.isidentifier()):
         raise ValueError(f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or package.module:name")
+    return text
+
+
+def _judge(text: str) -> str:
+    if text and text.partition(":")[0] not in PLANNERS:
+        raise ValueError(f"one of {', '.join(PLANNERS)}, also with a model, as gemini:gemini-3.8-flash")
     return text
 
 
@@ -86,13 +91,11 @@ class Settings:
         _one_of("", "docker", "podman"),
         "the program that runs containers: docker or podman (default: the first that answers)",
     )
-    container_env: tuple[str, ...] = _setting(
-        (), _words, "variables of a container: NAME=VALUE, or NAME to copy it from here"
+    container_args: str = _setting(
+        "",
+        str,
+        "arguments of docker run for a container: -e NAME=VALUE or -e NAME, -v HERE:THERE:ro, --network none",
     )
-    container_network: str = _setting(
-        "", str, "none: a container has no network; its image must have bash (default: the engine's own network)"
-    )
-    volumes: tuple[str, ...] = _setting((), _words, "folders to mount in a container: HERE:THERE or HERE:THERE:ro")
     start_seconds: float = _setting(
         60.0, _seconds, "how long a desktop may take until it is ready, and until its screen shows more than one colour"
     )
@@ -136,12 +139,9 @@ class Settings:
     planner_options: tuple[str, ...] = _setting(
         (),
         _pairs,
-        "further arguments of the planner's class: include_thoughts=true temperature=0.6 max_tokens=2048",
+        "further arguments of the planner's class: include_thoughts=true environment=browser coordinates=pixels",
     )
     functions: str = _setting("", str, "Python module whose functions the model may call")
-    environment: str = _setting(
-        "desktop", _one_of("desktop", "browser"), "Computer Use environment for the model: desktop or browser"
-    )
     base_url: str = _setting("", str, "with openai: your own server with chat completions", "URL")
     api_key_command: str = _setting(
         "", str, "command that prints the key of the planner's service; it runs once a session"
@@ -152,23 +152,13 @@ class Settings:
         "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's), vnc_command, or local_agent, "
         "which also sets the planner, the server and the limits of a local vision agent",
     )
-    coordinates: Coordinates = _setting(
-        "1000", _one_of("1000", "pixels"), "with --vnc-base-url: the model's coordinates: a grid of 1000, or pixels"
-    )
     request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
-    keep_screenshots: int = _setting(
-        0,
-        _count_or_none,
-        "how many of the newest screenshots each request has, more if one turn has more (0: 3; for Gemini's older "
-        "dialect and as an agent in a browser, those of all newest turns)",
-    )
     judge: str = _setting(
         "",
-        _one_of("", *PLANNERS),
-        "the judge of claims: gemini, anthropic or openai (default: as the planner)",
-        "PLANNER",
+        _judge,
+        "the judge of claims: gemini, anthropic or openai, also with a model, gemini:MODEL (default: as the planner)",
+        "JUDGE",
     )
-    judge_model: str = _setting("", str, "the model that judges claims (default: the planner's)")
     votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions that the model may not use, comma-separated")
     policy: str = _setting(

@@ -56,7 +56,7 @@ def test_the_judge_of_a_model_that_only_acts_is_another_model() -> None:
     settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
     assert build.model_that_judges(settings) == "gemini-3.8-flash"
     assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
-    assert build.model_that_judges(replace(settings, judge_model="other")) == "other"
+    assert build.model_that_judges(replace(settings, judge="gemini:other")) == "other"
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: 
     [
         (Settings(planner="gemini"), (1000, 1000)),
         (Settings(planner="openai", base_url=LOCAL, model="m"), (1000, 1000)),
-        (Settings(planner="openai", base_url=LOCAL, model="m", coordinates="pixels"), (1920, 1080)),
+        (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
         (Settings(planner="openai"), (1920, 1080)),
         (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
         (Settings(planner="a_module:of_the_users"), (1920, 1080)),

@@ -19,7 +19,7 @@ PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.envir
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SHOP_VNC", "OUR_MODEL", "GOOGLE_API_KEY"):
+    for name in ("SHOP_VNC", "VNC_USE_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(name, "not for the program")
     monkeypatch.setenv("SHOP_MODE", "test")
 

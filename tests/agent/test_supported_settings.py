@@ -20,10 +20,7 @@ from pytest_vnc_use.settings.settings import FIELDS, Settings
 OTHER: dict[str, Any] = {
     "model": "some-model",
     "exclude": ("wait",),
-    "keep_screenshots": 2,
-    "environment": "browser",
     "toolset": "computer_use",
-    "coordinates": "pixels",
     "api_key_command": "echo a-key",
     "planner_options": ("include_initial_screenshot=false",),
 }
@@ -56,8 +53,8 @@ def test_the_defaults_suit_every_planner() -> None:
 
 
 def test_nothing_is_built_with_a_setting_that_is_not_followed() -> None:
-    with pytest.raises(SettingsError, match=r"does not support vnc_coordinates, .*=openai with --vnc-base-url"):
-        build_planner(Settings(planner="gemini", coordinates="pixels"))
+    with pytest.raises(SettingsError, match=r"does not support vnc_toolset, .*=openai with --vnc-base-url"):
+        build_planner(Settings(planner="gemini", toolset="computer_use"))
 
 
 NAMES = {
@@ -91,7 +88,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
     "anthropic": (("tool=computer_20250124", "max_tokens=9"), {"tool": "computer_20250124", "max_tokens": 9}),
     "openai": (("include_thoughts=true",), {"include_thoughts": True}),
-    _SERVER: (("temperature=0.5", "extra_calls=first"), {"temperature": 0.5, "extra_calls": "first"}),
+    _SERVER: (("temperature=0.5", "coordinates=pixels"), {"temperature": 0.5, "coordinates": "pixels"}),
 }
 
 

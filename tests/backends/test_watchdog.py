@@ -293,8 +293,9 @@ def test_watchdog_size_changes_follows_it(desktop: VncServer, watch: Watch) -> N
 
 
 @pytest.fixture
-def agent_of(tmp_path: Path) -> Iterator[Callable[..., VncUseAgent]]:
+def agent_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., VncUseAgent]]:
     agents: list[VncUseAgent] = []
+    monkeypatch.setattr("pytest_vnc_use.backends.watch.FROZEN_S", 0.01)
 
     def build(address: str, *turns: object, **options: object) -> VncUseAgent:
         settings = Settings(server=address, start_seconds=0.2, runs_dir=str(tmp_path))

@@ -18,7 +18,7 @@ def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
     command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
     settings = merge(ini, environment, command_line)
     assert (settings.max_steps, settings.max_seconds, settings.model) == (20, 7.5, "a")
-    assert settings.keep_screenshots == Settings().keep_screenshots
+    assert settings.votes == Settings().votes
 
 
 def test_values_may_be_python_ones() -> None:

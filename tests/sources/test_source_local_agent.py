@@ -172,7 +172,6 @@ def test_prompt_has_rule(rule: str) -> None:
         ),
         ("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct", "model", "qwen3-vl-8b-instruct", "qwen3-vl-4b-instruct"),
         ("LMSTUDIO_TIMEOUT", "60", "request_seconds", 240.0, 60.0),
-        ("AGENT_KEEP_LAST_SCREENSHOTS", "1", "keep_screenshots", 2, 1),
         ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
         ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
         ("AGENT_MAX_STEPS", "20", "max_seconds", 3000.0, 6000.0),
