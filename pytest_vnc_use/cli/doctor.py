@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LANGSMITH = "langsmith_plugin"
 LEAVE_OUT = f"-p no:{LANGSMITH}"
 ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
-RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/servers.md"
+RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/vnc-servers.md"
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
 _X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
