@@ -86,7 +86,7 @@ from pytest_vnc_use.types import (
     Usage,
     Wait,
 )
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Approver, Controller, Planner, Replaying, TellsElements, TellsUrl
 
 if TYPE_CHECKING:

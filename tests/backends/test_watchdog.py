@@ -24,7 +24,7 @@ from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
 from support.scripted import scripted_conftest
