@@ -156,9 +156,12 @@ def review_of(item: pytest.Item) -> Review:
 
 
 def _answer(config: pytest.Config, question: Question) -> Answer:
-    """Return the user's answer; without a terminal it is no."""
+    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal it is no."""
     from pytest_vnc_use.recordings.accept import NO, Answer
 
+    if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
+        answer: Answer = desk.ask(question)
+        return answer
     if hasattr(config, "workerinput"):
         return Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
     with at_terminal(config):

@@ -353,7 +353,7 @@ def test_late_marker_fails_test(pytester: pytest.Pytester) -> None:
         ("--vnc-repeat=0", "--vnc-repeat must be a whole number, at least 1, got '0'"),
         ("--vnc-votes=2", "--vnc-votes must be an odd number, at least 1, got '2'"),
         ("--vnc-artifacts=some", "--vnc-artifacts must be *, got 'some'"),
-        ("-ovnc_stall=none", "-o vnc_stall must be *, got 'none'"),
+        ("-ovnc_rehearse=none", "-o vnc_rehearse must be *, got 'none'"),
         ("--vnc-policy=policy.toml", "*policy.toml*rule 1*decision*"),
         ("--vnc-secret=SHOP=hunter2", "--vnc-secret must be NAME, *or NAME=cmd:COMMAND, got 'SHOP=…'"),
     ],
@@ -607,8 +607,8 @@ def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     assert len(ours.splitlines()) <= 50, "our options fit on one screen"
     settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
     assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
-    assert "--vnc-stall" not in output
-    assert "vnc_stall (string)" in output
+    assert "--vnc-rehearse" not in output
+    assert "vnc_rehearse (string)" in output
     assert "vnc_server (string)" in output
     markers = pytester.runpytest_subprocess("--markers").stdout.str()
     assert "@pytest.mark.vnc_task(task, *, expect=()" in markers
