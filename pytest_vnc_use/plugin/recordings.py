@@ -167,10 +167,11 @@ def _left_over(item: pytest.Item, key: Key) -> str:
     old, *others = [path for path in gone if path.name == key.path.name] or [*gone] or [key.path]
     if others or old == key.path:
         return ""
+    moves, now = [], old
     if old.parent != key.path.parent and not key.path.parent.exists():
-        moves = [(old.parent, key.path.parent)]
-    else:
-        moves = [(old, key.path), (old.with_suffix(""), key.path.with_suffix(""))]
+        moves, now = [(old.parent, key.path.parent)], key.path.parent / old.name
+    if now != key.path:
+        moves += [(now, key.path), (now.with_suffix(""), key.path.with_suffix(""))]
     return LEFT_OVER.format(str(old), gone[old], " && ".join(shlex.join(["mv", *map(str, move)]) for move in moves))
 
 
