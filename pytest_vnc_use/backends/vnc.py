@@ -217,11 +217,6 @@ class VNCController:
         """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
         self._connection.refresh(_ANSWER_S)
 
-    @property
-    def rests(self) -> bool:
-        """Return whether no changes are sent. Raises DesktopError if the connection has ended."""
-        return self._connection.protocol.rests
-
     def rest(self) -> None:
         """Keep the connection, but have no changes sent until `refresh`. Raises DesktopError if it has ended."""
         self._connection.rest()

@@ -67,12 +67,6 @@ def test_a_click_on_an_element_of_a_qt_program(
 
 
 @pytest.mark.usefixtures("needed")
-def test_a_desktop_where_nothing_is_told(tigervnc: VncServer) -> None:
-    with pytest.raises(DesktopError, match="probe failed on this desktop: no at-spi-bus-launcher runs there"):
-        desktop_elements(runner(tigervnc))
-
-
-@pytest.mark.usefixtures("needed")
 def test_a_desktop_without_xprop(tigervnc: VncServer, tmp_path: Path) -> None:
     assert shutil.which("xprop", path=str(tmp_path)) is None
     with pytest.raises(DesktopError, match="failed on this desktop: xprop is missing there"):

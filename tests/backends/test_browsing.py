@@ -13,8 +13,6 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.planners.common.functions import declare_all
-from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, OpenAddress, Proposal, TraverseHistory
@@ -22,7 +20,6 @@ from support import vnc_servers
 from support.browsers import QUIET, Site, element
 from support.memory_desktop import ListPlanner, act, finished
 from support.vnc_servers import VncServer
-from support.witness_programs import assert_becomes
 
 BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
 
@@ -45,15 +42,6 @@ def test_devtools_go_where_hands_do_not_reach(
     assert browser.title == "The shop"
     controller.perform(FORWARD)
     assert browser.title == "Second"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_the_screen_answers_as_it_does_to_hands(browser: Browser, controller: VNCController, pages: Site) -> None:
-    before = controller.frame()
-    controller.perform(OpenAddress(f"{pages.address}/second"))
-    assert controller.settle().reason != "nothing_changed"
-    assert controller.frame().ref != before.ref
 
 
 @pytest.mark.browser
@@ -113,13 +101,6 @@ def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pa
     browser.wait_for_text("The second page")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, controller: VNCController) -> None:
-    with pytest.raises(ActionError, match="net::ERR_CONNECTION_REFUSED"):
-        controller.perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
-
-
 @pytest.mark.desktop
 def test_a_browser_that_is_not_there_is_told_to_the_planner(
     tigervnc: VncServer, connected: Callable[..., VNCController]
@@ -127,15 +108,6 @@ def test_a_browser_that_is_not_there_is_told_to_the_planner(
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(tigervnc, browser=lambda: gone).perform(BACK)
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_all_else_is_for_the_hands(
-    browser: Browser, hands: VNCController, controller: VNCController, pages: Site
-) -> None:
-    controller.perform(Click(*element(browser, "Coupon").centre))
-    assert_becomes(lambda: pages.told, ["coupon"])
 
 
 @pytest.mark.browser
@@ -167,13 +139,6 @@ def test_many_elements_and_none(browser: Browser) -> None:
     assert list_elements().splitlines()[-1] == "… and 30 more"
     browser.navigate("about:blank")
     assert list_elements() == "there are no elements in view"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
-    declared = declare_all(browser_functions(lambda: browser), taken=PREDEFINED_FUNCTIONS)
-    assert [each.name for each in declared] == ["get_browser_state", "list_elements"]
 
 
 @pytest.mark.browser

@@ -61,15 +61,6 @@ def test_by_port_display_and_name(tigervnc: VncServer) -> None:
 
 
 @pytest.mark.desktop
-def test_by_unix_socket(tmp_path: Path) -> None:
-    path = tmp_path / "vnc"
-    with vnc_servers.tigervnc(options=["-rfbunixpath", str(path)]):
-        hands = connect(str(path))
-        assert hands.frame().ref.width == 1024
-        hands.close()
-
-
-@pytest.mark.desktop
 def test_by_ipv6() -> None:
     with vnc_servers.tigervnc(interface="::1") as server:
         hands = connect(f"[::1]::{server.address.rpartition(':')[2]}")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -194,33 +189,6 @@ def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCContr
     assert_becomes(lambda: browser.title, "The shop")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pages: Site) -> None:
-    address, over = urlsplit(f"http://{browser.address}").netloc, threading.Event()
-
-    def tabs(method: str, path: str) -> bytes:
-        with closing(HTTPConnection(address, timeout=10)) as connection:
-            connection.request(method, path)
-            return connection.getresponse().read()
-
-    def open_and_close() -> None:
-        for _ in range(40):
-            tab = json.loads(tabs("PUT", f"/json/new?{pages.address}/second"))
-            tabs("GET", f"/json/close/{tab['id']}")
-        over.set()
-
-    opening = threading.Thread(target=open_and_close)
-    opening.start()
-    try:
-        while not over.is_set():
-            assert browser.title in ("The shop", "Second", "")
-            assert isinstance(browser.text(), str)
-    finally:
-        opening.join()
-
-
 # --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
@@ -317,14 +285,6 @@ def test_what_a_browser_lists(listed: str, problem: str) -> None:
             Browser(f"127.0.0.1:{http.server_port}").wait_for_text("plums", within_s=0.2)
         http.shutdown()
         thread.join()
-
-
-def test_nobody_answers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        began_s = time.monotonic()
-        with pytest.raises(DesktopError, match="no browser answer"):
-            Browser(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.3).text()
-        assert time.monotonic() - began_s < 20
 
 
 @pytest.mark.parametrize(

@@ -88,8 +88,3 @@ def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
         """
     )
     pytester.runpytest_inprocess(*DESKTOP, *options).assert_outcomes(passed=1)
-
-
-def test_without_the_option_nothing_is_offered(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(vnc_functions): assert vnc_functions == ()")
-    pytester.runpytest_inprocess(*DESKTOP[1:]).assert_outcomes(passed=1)

@@ -57,15 +57,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- broken off ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_connection_that_ends_at_any_byte_before_the_first_frame_is_refused() -> None:
-    lengths = [*range(0, len(FIRST), 7), len(FIRST) - 1]
-    with playing(*(FIRST[:length] for length in lengths)) as address:
-        for _ in lengths:
-            with pytest.raises(DesktopError, match=f"{address}'"):
-                connect(address, timeout_s=30)
-
-
 def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
     lengths = range(len(REST) + 1)
     with playing(*(FIRST + REST[:length] for length in lengths)) as address:
@@ -111,14 +102,6 @@ def deaf(*, then_one_by_one: bytes = b"") -> Iterator[tuple[str, list[socket.soc
             yield address, accepted
         finally:
             over.set()
-
-
-def test_a_server_that_says_a_byte_now_and_then() -> None:
-    started_s = time.monotonic()
-    refused = pytest.raises(DesktopRefused, match=r"showed no screen within 1\.\d s")
-    with deaf(then_one_by_one=FIRST) as (address, _), refused:
-        connect(address, timeout_s=1.0)
-    assert time.monotonic() - started_s < 5
 
 
 def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:

@@ -8,11 +8,9 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +21,7 @@ from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.screen import PlacedPointer, PointerShape
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ConnectionLost
-from pytest_vnc_use.types import Region, Wait
-from support import vnc_servers
+from pytest_vnc_use.types import Region
 from support.vnc_servers import VncServer, wait_for
 from support.witness_programs import xterm
 
@@ -58,12 +55,6 @@ def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, conne
         assert abs(rows - y).max() < 40
         assert abs(columns - x).max() < 40
     assert plain.frame() == plain.frame()
-
-
-def test_a_pointer_without_pixels_is_none() -> None:
-    pixels = np.zeros((5, 5), np.uint32)
-    shape = PointerShape.of(0, 0, 0, 0, b"", b"")
-    assert np.array_equal(PlacedPointer(shape, 2, 2).drawn_on(pixels), pixels)
 
 
 @pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)])
@@ -142,15 +133,6 @@ def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, c
     assert resting.frame() == watching.frame()
 
 
-def test_a_server_killed_during_a_wait_is_noticed_at_once(tigervnc: VncServer, connected: Connect) -> None:
-    hands = connected(tigervnc)
-    threading.Timer(0.3, tigervnc.process.kill).start()
-    started_s = time.monotonic()
-    with pytest.raises(ConnectionLost, match="was lost"):
-        hands.perform(Wait(60))
-    assert time.monotonic() - started_s < 30
-
-
 def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
     tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,14 +163,3 @@ def test_no_answer_from_before_an_action_passes_for_one_after_it(
             hands.frame()
     finally:
         os.kill(tigervnc.process.pid, signal.SIGCONT)
-
-
-def test_many_servers_at_once(tmp_path: Path) -> None:
-    with vnc_servers.tigervnc(size=(640, 480)) as one, vnc_servers.tigervnc(size=(800, 600)) as two:
-        hands = [connect(one.address), connect(two.address)]
-        assert [each.size for each in hands] == [(640, 480), (800, 600)]
-        one.kill()
-        with pytest.raises(ConnectionLost):
-            hands[0].wait(5)
-        assert hands[1].frame().ref.width == 800
-        hands[1].close()

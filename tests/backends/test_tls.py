@@ -110,13 +110,6 @@ def test_tls_without_a_certificate_is_refused(tmp_path: Path, here: Certificate)
 
 
 @pytest.mark.desktop
-def test_on_this_machine_a_server_with_both_is_used_as_before(x509: VncServer) -> None:
-    facts = used(x509, Wire())
-    assert facts.security_used == "VncAuth"
-    assert facts.protection == "it stays on this machine"
-
-
-@pytest.mark.desktop
 def test_without_a_password_and_with_a_wrong_one(tmp_path: Path, here: Certificate, authority: Authority) -> None:
     wire = Wire(tls_ca=str(authority.file))
     with secured(tmp_path, "X509Vnc,X509None", here) as server:
@@ -223,15 +216,6 @@ def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certifica
         with pytest.warns(UserWarning, match=exposed):
             connect_to(settings, server.address, "geheim").close()
         connect_to(settings, server.address, "geheim").close()  # a second warning would be an error
-
-
-@pytest.mark.desktop
-def test_the_doctor_names_the_certificate_as_what_is_wrong(x509: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VNC_USE_PASSWORD", "geheim")
-    server, security = diagnose_asked(Settings(server=x509.address, tls_fingerprint="sha256:" + 64 * "0"))
-    assert (server.word, security.word) == ("FAIL", "--")
-    assert "its fingerprint is sha256:" in server.text
-    assert "chosen here: VeNCrypt X509Vnc" in security.text
 
 
 @pytest.mark.desktop

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_vnc_use.backends import screen as screens
 from pytest_vnc_use.backends.pixels import Area, Rectangle
 from pytest_vnc_use.backends.screen import (
     MOST_A_TILE,
@@ -121,25 +119,6 @@ def test_the_newest_are_kept(screen: Screen) -> None:
         screen.paint(11.5 + tick, 0, (0, tick))
     kept = screen.passed.take()
     assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MOST_FRAMES, COLUMNS + 1))
-
-
-def test_whole_screens_are_made_one_at_a_time(screen: Screen) -> None:
-    for tick in range(2):
-        screen.paint(11.0 + tick, tick + 1, (0, tick))
-        screen.paint(11.5 + tick, 0, (0, tick))
-    kept = screen.passed.take()
-    first = weakref.ref(next(kept).pixels)
-    assert next(kept).pixels[0, 0] == 0
-    assert first() is None
-
-
-def test_they_take_no_more_than_some_bytes(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screens, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
-    for tick in range(6):
-        screen.paint(11.0 + tick, tick + 1, (0, 0))
-        screen.paint(11.4 + tick, 0, (0, 0))
-        screen.look(11.5 + tick)
-    assert screen.colours_passed(0, 0) == [5, 6]
 
 
 def test_a_look_between_does_not_lose_what_passed_before_it(screen: Screen) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -12,16 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.act import perform_text
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.backends.watch import Watch as Patience
-from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
+from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
-from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
 from pytest_vnc_use.types.secret_text import SecretText
@@ -110,17 +107,6 @@ def test_a_wait_is_begun_again(line: Wire, watch: Watch) -> None:
     assert time.monotonic() - began_s > 0.6
 
 
-def test_it_watches_on_over_a_new_connection(desktop: VncServer, line: Wire, watch: Watch) -> None:
-    dog = watch(line.address)
-    assert not dog.wait_changed(dog.frame().taken_at, 0.1)
-    line.cut()
-    assert dog.changed_since(0.0)
-    seen = dog.frame()
-    assert not dog.changed_since(seen.taken_at)
-    desktop.paint(5)
-    assert dog.wait_changed(seen.taken_at, 20.0)
-
-
 def test_a_second_loss_is_one_too_many(line: Wire, watch: Watch) -> None:
     dog = watch(line.address)
     line.cut()
@@ -177,13 +163,6 @@ def test_a_server_that_was_killed_and_came_back(x11vnc: VncServer, watch: Watch)
             assert dog.frame() == before
 
 
-def test_a_server_that_is_gone_for_good(line: Wire, watch: Watch) -> None:
-    dog = watch(line.address)
-    line.close()
-    with pytest.raises(ConnectionLost, match=r"was lost: .*; the watchdog could not reconnect within 0.5 s: no VNC"):
-        act_and_look(dog, CLICK)
-
-
 def test_a_server_that_is_silent(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.3)
     dog = watch(desktop.address)
@@ -202,13 +181,6 @@ def test_where_the_program_was_the_server_its_end_is_told_at_once(line: Wire, wa
     with pytest.raises(ConnectionLost, match=r"was lost: [^;]*$"):
         dog.frame()
     assert time.monotonic() - began_s < 30
-
-
-def test_what_was_closed_meanwhile_is_not_remade(line: Wire, watch: Watch) -> None:
-    dog = watch(line.address, program_fault=lambda: dog.close() or "")
-    line.cut()
-    with pytest.raises(ConnectionLost, match="the watchdog reconnected, but the run had closed the desktop"):
-        dog.frame()
 
 
 def test_closing_ends_the_attempts_to_connect(line: Wire, watch: Watch) -> None:
@@ -239,12 +211,6 @@ def test_a_screen_of_one_colour(tigervnc: VncServer, watch: Watch) -> None:
         DesktopError, match=r"has had only one colour \(#102030\) for 0.2 s: start a program .*--vnc-app"
     ):
         watch(tigervnc.address).frame()
-
-
-def test_one_colour_for_a_moment_is_waited_for(tigervnc: VncServer, watch: Watch) -> None:
-    dog = watch(tigervnc.address, blank_s=60.0)
-    threading.Timer(0.3, tigervnc.paint, (16,)).start()
-    assert Image.open(io.BytesIO(dog.frame().png)).getcolors(1) is None
 
 
 def test_a_program_that_ended_is_why_a_screen_is_blank_or_rests(tigervnc: VncServer, watch: Watch) -> None:
@@ -315,14 +281,6 @@ def test_a_run_goes_on_after_a_loss_and_its_planner_is_told(line: Wire, agent_of
     assert line.from_client.count(PRESS) == 1
 
 
-def test_what_was_to_be_typed_is_not_told_with_the_loss(line: Wire, agent_of: Callable[..., VncUseAgent]) -> None:
-    line.break_at = b"\4\1\0\0\0\0\0Q"
-    agent = agent_of(line.address, [TypeText("<secret:PIN>")], [Move(1, 1)], secrets={"PIN": "17Q4"})
-    result = agent.run("Sign in")
-    assert "took effect: look at the screen" in result.steps[0].error
-    assert "17Q4" not in result.transcript
-
-
 def test_with_a_secret_in_the_text_it_is_still_the_connection_that_is_told() -> None:
     class Broken(PaintedController):
         def perform(self, action: DesktopAction) -> None:
@@ -330,22 +288,6 @@ def test_with_a_secret_in_the_text_it_is_still_the_connection_that_is_told() -> 
 
     with pytest.raises(ActionInterrupted, match="the connection was lost"):
         perform_text(Broken(), TypeText(SecretText("17Q4", "<secret:PIN>")))
-
-
-def test_the_hands_of_a_test_tell_a_loss_as_one_of_the_tool(line: Wire, agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(line.address)
-    line.break_at = PRESS
-    with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
-        agent.click(CLICK.x, CLICK.y)
-
-
-def test_a_run_on_a_frozen_screen_breaks(desktop: VncServer, agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(desktop.address, [Click(each, 9) for each in (10, 20, 30, 40)])
-    with pytest.raises(DesktopError, match="is frozen"):
-        agent.run("Click it")
-    trace = read_trace(agent.runs[0])
-    assert trace.ended is not None
-    assert trace.ended.error.startswith("ScreenFrozen: the screen of '127.0.0.1::")
 
 
 CLICKS = scripted_conftest("[Click(300, 200)]")
@@ -372,10 +314,6 @@ def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatc
         return result.stdout
 
     return run
-
-
-def test_a_blank_desktop_in_pytest(told_by_pytest: Callable[[str], pytest.LineMatcher], tigervnc: VncServer) -> None:
-    told_by_pytest(tigervnc.address).fnmatch_lines(["infra: ScreenBlank: the screen of *only one colour (#000000) *"])
 
 
 def test_a_lost_connection_in_pytest(told_by_pytest: Callable[[str], pytest.LineMatcher], line: Wire) -> None:

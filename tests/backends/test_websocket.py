@@ -209,13 +209,6 @@ def test_addresses_that_make_no_sense() -> None:
             connect(address, wire=wire)
 
 
-def test_nothing_of_a_websocket_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
-    with sending(greeting(64, 48)) as address, pytest.raises((DesktopRefused, ConnectionLost)):
-        connect(address, timeout_s=1.0)
-    assert not [record for record in caplog.records if record.name.startswith("websockets.client")]
-
-
 def test_import_loads_neither_websockets_nor_reactor() -> None:
     """`twisted.internet.reactor` is the process's own: whoever imports it first decides which one it is."""
     names = {"websockets", "twisted.internet.reactor"}
