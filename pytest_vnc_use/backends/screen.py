@@ -14,7 +14,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,22 +51,14 @@ class PointerShape:
         bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
         return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
 
-
-class PlacedPointer(NamedTuple):
-    """A pointer's shape, and the pixel of the screen at which it points."""
-
-    shape: PointerShape
-    x: int
-    y: int
-
-    def drawn_on(self, pixels: Pixels) -> Pixels:
-        """Return a copy of the pixels with the pointer on them, as far as it is on the screen."""
+    def drawn_on(self, pixels: Pixels, x: int, y: int) -> Pixels:
+        """Return a copy of the pixels with the pointer on them, as far as it is on the screen; it points at (x, y)."""
         drawn: Pixels = pixels.copy()
-        left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
+        left, top = x - self.hot_x, y - self.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
         part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
-        covers, new = self.shape.covers[part], self.shape.pixels[part]
+        covers, new = self.covers[part], self.pixels[part]
         target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
         return drawn
 
@@ -80,11 +71,14 @@ class Capture:
     taken_at: float
     changed: Tiles
     moving: Tiles
-    pointer: PlacedPointer | None = None
+    pointer: tuple[PointerShape, int, int] | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
         """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
-        pixels = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        pixels = self.pixels
+        if pointer and self.pointer:
+            shape, x, y = self.pointer
+            pixels = shape.drawn_on(pixels, x, y)
         png = encode_png(pixels)
         height, width = self.pixels.shape
         changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
@@ -201,8 +195,10 @@ class Framebuffer:
         self._error: VncUseError | None = None
         self._transients = TransientFrames()
         self._looked_s = -np.inf
-        self._pointer_shape: PointerShape | None = None
-        self._pointer_at: tuple[int, int] | None = None
+        self.pointer_shape: PointerShape | None = None
+        """The shape of the pointer; None if the server has not sent it."""
+        self.pointer_at: tuple[int, int] | None = None
+        """The pixel to which the pointer was sent."""
 
     # --- for the reactor's thread ---
 
@@ -225,16 +221,6 @@ class Framebuffer:
                 self._draw(rectangle)
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
-
-    def shape_pointer(self, shape: PointerShape) -> None:
-        """Note the shape that the pointer has from here on."""
-        with self._condition:
-            self._pointer_shape = shape
-
-    def move_pointer(self, x: int, y: int) -> None:
-        """Note the pixel to which the pointer was sent."""
-        with self._condition:
-            self._pointer_at = (x, y)
 
     def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first reason stays."""
@@ -305,7 +291,7 @@ class Framebuffer:
         """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
         with self._condition:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
-        return Glance(drawn.drawn_on(pixels) if drawn else pixels)
+        return Glance(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
     def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
@@ -319,15 +305,9 @@ class Framebuffer:
             copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
             return copied
 
-    @property
-    def pointer_shape(self) -> PointerShape | None:
-        """The shape of the pointer; None if the server has not sent it."""
-        return self._pointer_shape
-
-    def _pointer(self) -> PlacedPointer | None:
-        if self._pointer_shape is None or self._pointer_at is None:
-            return None
-        return PlacedPointer(self._pointer_shape, *self._pointer_at)
+    def _pointer(self) -> tuple[PointerShape, int, int] | None:
+        shape, at = self.pointer_shape, self.pointer_at
+        return (shape, *at) if shape and at else None
 
     def transients(self) -> Iterator[Capture]:
         """Return the captures of transient frames, oldest first; each is returned once."""
@@ -434,9 +414,9 @@ class Framebuffer:
             while True:
                 self.raise_if_lost()
                 now_s = clock.monotonic()
-                decision = decide(self._activity, self._mark, rules, now_s)
-                if now_s >= decision.at_s:
-                    return Settled(decision.reason, now_s - started_s)
+                reason, settled_s = decide(self._activity, self._mark, rules, now_s)
+                if now_s >= settled_s:
+                    return Settled(reason, now_s - started_s)
                 if now_s >= started_s + rules.limit_s:
                     return Settled("limit", now_s - started_s)
-                self._condition.wait(min(decision.at_s, started_s + rules.limit_s) - now_s)
+                self._condition.wait(min(settled_s, started_s + rules.limit_s) - now_s)

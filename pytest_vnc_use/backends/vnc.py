@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -483,8 +483,9 @@ class VNCController:
         with self._closing:
             self._closed.set()
         if "_connection" in vars(self):
-            self._keyboard.release_all()
-            self._pointer.release_all()
+            with suppress(DesktopError):  # a connection that has ended has nothing to release
+                self._keyboard.release_all()
+                self._pointer.release_all()
             self._connection.close()
 
     @contextmanager
@@ -531,7 +532,7 @@ class VNCController:
         if self._reconnected:
             raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._reconnected = True
-        is_holding = bool(self._keyboard.held) or self._pointer.holding
+        is_holding = bool(self._keyboard.held or self._pointer.pressed)
         name, before = self.name, self.last_frame()
         connection = self._dial_again(watch, lost)
         with self._closing:

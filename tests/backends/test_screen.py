@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.backends.screen import PlacedPointer, PointerShape
+from pytest_vnc_use.backends.screen import PointerShape
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ConnectionLost
 from pytest_vnc_use.types import Region
@@ -61,7 +61,7 @@ def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, conne
 def test_a_pointer_at_the_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     pixels = np.zeros((5, 5), np.uint32)
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
-    drawn = PlacedPointer(shape, *at).drawn_on(pixels)
+    drawn = shape.drawn_on(pixels, *at)
     assert np.count_nonzero(drawn == 0x070707) == covered
     assert drawn[at[::-1]] == 0x070707
     assert not pixels.any()

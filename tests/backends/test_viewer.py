@@ -147,7 +147,7 @@ def test_pointer_shape_is_sent_when_it_changes(show: Callable[..., Shown]) -> No
         person.send(struct.pack("!BxHi", 2, 1, rfb_server.CURSOR))
         ask(person)
         assert [head[-1] for head, _ in rectangles(person)] == [rfb_server.RAW, rfb_server.CURSOR]
-        shown.screen.shape_pointer(PointerShape.of(1, 2, 9, 2, bytes(9 * 2 * 4), b"\xff\x80\x80\x00"))
+        shown.screen.pointer_shape = PointerShape.of(1, 2, 9, 2, bytes(9 * 2 * 4), b"\xff\x80\x80\x00")
         ask(person, incremental=True)
         assert (1, 2, 9, 2, rfb_server.CURSOR) in [head for head, _ in rectangles(person)]
 
