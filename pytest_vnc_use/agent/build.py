@@ -734,7 +734,7 @@ def connect(
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends.browser import browser_at
-    from pytest_vnc_use.backends.watch import Watch
+    from pytest_vnc_use.backends.vnc import Watch
 
     read_file = read_file or given_desktop(settings).read_file
     return connect_to(

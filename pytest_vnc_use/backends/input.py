@@ -32,7 +32,6 @@ DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
-_ANSWER_S = 1.0
 _FETCH_S = 2.0
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
@@ -69,8 +68,8 @@ class Pointer:
             # TigerVNC draws the pointer until it is moved, and that change is no answer to an action. It answers the
             # first question before it has moved the pointer, and the second one after it. If no answer comes, the next
             # look at the screen reports it.
-            if self._connection.answers(_ANSWER_S):
-                self._connection.answers(_ANSWER_S)
+            if self._connection.answers():
+                self._connection.answers()
             self._connection.framebuffer.mark_began()
             self._has_moved = True
 

@@ -28,9 +28,6 @@ def wide() -> Iterator[VncServer]:
         yield server
 
 
-# --- two pixels a point ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.browser
 def test_a_click_lands_in_a_page_of_two_pixels_a_point(connected: Connect, tmp_path: Path) -> None:
     scale = "--force-device-scale-factor=2"
@@ -50,9 +47,6 @@ def test_a_click_lands_in_a_program_of_two_pixels_a_point(
         hands.click(20, 40)
         hands.type_text("large")
         Witness(server, tmp_path).expect("line", "large")
-
-
-# --- another size in the middle of a run -----------------------------------------------------------------------------
 
 
 def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
@@ -76,9 +70,6 @@ def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
     old, new = result.steps
     assert (result.outcome, new.error, bool(old.error)) == (Outcome.DONE, "", True), "a click at an old point"
     assert (new.frame_after.width, new.frame_after.height) == (800, 600)
-
-
-# --- two monitors ----------------------------------------------------------------------------------------------------
 
 
 def test_two_monitors_are_one_screen(wide: VncServer, connected: Connect, tmp_path: Path) -> None:

@@ -51,10 +51,7 @@ def look(address: str) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second is all that an answer may take."""
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
-
-
-# --- broken off ------------------------------------------------------------------------------------------------------
+    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
 
 
 def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
@@ -139,8 +136,6 @@ def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: No
         look(address)
 
 
-# --- what makes no sense ---------------------------------------------------------------------------------------------
-
 SENSELESS_GREETINGS = {
     "does not speak VNC": b"SSH-2.0-OpenSSH_9.2\r\n",
     "does not speak VNC as expected": b"RFB 000.000\n",
@@ -186,8 +181,6 @@ def test_what_makes_no_sense_ends_the_connection(told: str) -> None:
         look(address)
 
 
-# --- floods ----------------------------------------------------------------------------------------------------------
-
 FLOODS = {
     "bells": (FIRST, rfb_server.BELL * (1 << 16)),
     "texts": (FIRST, rfb_server.cut_text(1 << 16, bytes(1 << 16))),
@@ -222,8 +215,6 @@ def peak_kb() -> int:
 def forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
-
-# --- anything at all -------------------------------------------------------------------------------------------------
 
 SESSION = FIRST + REST
 changes = st.lists(st.tuples(st.integers(0, len(SESSION) - 1), st.binary(max_size=3)), min_size=1, max_size=4)

@@ -136,7 +136,7 @@ def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, c
 def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
     tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     os.kill(tigervnc.process.pid, signal.SIGSTOP)
     try:
@@ -152,7 +152,7 @@ def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
 def test_no_answer_from_before_an_action_passes_for_one_after_it(
     tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.5)
+    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     hands.move(10, 10)
     hands.frame()

@@ -15,8 +15,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.settling import SettleRules
-from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.backends.watch import Watch
+from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
 from support.pictures import decoded
@@ -88,9 +87,6 @@ def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
 def typed(stage: Stage) -> str:
     """The characters that reached the program."""
     return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
-
-
-# --- eyes ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) -> None:
@@ -176,9 +172,6 @@ def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
         wait_to_see(stage, hands)
 
 
-# --- connections -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
@@ -228,9 +221,6 @@ def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None
             with pytest.raises(DesktopError, match=r"is frozen. .* the server may be read-only"):
                 watchdog.frame()
         assert not heard(stage, "down", "up", "key")
-
-
-# --- hands -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("button", ["left", "middle", "right"])

@@ -138,7 +138,6 @@ def test_changes_are_counted_in_every_tile_they_touch() -> None:
     assert np.array_equal(np.isfinite(activity.last_s), expected)
 
 
-@pytest.mark.desktop
 def test_a_key_in_xterm(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "exec cat"):
         hands = connected(tigervnc)
@@ -163,7 +162,6 @@ def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begi
         assert hands.screen.only_colour(0.1) == "#000000"
 
 
-@pytest.mark.desktop
 def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "stty -echo; while read line; do sleep 0.35; seq 3; sleep 0.15; seq 3; done"):
         hands = connected(tigervnc)
@@ -176,7 +174,6 @@ def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Co
         assert hands.frame() == frame
 
 
-@pytest.mark.desktop
 @pytest.mark.parametrize(
     "enter",
     [
@@ -198,7 +195,6 @@ def test_a_command_is_answered_by_more_than_its_echo(
         assert answered.exists()
 
 
-@pytest.mark.desktop
 def test_what_never_rests_ends_at_the_limit(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
         hands = connected(tigervnc, settle_rules=SettleRules(quiet_s=0.5, limit_s=0.3))

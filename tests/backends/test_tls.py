@@ -127,9 +127,6 @@ def test_a_user_name_is_asked_for_before_tls(tmp_path: Path, here: Certificate, 
         refused(server.address, "refused the password", Wire(user="nobody-here", tls_ca=ca), AuthenticationFailed)
 
 
-# --- attacks ---------------------------------------------------------------------------------------------------------
-
-
 DEMANDS = [Wire(tls="require"), Wire(tls_fingerprint="sha256:" + 64 * "a")]
 
 
@@ -188,9 +185,6 @@ def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
             connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
 
 
-# --- across a network ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def _far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every server counts as one on another machine."""
@@ -226,9 +220,6 @@ def test_the_doctor_says_that_others_can_read_along() -> None:
     assert found.word == "--"
     assert "used here: None, nothing is encrypted: others on the network can read every key" in found.text
     assert "guess" not in found.text
-
-
-# --- another server --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.desktop

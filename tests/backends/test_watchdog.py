@@ -15,8 +15,7 @@ import pytest
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.act import perform_text
 from pytest_vnc_use.backends import vnc
-from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.backends.watch import Watch as Patience
+from pytest_vnc_use.backends.vnc import VNCController, Watch as Patience
 from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopError, InfraError
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
@@ -154,7 +153,7 @@ def test_restarted_server_is_found_again(x11vnc: VncServer, watch: Watch) -> Non
 
 
 def test_silent_server_ends_the_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_vnc_use.backends.vnc._ANSWER_S", 0.3)
+    monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.3)
     watchdog = watch(desktop.address)
     os.kill(desktop.process.pid, signal.SIGSTOP)
     try:
