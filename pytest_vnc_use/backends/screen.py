@@ -5,7 +5,7 @@ The reactor's thread writes; the caller's thread reads and waits. One condition 
 Transient frames are screens that showed for a while between two looks, such as a toast, a splash, "loading …". A screen
 is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions
 are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
-`MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
+`MOST_A_TILE` times.
 """
 
 from __future__ import annotations
@@ -98,29 +98,6 @@ def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
         begun |= dict.fromkeys(runs - begun.keys(), number)
 
 
-@dataclass(frozen=True, eq=False)
-class _Moment:
-    """The screen at a moment: `base` with `part` at `place`; `part` is empty if no look came before."""
-
-    base: Pixels
-    place: tuple[slice, slice]
-    part: Pixels
-    taken_at: float
-    changed: Tiles
-    moving: Tiles
-
-    def capture(self) -> Capture:
-        """Return the whole screen."""
-        pixels = self.base.copy()
-        pixels[self.place] = self.part
-        return Capture(pixels, self.taken_at, self.changed, self.moving)
-
-    def is_a_caret(self) -> bool:
-        """Return whether only a caret differs from the look before."""
-        differs = ((self.base[self.place] ^ self.part) & COLOUR_BITS) != 0
-        return bool(self.part.size) and within_caret(differs)
-
-
 class TransientFrames:
     """The newest transient frames, limited in number and bytes. For one thread at a time."""
 
@@ -128,7 +105,8 @@ class TransientFrames:
         self._base: Pixels | None = None
         self._base_s = self._known_s = np.inf
         self._ended = np.zeros((0, 0), np.int64)
-        self._kept: list[_Moment] = []
+        self._kept: list[tuple[Pixels, Capture]] = []
+        """The screen of the look before, and the transient frame."""
 
     def look(self, seen: Capture) -> None:
         """Note a look at the screen; later changes may be transient."""
@@ -153,32 +131,21 @@ class TransientFrames:
             self._known_s = now_s
             self._keep(pixels, last_s, moving, now_s)
 
-    def take(self) -> Iterator[Capture]:
-        """Return the transient frames since the last call, oldest first.
-
-        Each is a whole screen, which is made when it is asked for.
-        """
+    def take(self) -> tuple[Capture, ...]:
+        """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
         kept, self._kept = self._kept, []
-        return (moment.capture() for moment in kept if not moment.is_a_caret())
+        differs = [((base ^ seen.pixels) & COLOUR_BITS) != 0 for base, seen in kept]
+        return tuple(
+            seen for (_, seen), each in zip(kept, differs, strict=True) if not (each.any() and within_caret(each))
+        )
 
     def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
         if self._base is None:
-            self._base, self._base_s = pixels.copy(), now_s
-        changed = last_s >= self._base_s
-        rows, columns = np.nonzero(changed)
-        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty if there are none
-        self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
-        while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
+            self._base, self._base_s = seen.pixels, now_s
+        self._kept.append((self._base, seen))
+        while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
             del self._kept[0]
-
-    @property
-    def _bytes(self) -> int:
-        bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
-        return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
-
-
-def _span(found: npt.NDArray[np.intp]) -> slice:
-    return slice(found.min() * TILE_PX, (found.max() + 1) * TILE_PX) if found.size else slice(0, 0)
 
 
 class Framebuffer:
@@ -309,7 +276,7 @@ class Framebuffer:
         shape, at = self.pointer_shape, self.pointer_at
         return (shape, *at) if shape and at else None
 
-    def transients(self) -> Iterator[Capture]:
+    def transients(self) -> tuple[Capture, ...]:
         """Return the captures of transient frames, oldest first; each is returned once."""
         with self._condition:
             return self._transients.take()

@@ -246,8 +246,11 @@ def test_run_survives_a_loss_and_planner_knows(line: Wire, tmp_path: Path) -> No
     assert result.outcome is Outcome.DONE
     assert ["took effect: look at the screen" in step.error for step in result.steps] == [True, False]
     assert line.from_client.count(PRESS) == 1
+
+
+def test_click_by_hand_names_a_loss(line: Wire, tmp_path: Path) -> None:
+    settings = Settings(server=line.address, blank_seconds=0.2, frozen_seconds=0.01, runs_dir=str(tmp_path))
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
-        line.from_client.clear()
         line.break_at = PRESS
         with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
             agent.click(CLICK.x, CLICK.y)
