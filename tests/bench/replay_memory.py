@@ -45,7 +45,7 @@ class Weighed:
 
 
 def run(driven: Driven, steps: int) -> None:
-    driven.agent.settings = replace(driven.agent.settings, steps=steps + 1, seconds=10.0 * steps)
+    driven.agent.settings = replace(driven.agent.settings, max_steps=steps + 1, max_seconds=10.0 * steps)
     driven.run()
 
 

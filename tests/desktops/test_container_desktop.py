@@ -224,6 +224,6 @@ def test_ci_job_in_the_readme_runs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "def test_it(vnc_desktop): assert 'program' in vnc_desktop.logs() and not vnc_desktop.program_fault()"
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"-ovnc_engine={ENGINE}", *options)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"-ovnc_container_engine={ENGINE}", *options)
     result.assert_outcomes(passed=1)
     assert (pytester.path / "report.html").exists()

@@ -103,7 +103,7 @@ def test_missing_namespace_is_an_error_or_one_warning(
     start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")
-    with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_open=true"):
+    with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"):
         start(qt_program, may_be_open=False)
     with pytest.warns(UserWarning, match=r"on all interfaces without a password.*unshare: not permitted"):
         assert start(qt_program).server.startswith("127.0.0.1::")
