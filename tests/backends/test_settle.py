@@ -36,6 +36,8 @@ PRESSED = ActionWindow(10.0, 10.0, (100, 100))
 ENTERED = ActionWindow(10.0, 10.0, entered=True)
 ANY = SettleRules(any_change=True)
 BRIEFLY = RULES.shortened()
+PATIENT_ON_DESKTOP = SettleRules(first_change_s=10.0, limit_s=30.0)
+"""Waits for a change however slow the machine is, but not longer than the change takes."""
 PATIENT = SettleRules(first_change_s=2.0, quiet_s=1.0)
 SPINNER = [(0, 0, 10.0 + number * 0.05) for number in range(9)]
 FEW = [(0, 0, 10.0 + 0.2 * number) for number in range(5)]
@@ -138,15 +140,14 @@ def test_changes_are_counted_in_every_tile_they_touch() -> None:
     assert np.array_equal(np.isfinite(activity.last_s), expected)
 
 
-def test_a_key_in_xterm(tigervnc: VncServer, connected: Connect) -> None:
+def test_settle_ends_soon_after_an_answer(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "exec cat"):
-        hands = connected(tigervnc)
+        hands = connected(tigervnc, settle_rules=PATIENT_ON_DESKTOP)
         hands.click(100, 100)
-        hands.settle()
         hands.type_text("a")
         settled = hands.settle()
         assert settled.reason == "settled"
-        assert settled.duration_s < 0.4
+        assert settled.duration_s < 5.0
 
 
 @pytest.mark.desktop
@@ -162,11 +163,10 @@ def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begi
         assert hands.screen.only_colour(0.1) == "#000000"
 
 
-def test_output_that_comes_late_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
+def test_late_output_is_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "stty -echo; while read line; do sleep 0.35; seq 3; sleep 0.15; seq 3; done"):
-        hands = connected(tigervnc)
+        hands = connected(tigervnc, settle_rules=PATIENT_ON_DESKTOP)
         hands.click(100, 100)
-        hands.settle()
         hands.key_combo("enter")
         assert hands.settle().reason == "settled"
         frame = hands.frame()
@@ -188,7 +188,7 @@ def test_a_command_is_answered_by_more_than_its_echo(
 ) -> None:
     answered = tmp_path / "answered"
     with xterm(tigervnc, f"while read line; do sleep 1; touch {answered}; seq 20; done"):
-        hands = connected(tigervnc, settle_rules=SettleRules(first_change_s=10.0))
+        hands = connected(tigervnc, settle_rules=PATIENT_ON_DESKTOP)
         hands.click(100, 100)
         enter(hands)
         hands.settle()
