@@ -398,9 +398,7 @@ REPLACED = {
 """Terms of this project's past, as patterns, with the standard term to write; code and quoted messages are left out."""
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in WITH_CONTRIBUTING if page.stem != "benchmarks"], ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
 def test_page_uses_standard_terms(page: Path) -> None:
     prose = re.sub(
         r"^<!-- ([a-z-]+) -->$.*?^<!-- /\1 -->$|^> .*$|`[^`]*`|\]\([^)]*\)", " ", PROSE[page], flags=re.M | re.S

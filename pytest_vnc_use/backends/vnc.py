@@ -52,6 +52,8 @@ from pytest_vnc_use.types.wire import Wire
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import Browser
 
+FROZEN_S = 60.0
+"""The time without a changed pixel, during actions, after which a desktop counts as frozen."""
 _UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
 _BETWEEN_ATTEMPTS_S = 0.1
@@ -264,7 +266,7 @@ class VNCController:
                 raise ScreenBlank(
                     f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: "
                     "start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
-                    "with vnc_blank_seconds"
+                    "with vnc_start_seconds"
                 )
         if self._seems_frozen(watch) and not watch.program_fault():
             self._connection.refresh()
@@ -273,8 +275,7 @@ class VNCController:
                 raise ScreenFrozen(
                     f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
                     f"{len(self._unanswered)} actions were carried out. The server answers, so the program may hang, "
-                    "or the server may be read-only. If the screen may stay unchanged for so long, raise "
-                    "vnc_frozen_seconds"
+                    "or the server may be read-only"
                 )
 
     def _seems_frozen(self, watch: Watch) -> bool:

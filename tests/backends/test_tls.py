@@ -74,7 +74,7 @@ def refused(
 def test_certificate_is_checked_by_authority_or_fingerprint(
     x509: VncServer, authority: Authority, here: Certificate
 ) -> None:
-    for wire in (Wire(tls_ca=str(authority.file)), Wire(tls_fingerprint=here.fingerprint.upper())):
+    for wire in (Wire(tls_ca=str(authority.file)), Wire.of("", here.fingerprint.upper())):
         facts = used(x509, wire)
         assert (facts.security_used, facts.subtypes) == ("VeNCrypt X509Vnc", ("X509Vnc", "TLSVnc", "VncAuth"))
         assert facts.protection == "TLS, with a certificate that was checked"
@@ -145,19 +145,15 @@ def test_server_that_cheats_before_tls_is_refused(
         refused(address, message, Wire(tls="require"), timeout_s=timeout_s)
 
 
-def test_settings_that_contradict_each_other() -> None:
-    for given, message in (
-        ({"tls": "off", "tls_ca": "ca.pem"}, "vnc_tls_ca checks a certificate, and vnc_tls='off' wants none"),
-        ({"tls_fingerprint": "md5:00"}, "must be sha256: and 64 hexadecimal digits, got 'md5:00'"),
-    ):
-        with pytest.raises(SettingsError, match=message):
-            Wire(**given)  # type: ignore[arg-type]
+def test_wire_of_malformed_fingerprint_raises() -> None:
+    with pytest.raises(SettingsError, match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'"):
+        Wire.of("", "sha256:00")
 
 
 def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "missing.pem"):
-        with pytest.raises(SettingsError, match="vnc_tls_ca must be a readable file of certificates"):
+        with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
             connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
 
 

@@ -20,7 +20,7 @@ from pytest_vnc_use.errors import ActionInterrupted, ConnectionLost, DesktopErro
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
 from support.scripted import scripted_conftest
@@ -239,7 +239,7 @@ def test_changed_size_is_no_fault(desktop: VncServer, watch: Watch) -> None:
 
 
 def test_run_survives_a_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None:
-    settings = Settings(server=line.address, blank_seconds=0.2, frozen_seconds=0.01, runs_dir=str(tmp_path))
+    settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     line.break_at = PRESS
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])) as agent:
         result = agent.run("Click it")
@@ -249,7 +249,7 @@ def test_run_survives_a_loss_and_planner_knows(line: Wire, tmp_path: Path) -> No
 
 
 def test_click_by_hand_names_a_loss(line: Wire, tmp_path: Path) -> None:
-    settings = Settings(server=line.address, blank_seconds=0.2, frozen_seconds=0.01, runs_dir=str(tmp_path))
+    settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
         line.break_at = PRESS
         with pytest.raises(InfraError, match=r"answered a Click. The watchdog reconnected"):
@@ -283,7 +283,7 @@ def test_fault_of_the_desktop_is_infra(pytester: pytest.Pytester, tigervnc: VncS
             tigervnc.paint(16)
             line.targets.append(other.address)
             line.break_at = PRESS
-        options = ["-ovnc_blank_seconds=0.2", "-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
+        options = ["-ovnc_start_seconds=0.2", "-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
         result = pytester.runpytest_inprocess(f"--vnc-server={line.address}", *options)
     result.assert_outcomes(failed=1)
     result.stdout.no_fnmatch_line("*AssertionError*")
