@@ -92,7 +92,7 @@ _MOVES = tuple(KeyCombo((key,)) for key in ("down", "up"))
 _CHOOSES = (*(KeyCombo((key,)) for key in ("enter", "return")), *_MOVES)
 """After a text, these choose from a list that may come late, or off the screen: suggestions, GTK's file dialog."""
 _LIST_S = 0.5
-"""How long a list may take that the screen does not show, before a key moves in it: jQuery UI asks for it after 0.3 s."""
+"""The time for a list that the screen does not show, before a key moves in it: jQuery UI asks for it after 0.3 s."""
 _OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
 """When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
 one came so many times sooner, and if the tiles that differ are this share of the screen or more.
