@@ -60,9 +60,8 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point, points
-from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
+from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
 _PICTURES = "If not, the product has a fault. Both pictures are in the report."

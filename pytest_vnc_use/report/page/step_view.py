@@ -21,7 +21,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Usage,
 )
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 
 WENT_ON = "not healed"
 """The way of a step after a drift at which a model went on, of a test that did not pass."""
