@@ -13,7 +13,7 @@ from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.results import read_results
 from support.made_once import made_once
 from support.till_project import PLANS, TEST, Project, project_in

@@ -13,7 +13,7 @@ from pytest_vnc_use import Outcome
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
