@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import RecordingError, SettingsError
 from pytest_vnc_use.types import Region
 
 
@@ -14,7 +14,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "mask",
         help="leave a part of the screen out of all comparisons of a test",
-        description="Write masks into the recordings of a test. What changes there is then not seen by its replays.",
+        description="Write masks into the recordings of a test, or list them. Replays do not see what changes there.",
     )
     parser.add_argument(
         "test",
@@ -23,7 +23,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "path of one recording",
     )
     parser.add_argument(
-        "regions", nargs="+", type=_region, metavar="LEFT,TOP,RIGHT,BOTTOM", help="pixels; right and bottom are outside"
+        "regions",
+        nargs="*",
+        type=_region,
+        metavar="LEFT,TOP,RIGHT,BOTTOM",
+        help="pixels; right and bottom are outside. Without any, the masks are listed",
     )
     parser.set_defaults(command=_mask)
 
@@ -43,14 +47,19 @@ def _mask(arguments: argparse.Namespace) -> int:
 
     for path in recordings_of(arguments.test):
         try:
-            is_new = add_masks(path, arguments.regions)
+            is_new = bool(arguments.regions) and add_masks(path, arguments.regions)
         except OSError as exc:
             raise SettingsError(f"{str(path)!r} cannot be written: {exc}") from exc
-        if (recording := load(path)) is None:  # removed meanwhile
-            continue
+        if (recording := load(path)) is None:
+            raise RecordingError(f"there is no recording at {str(path)!r}")
         width, height = recording.screen_size
         share = float(mask_of(recording.masks, (height, width)).mean())
-        print(f"{path}: {'masked' if is_new else 'was masked already'}; {share:.1%} of the screen is not compared")
+        if arguments.regions:
+            print(f"{path}: {'masked' if is_new else 'was masked already'}; {share:.1%} of the screen is not compared")
+        else:
+            print(f"{path}: {share:.1%} of the screen is not compared")
+            for mask in recording.masks:
+                print(f"  {mask.left},{mask.top},{mask.right},{mask.bottom}")
         for claim in (claim for run in recording.runs for claim in run.claims_hidden_by(recording.masks)):
             print(f"  unsure without a judge from now on: {claim!r}; drop the claim, or record it with a judge")
     return 0

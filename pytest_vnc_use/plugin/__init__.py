@@ -7,6 +7,7 @@ desktop. Once one has, `register_the_rest` registers the other modules, each a p
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -15,10 +16,10 @@ import pytest
 from pytest_vnc_use.plugin import fixtures, options
 
 MARKER = (
-    "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
-    "planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop "
-    "before the test's body runs, then judge each claim in expect, or without any that the task is done; expect=None "
-    "leaves it to the body"
+    "vnc_task(task, *, expect=(), max_steps=None, max_seconds=None, max_tokens=None, max_dollars=None, votes=None, "
+    "policy=None, planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a "
+    "VNC desktop before the test's body runs, then judge each claim in expect, or without any that the task is done; "
+    "expect=None leaves it to the body"
 )
 ALL_MARKER = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"
 _LEARNED = pytest.StashKey[bool]()
@@ -42,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_vnc_use.plugin import session_settings
 
         is_set = session_settings.read_layers(config)
+    has_desk = config.getoption("vnc_ui") or "VNC_DESK_SESSION" in os.environ
+    if has_desk or "vnc_ui" in getattr(config, "workerinput", ()):
+        from pytest_vnc_use.plugin import ui
+
+        register_the_rest(config)
+        config.pluginmanager.register(ui.DeskPlugin(config), "vnc_use_ui")
     if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the tests are collected elsewhere
         register_the_rest(config)
 

@@ -11,17 +11,25 @@ import pytest
 from pytest_vnc_use.recordings.accept import NO, Answer, Question, Review, Reviewer
 from pytest_vnc_use.triage.failure_text import sanitize
 
+_NO_TERMINAL = Answer("no", "stdin is no terminal, so run pytest at one to answer")
+_NO_WORKER = Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
 _REVIEWER = pytest.StashKey[Reviewer]()
 """The reviewer of the session, with the answers so far."""
 
 
 def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], AbstractContextManager[None]]) -> Review:
-    """Return the review of a test's replay. Without a terminal, as on a worker of pytest-xdist, the answer is no."""
+    """Return the review of a test's replay. With `--vnc-ui` the page asks.
+
+    Without a terminal, as on a worker of pytest-xdist, the answer is no.
+    """
     config = item.config
 
     def ask(question: Question) -> Answer:
+        if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
+            answer: Answer = desk.ask(question)
+            return answer
         if hasattr(config, "workerinput"):
-            return NO
+            return _NO_WORKER
         with at_the_terminal(config):
             return _asked(question)
 
@@ -30,7 +38,7 @@ def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], Abst
 
 def _asked(question: Question) -> Answer:
     if sys.stdin is None or not sys.stdin.isatty():
-        return NO
+        return _NO_TERMINAL
     try:  # Ctrl-C may come as soon as the question can be read
         sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
         sys.stdout.flush()

@@ -70,7 +70,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """A reviewer's answer, with the reviewer's words about a bug."""
+    """A reviewer's answer, with the reviewer's words about a bug, or why nobody could be asked."""
 
     kind: Literal["accept", "mask", "bug", "no"]
     words: str = ""
@@ -288,6 +288,10 @@ class Review:
     """The masks that the reviewer added."""
     bug: str | None = None
     """The reviewer's words about a bug; None while there is none."""
+    moved: str = ""
+    """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
+    unasked: str = ""
+    """Why nobody could be asked about the newest screen; "" if that was possible."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
     _claims: list[tuple[str, Change, datetime]] = field(default_factory=list)
@@ -317,6 +321,8 @@ class Review:
         """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
         seen = pixels_in(frame)
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
+        acts, moved = self._acts(changes, run, seen)
+        self.moved = moved[0] if moved else ""
         held = [self._held(change, gate, seen) for change in changes]
         for kind in ("bug", "no"):
             if given := next((answer for answer in held if answer and answer.kind == kind), None):
@@ -324,7 +330,6 @@ class Review:
         cells = [change.cell for change, answer in zip(changes, held, strict=True) if answer]
         if cells:  # masked already
             return self._take(Answer("mask"), cells)
-        acts, moved = self._acts(changes, run, seen)
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
         question = Question(
             self.test,
@@ -356,6 +361,8 @@ class Review:
     def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
         if answer.kind == "bug":
             self.bug = answer.words
+        if answer.kind == "no":
+            self.unasked = answer.words
         if answer.kind == "mask":
             self.masks = (*self.masks, *(mask for mask in masks if mask not in self.masks))
         return answer

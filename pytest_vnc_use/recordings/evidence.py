@@ -122,6 +122,7 @@ class RecordedJudge:
             if answer.kind == "accept":
                 self._questions[sanitized] = compared, each, None
                 return each, "", compared
+            where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
         return None, f"{where}; no judge is configured", compared
 
     def _mismatch(self, evidence: Evidence, end: Screen | None, frame: Frame) -> tuple[Mismatch | None, Frame]:

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
     PERSON,
@@ -39,7 +40,7 @@ from pytest_vnc_use.recordings.gates import (
 )
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -70,7 +71,7 @@ _WITH_A_PLANNER = (
     f"(--vnc-record=auto). {_PICTURES}"
 )
 _AGAIN_BY_HAND = (
-    f"{_INTENDED}, or record the test again by hand (--vnc-record=demonstrate); with a planner, --vnc-record=rewrite "
+    f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
     f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
 )
 _NO_MASK = (
@@ -253,7 +254,13 @@ class Replay(ForwardingController):
 
     def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
-        yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
+        if self._review and self._review.moved:
+            moved = self._review.moved
+            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_PICTURES}"
+        else:
+            if self._review and self._review.unasked:
+                yield f"Nobody was asked whether the screen is right: {self._review.unasked}."
+            yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
         if not problem.boxes:
             return
         if Rehearsal.opened(self._gate, seen, self._acted_on):

@@ -38,7 +38,7 @@ from pytest_vnc_use.recordings.format import (
     screens,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import surroundings
+from pytest_vnc_use.recordings.gates import mask_of, surroundings
 from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, same_picture, size_of, webp_of
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
@@ -51,6 +51,8 @@ _LOCK_S = 60.0
 _LFS_POINTER = b"version https://git-lfs"
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |$)", re.MULTILINE)
 _LONGEST_VALUE = 300
+MAX_MASKED = 0.5
+"""The largest share of a screen that masks may hide."""
 ANEW = f"take it back from version control, or {AGAIN}"
 
 
@@ -300,9 +302,13 @@ def add_masks(path: Path, masks: Sequence[Region]) -> bool:
         for mask in masks:
             if not is_part_of(mask, Region(0, 0, width, height)):
                 raise RecordingError(f"{mask} is not on the screen of {str(path)!r}, which is {width}x{height}")
-            if mask == Region(0, 0, width, height):
-                raise RecordingError(f"a mask must leave something to compare, {mask} is the whole screen")
         new = [mask for mask in masks if mask not in recording.masks]
+        share = float(mask_of((*recording.masks, *new), (height, width)).mean())
+        if new and share > MAX_MASKED:
+            raise RecordingError(
+                f"the masks of {str(path)!r} would hide {share:.0%} of the screen, the maximum is {MAX_MASKED:.0%}: "
+                "mask only what changes by itself"
+            )
         if not new:
             return False
         text = text_of(recording.model_copy(update={"masks": (*recording.masks, *new)}))

@@ -19,7 +19,7 @@ from pytest_vnc_use.report.annotate import open_png
 from pytest_vnc_use.report.pages import Assets, EmbeddedShots, shared_text
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
+from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 
 _THUMB = (320, 200)
 _OF_BLOCKS = """

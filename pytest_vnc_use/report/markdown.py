@@ -20,8 +20,8 @@ from pytest_vnc_use.errors import RunFolderUnwritable
 from pytest_vnc_use.report.phrases import free_name, sanitize, short
 from pytest_vnc_use.report.run_view import NOT_HEALED, ClaimView, RunPage, StepView, show_run
 from pytest_vnc_use.report.screenshots import NOT_MARKED, Box, Pair, Shot
-from pytest_vnc_use.runs.captions import CaptionPart
 from pytest_vnc_use.runs.folder import Trace, write_atomically
+from pytest_vnc_use.runs.transcript import CaptionPart
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
 from pytest_vnc_use.types import SECRET_MARK, JsonObject
 

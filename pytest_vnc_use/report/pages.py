@@ -28,7 +28,7 @@ from pytest_vnc_use.report.run_view import RunPage, show_run
 from pytest_vnc_use.report.screenshots import Shot, data_uri
 from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs import messages
+from pytest_vnc_use.runs import logger as messages
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"

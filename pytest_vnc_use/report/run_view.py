@@ -17,11 +17,8 @@ from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_place
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
-from pytest_vnc_use.runs.captions import Caption
-from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
-from pytest_vnc_use.runs.folder import Trace, read_exchanges, read_trace
-from pytest_vnc_use.runs.program_logs import read_logs
-from pytest_vnc_use.runs.run_summary import outcome_of
+from pytest_vnc_use.runs.folder import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
+from pytest_vnc_use.runs.transcript import Caption, outcome_of
 from pytest_vnc_use.types import (
     Drifted,
     Judged,

@@ -14,7 +14,7 @@ from pytest_vnc_use.report.reliability import ReliabilityRow, reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
 from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
 from pytest_vnc_use.report.summaries import checked_by_body
-from pytest_vnc_use.runs.ended_test import EndedTest
+from pytest_vnc_use.runs.folder import EndedTest
 
 REHEARSAL = "rehearsal"
 """The result of a line for a rehearsal whose test is not here."""

@@ -22,8 +22,8 @@ from pytest_vnc_use.report.results import (
 )
 from pytest_vnc_use.report.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.summaries import cell
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
-from pytest_vnc_use.runs.run_summary import line_of
+from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
+from pytest_vnc_use.runs.transcript import line_of
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
 _MAX_LINKS = 100

@@ -58,11 +58,21 @@ def test_mask_given_twice_is_written_once(folder: Path, capsys: pytest.CaptureFi
     assert recording.masks == (MASK, Region(0, 0, 5, 5))
 
 
+def test_mask_without_region_lists_masks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"])
+    capsys.readouterr()
+    assert main(["mask", "test_shop.py"]) == 0
+    printed = capsys.readouterr().out
+    assert "test_basket.json: 0.2% of the screen is not compared\n  10,20,110,40\n  0,0,5,5\n" in printed
+    assert "test_sign_in.json: 0.0% of the screen is not compared\n" in printed
+
+
 @pytest.mark.parametrize(
     ("test", "region", "problem"),
     [
         ("test_shop.py::test_nothing", "1,1,2,2", "there is no recording of 'test_shop.py::test_nothing'"),
-        ("test_shop.py::test_basket", "0,0,1440,900", "a mask must leave something to compare"),
+        ("test_shop.py::test_basket", "0,0,1440,900", "would hide 100% of the screen, the maximum is 50%"),
+        ("test_shop.py::test_basket", "0,0,1440,451", "mask only what changes by itself"),
         ("test_shop.py::test_basket", "0,0,1441,9", "is not on the screen of"),
         ("nothing.json", "1,1,2,2", "there is no recording at 'nothing.json'"),
     ],

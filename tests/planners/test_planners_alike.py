@@ -14,8 +14,8 @@ from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_TEXT
-from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Usage

@@ -134,6 +134,7 @@ def test_change_without_terminal_is_not_asked(project: Project) -> None:
     ended = project.run("--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling")
     assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
     assert "inconclusive: drift before step 1 of 4: " in ended.out
+    assert "Nobody was asked whether the screen is right: stdin is no terminal" in ended.out
     assert files_of(project) == before
 
 
@@ -161,6 +162,9 @@ def test_moved_target_cannot_be_accepted(project: Project) -> None:
     assert "The recording acts there: step 2, click at (140, 224)" in moved.questions[-1]
     assert "the target of step 2 at (140, 224) is at (240, 224) now" in moved.questions[-1]
     assert "this screen is right" not in moved.questions[-1]
+    failure = re.sub(r"\s+", " ", moved.out.rpartition(moved.questions[-1])[2])
+    assert "it cannot be accepted, because the target of step 2 at (140, 224) is at (240, 224) now" in failure
+    assert "accept it at a terminal" not in failure
 
 
 def test_masked_change_is_left_out_from_then_on(project: Project) -> None:

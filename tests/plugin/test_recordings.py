@@ -13,8 +13,8 @@ from pytest_vnc_use.agent.build import GEMINI_KEY_VARIABLES
 from pytest_vnc_use.recordings import mode_of
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.results import read_results
+from pytest_vnc_use.report.run_view import show_run
 from support.made_once import made_once
 from support.till_project import PLANS, TEST, Project, project_in
 
@@ -375,7 +375,7 @@ def test_new_test_is_offered_no_recording_in_use(recorded: Project, other: str) 
 def test_the_marker_says_it_for_one_test(project: Project) -> None:
     project.write("test_till.py", TEST.replace("None)", "None, record='sometimes')"))
     wrong = project.run("--collect-only")
-    modes = "auto, replay, accept, rewrite, demonstrate, off"
+    modes = "auto, replay, accept, rewrite, manual, off"
     assert f"vnc_task(record=…) must be one of {modes}, got 'sometimes'" in wrong.out
     project.write("test_till.py", TEST.replace("None)", "None, record='replay')"))
     assert "there is no recording of" in project.run().out

@@ -29,8 +29,7 @@ from pytest_vnc_use.report.results import ItemResult, RunFigures, session_result
 from pytest_vnc_use.report.run_view import Badge, show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import find_runs
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     Click,
     Decision,

@@ -14,8 +14,7 @@ from pytest_vnc_use.report.results import ItemResult, RunFigures, session_result
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import results_beside, results_of_shards
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
