@@ -68,13 +68,23 @@ class _PicturesBesideReport:
 
     def __init__(self, html_path: Path) -> None:
         self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
+        self._has_blocks = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the pictures that the report carries."""
         from pytest_vnc_use.report.html import keep_asset
 
+        self._has_blocks = self._has_blocks or hasattr(report, PICTURES)
         for run, name, png in vars(report).pop(PICTURES, ()):
             keep_asset(self._folder / name, png, Path(run, "screens", name))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Add the style of the blocks once."""
+        if self._has_blocks:
+            from pytest_vnc_use.report.html import block_style
+
+            prefix.append(block_style())
 
 
 class _SizeOfReport:
@@ -114,12 +124,8 @@ class _SizeOfReport:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """Add the style of all blocks, and say at the report's head what is missing."""
-        if not self._bytes:
-            return
-        from pytest_vnc_use.report.html import block_style
-        from pytest_vnc_use.report.templates import render
-
-        prefix.append(block_style())
+        """Say at the report's head what is missing."""
         if self._reduced:
+            from pytest_vnc_use.report.templates import render
+
             prefix.append(render("too_large", megabytes=self._megabytes, reduced=self._reduced))
