@@ -33,7 +33,7 @@ from pytest_vnc_use.types import (
     Verdict,
     VerdictKind,
 )
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
 RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
