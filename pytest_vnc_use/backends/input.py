@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
 from pytest_vnc_use.backends.settling import SettleRules
@@ -58,6 +59,7 @@ class Pointer:
         self.at = (0, 0)
         """The pixel to which the pointer was moved last."""
         self._has_moved = False
+        self._released_at = -math.inf
 
     def move(self, x: int, y: int) -> None:
         """Move to a point. Raises ActionError if the point is off the screen."""
@@ -91,16 +93,18 @@ class Pointer:
         """Release a button."""
         self.pressed &= ~_mask(button)
         self._send()
+        self._released_at = clock.monotonic()
 
     def click(self, button: Button, count: int) -> None:
         """Press and release `count` times where the pointer is, slowly enough for programs to count right."""
         for _ in range(count):
+            if (early_s := self._released_at + HOLD_S - clock.monotonic()) > 0:
+                self.pause(early_s)
             try:
                 self.press(button)
                 self.pause()
             finally:
                 self.release(button)
-            self.pause()
 
     def drag_to(self, x: int, y: int) -> None:
         """Press the left button, move in a line to a point, a pixel away and back, and release once the screen rests.

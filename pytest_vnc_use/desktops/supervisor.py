@@ -109,8 +109,11 @@ class Supervisor:
         self._closing_since_s = 0.0
         self._network: tuple[int, ...] = ()
 
-    def run(self, wakeup: int) -> None:
-        """Serve requests until the other end closes; then stay until no process is left, or none can be ended."""
+    def run(self, wakeup: int) -> bool:
+        """Serve requests until the other end closes; then stay until no process is left, or none can be ended.
+
+        Return whether any is left.
+        """
         while self._reap() or not self._closing_since_s:
             self._proceed()
             control = self._control.fileno()
@@ -124,7 +127,8 @@ class Supervisor:
                 elif ready in self._outputs:
                     self._copy(ready)
             if self._closing_since_s and time.monotonic() > self._closing_since_s + GIVE_UP_S:
-                break
+                return True
+        return False
 
     def close(self, *_: object) -> None:
         """Begin to end everything."""
@@ -391,12 +395,12 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    supervisor.run(wakeup)
-    left = b""
-    for pid in supervisor.owners():
+    left, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
             left += b"%d %s\n" % (pid, name.read().strip())
     try:
         control.send(left + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
         clean(directory, int(descriptors[1]))
+    os._exit(0)  # its interpreter has nothing to end
