@@ -397,20 +397,20 @@ def _judge_by_name(settings: Settings) -> Judge:
     fetched = _service_key(settings, judge_of(settings))
     match judge_of(settings):
         case "gemini":
-            from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+            from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 
             return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
+            from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
 
             return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
         case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat.judge import ChatJudge
+            from pytest_vnc_use.planners.chat.planner import ChatJudge
 
             key, coordinates = fetched or VARIABLES.get(settings.api_key_env, ""), settings.coordinates
             return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
         case "openai":
-            from pytest_vnc_use.planners.openai.judge import OpenAIJudge
+            from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 
             return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
         case _:

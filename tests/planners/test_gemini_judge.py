@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.errors import AnswerRefused, KeyRejected, PlannerError
-from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.types import Frame, ModelExchange, Region, Verdict, report_to_nobody
 from support import gemini_server as gemini
 from support.exchanges import into

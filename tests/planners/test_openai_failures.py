@@ -17,8 +17,7 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.chat.judge import ChatJudge
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from support.chat_conversations import chat
 from support.chat_server import MODEL, call, error, said
 from support.gemini_conversations import History

@@ -10,11 +10,10 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.errors import KeyMissing, ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
-from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
+from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER, AnthropicJudge
 from pytest_vnc_use.planners.common.judge import SCHEMA, Opinion, answer_in
 from pytest_vnc_use.planners.common.screens import PictureLimit
-from pytest_vnc_use.planners.openai.judge import OpenAIJudge
+from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 from pytest_vnc_use.types import Region
 from support.chat_server import error, said
 from support.gemini_conversations import frame_of
