@@ -94,10 +94,10 @@ def test_an_action(asked: Any, actions: list[Action]) -> None:
         ({"type": "type"}, "'text' is missing"),
         ({"type": "type", "text": 5}, "'text' must be text, got 5"),
         ({"type": "keypress", "keys": []}, "'keys' must name at least one key"),
-        ({"type": "navigate", "url": "x"}, "an action must be one of click, .*, wait, got .*navigate"),
-        ({"type": ["click"]}, "an action must be one of"),
-        ("click", "an action must be one of .*, got 'click'"),
-        (None, "an action must be one of .*, got None"),
+        ({"type": "navigate", "url": "x"}, "there is no action 'navigate'; there are click, .*, wait"),
+        ({"type": ["click"]}, "there is no action"),
+        ("click", "there is no action 'computer'; there are click"),
+        (None, "there is no action 'computer'"),
     ],
 )
 def test_nonsense_is_told_in_one_line(asked: Any, problem: str) -> None:
