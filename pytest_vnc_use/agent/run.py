@@ -129,7 +129,7 @@ def run_task(
         screen=NO_FRAME,
         server=without_query(agent.server),
         test_id=agent._test_id,
-        limits=limits or Limits(settings.steps, settings.seconds, settings.stall),
+        limits=limits or Limits(settings.max_steps, settings.max_seconds, settings.stall),
         expect=tuple(expect or ()),
         body_checks=expect is None,
         settings={**to_json(settings), "server": without_query(settings.server)},

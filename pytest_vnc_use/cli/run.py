@@ -46,7 +46,7 @@ EXIT_CODES = {
 CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
 
 
-REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
+REENACT_OPTIONS = {"--policy": "policy", "--seconds": "max_seconds"}
 _MAX_NAMED = 5
 
 
@@ -151,7 +151,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
     agent = VncUseAgent(
         settings=settings, planner=planner, secrets=secrets, hitl_mode=approver is not None, observers=[printer]
     )
-    run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
+    run = partial(agent.run, planner.task, limits=planner.limits(settings.max_seconds), approver=approver)
     return drive(agent, run, (), printer)
 
 

@@ -46,7 +46,7 @@ def is_wanted(config: pytest.Config) -> bool:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
         return False
-    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "demonstrate":
+    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "manual":
         return False
     has_logs = config.pluginmanager.has_plugin("logging-plugin")
     return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))

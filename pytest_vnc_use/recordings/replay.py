@@ -71,7 +71,7 @@ _WITH_A_PLANNER = (
     f"(--vnc-record=auto). {_PICTURES}"
 )
 _AGAIN_BY_HAND = (
-    f"{_INTENDED}, or record the test again by hand (--vnc-record=demonstrate); with a planner, --vnc-record=rewrite "
+    f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
     f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
 )
 _NO_MASK = (

@@ -5,7 +5,7 @@
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the screenshot of each frame, once, as <sha256>.png
       execution.json      the actions, to repeat them; see runs/uitask_trace.py
-      messages.jsonl      the messages that were sent to the VNC server, with vnc_keep_messages; see runs/logger.py
+      messages.jsonl      the messages that were sent to the VNC server, with vnc_rfb_log; see runs/logger.py
       checkpoints.sqlite  the graph's own file, which this module never opens
       logs/               the output of the desktop's processes, <role>.txt
       result.json         how the test ended that made the run

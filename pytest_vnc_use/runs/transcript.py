@@ -191,8 +191,8 @@ def transcript(steps: Sequence[Step]) -> str:
 
 _ADVICE = {
     Outcome.DENIED: "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it",
-    Outcome.STEP_LIMIT: "if it needs more, steps= in the marker, or --vnc-steps, allows them",
-    Outcome.TIME_LIMIT: "if it needs longer, seconds= in the marker, or --vnc-seconds, allows it",
+    Outcome.STEP_LIMIT: "if it needs more, max_steps= in the marker, or --vnc-max-steps, allows them",
+    Outcome.TIME_LIMIT: "if it needs longer, max_seconds= in the marker, or --vnc-max-seconds, allows it",
 }
 
 

@@ -1,4 +1,4 @@
-"""`--vnc-record=demonstrate`: pytest in a process of its own, a person at the viewer that it names, and the till."""
+"""`--vnc-record=manual`: pytest in a process of its own, a person at the viewer that it names, and the till."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
 @pytest.fixture
 def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
     """Start it where a person does the tasks."""
-    return lambda source, *options, **more: start(source, "--vnc-record=demonstrate", *options, **more)
+    return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
 
 
 def file_in(folder: Path) -> Path:
@@ -403,7 +403,7 @@ def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Sessi
 
 @pytest.mark.slow
 def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
-    session = demonstrate(PAID, "--vnc-seconds=20")
+    session = demonstrate(PAID, "--vnc-max-seconds=20")
     with session.person() as person:
         person.click(380, 224)
         with pytest.raises((EOFError, ConnectionError)):
@@ -411,7 +411,7 @@ def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_pat
     done = session.ended()
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert re.search(r"within \d+ s, then close it", done.out)
-    assert "seconds= in the marker, or --vnc-seconds, allows it" in done.out
+    assert "seconds= in the marker, or --vnc-max-seconds, allows it" in done.out
     told = "the limit of 20 s was reached: what you did was not recorded, because the viewer was still open"
     assert told in done.out
     assert "no step was made" not in done.out
@@ -468,9 +468,9 @@ def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: 
 
 
 def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
-    done = start(PAID, "--vnc-record=demonstrate", "-n1").ended()
+    done = start(PAID, "--vnc-record=manual", "-n1").ended()
     assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
-    assert "--vnc-record=demonstrate needs one process" in done.out
+    assert "--vnc-record=manual needs one process" in done.out
     assert "add -n 0 where addopts has them" in done.out
 
 
@@ -514,10 +514,10 @@ def test_a_task_that_the_body_judges_needs_no_terminal(demonstrate: Callable[...
 
 @pytest.mark.slow
 def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> None:
-    source = PAID.replace(f'"{TASK}"', f'"{TASK}", record="demonstrate"')
+    source = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
     done = start(source, "-n1").ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
-    assert "--vnc-record=demonstrate needs one process" in done.out
+    assert "--vnc-record=manual needs one process" in done.out
 
 
 def test_other_hands_than_vnc() -> None:

@@ -278,7 +278,7 @@ STARTERS: dict[str, Callable[[ExitStack], Planner]] = {
         stack.enter_context(
             chat(
                 lambda asked: call("computer_use", action="left_click", coordinate=[500, 500]),
-                vocabulary="computer_use",
+                toolset="computer_use",
             )
         ).planner
     ),

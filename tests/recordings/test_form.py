@@ -211,7 +211,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, 
     assert told in str(raised.value)
     assert str(file) in str(raised.value)
     assert "--vnc-record=rewrite" in str(raised.value)
-    assert "--vnc-record=demonstrate" in str(raised.value), "who recorded by hand has no planner"
+    assert "--vnc-record=manual" in str(raised.value), "who recorded by hand has no planner"
 
 
 def test_a_pointer_of_git_lfs_is_told_as_such(file: Path) -> None:

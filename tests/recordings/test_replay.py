@@ -149,7 +149,7 @@ def test_a_drift_of_what_a_person_did_names_the_way_by_hand_first(recorded: Till
     ):
         played.run()
     ways = re.findall(r"--vnc-record=(\w+)", str(drift.value))
-    assert ways == ["accept", "demonstrate", "rewrite", "auto"]
+    assert ways == ["accept", "manual", "rewrite", "auto"]
 
 
 @pytest.mark.slow

@@ -170,7 +170,7 @@ def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_pat
 
     with xterm(tigervnc, "cat >/dev/null"):
         assert not (run() / FILE).exists()
-        folder = run(keep_messages=True)
+        folder = run(rfb_log=True)
     lines = of_input(folder)
     texts = [line["text"] for line in lines if line["kind"] == "text"]
     assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed by itself
