@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
 from pytest_vnc_use.backends.settling import SettleRules
@@ -59,6 +60,7 @@ class Pointer:
         self._pressed = 0
         self._at = (0, 0)
         self._has_moved = False
+        self._released_at = -math.inf
 
     @property
     def at(self) -> tuple[int, int]:
@@ -107,16 +109,18 @@ class Pointer:
         """Release a button."""
         self._pressed &= ~_mask(button)
         self._send()
+        self._released_at = clock.monotonic()
 
     def click(self, button: Button, count: int) -> None:
         """Press and release `count` times where the pointer is, slowly enough for programs to count right."""
         for _ in range(count):
+            if (early_s := self._released_at + HOLD_S - clock.monotonic()) > 0:
+                self.pause(early_s)
             try:
                 self.press(button)
                 self.pause()
             finally:
                 self.release(button)
-            self.pause()
 
     def drag_to(self, x: int, y: int) -> None:
         """Press the left button, move in a line to a point, a pixel away and back, and release once the screen rests.

@@ -14,6 +14,10 @@ UNANSWERED_ACTIONS = 3
 """The number of actions without a changed pixel after which a screen may be frozen."""
 
 
+FROZEN_S = 60.0
+"""The time without a changed pixel, during actions, after which a desktop counts as frozen."""
+
+
 @dataclass(frozen=True)
 class Watch:
     """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
@@ -50,7 +54,7 @@ class ScreenWatch:
                 raise ScreenBlank(
                     f"the screen of {connection.server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: "
                     "start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
-                    "with vnc_blank_seconds"
+                    "with vnc_start_seconds"
                 )
         if self._seems_frozen(screen) and not watch.program_fault():
             connection.refresh(timeout_s)
@@ -59,8 +63,7 @@ class ScreenWatch:
                 raise ScreenFrozen(
                     f"the screen of {connection.server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
                     f"{len(self.unanswered)} actions were carried out. The server answers, so the program may hang, or "
-                    "the server may be read-only. If the screen may stay unchanged for so long, raise "
-                    "vnc_frozen_seconds"
+                    "the server may be read-only"
                 )
 
     def _seems_frozen(self, screen: Framebuffer) -> bool:

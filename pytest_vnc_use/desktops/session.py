@@ -239,8 +239,9 @@ class Session:
         if self._stopped:
             return
         self._stopped = True
-        left = self._stop_supervisor()
-        supervisor.clean(str(self.directory), self._lock)
+        said = self._stop_supervisor()
+        supervisor.clean(str(self.directory), self._lock, is_ended=said == b"\n")
+        left = said.decode("utf-8", "replace").split("\n")[:-2]
         for process in self._processes.values():
             process.close()
         self._control.close()
@@ -250,8 +251,8 @@ class Session:
             problem = f"cannot end process {', '.join(left)}: it belongs to another user, or it hangs"
             raise DesktopError(f"{problem}; end it with: sudo kill -9 {pids}")
 
-    def _stop_supervisor(self) -> list[str]:
-        """Have the supervisor end everything; kill one that does not answer. Return the processes that are left."""
+    def _stop_supervisor(self) -> bytes:
+        """Have the supervisor end everything; kill one that does not answer. Return its answer, `b""` without one."""
         said = b""
         try:
             with suppress(OSError):  # it was killed
@@ -263,7 +264,7 @@ class Session:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        return said.decode("utf-8", "replace").split("\n")[:-2]
+        return said
 
     def leave_to_parent(self) -> None:
         """Give the session up in a forked child, where it then counts as stopped.

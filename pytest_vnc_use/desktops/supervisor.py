@@ -111,8 +111,11 @@ class Supervisor:
         self._closing_since_s = 0.0
         self._network: tuple[int, ...] = ()
 
-    def run(self, wakeup: int) -> None:
-        """Serve requests until the other end closes; then stay until no process is left, or none can be ended."""
+    def run(self, wakeup: int) -> bool:
+        """Serve requests until the other end closes; then stay until no process is left, or none can be ended.
+
+        Return whether any is left.
+        """
         while self._reap() or not self._closing_since_s:
             self._proceed()
             control = self._control.fileno()
@@ -126,7 +129,8 @@ class Supervisor:
                 elif ready in self._outputs:
                     self._copy(ready)
             if self._closing_since_s and time.monotonic() > self._closing_since_s + GIVE_UP_S:
-                break
+                return True
+        return False
 
     def close(self, *_: object) -> None:
         """Begin to end everything."""
@@ -347,9 +351,10 @@ def _kill(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def clean(directory: str, lock: int) -> None:
+def clean(directory: str, lock: int, *, is_ended: bool = False) -> None:
     """Remove what a desktop has left elsewhere, and its directory, which goes last because it lists the rest.
 
+    Unless the supervisor has said that each process `is_ended`, those that it left when it was killed are killed.
     Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
     with identities, because another X server may have taken a path since. Whoever cleans holds the `lock`: a directory
     with another one is a later desktop's.
@@ -357,7 +362,8 @@ def clean(directory: str, lock: int) -> None:
     import shutil  # these two take longer than all else here, and are for the end
     import subprocess
 
-    _kill(_with_mark(mark_of(directory, lock)), _signal.SIGKILL)  # of a supervisor that was killed
+    if not is_ended:
+        _kill(_with_mark(mark_of(directory, lock)), _signal.SIGKILL)
     try:
         if not os.path.samestat(os.fstat(lock), os.stat(f"{directory}/lock")):
             return
@@ -412,12 +418,12 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    supervisor.run(wakeup)
-    left = b""
-    for pid in supervisor.owners():
+    left, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
             left += b"%d %s\n" % (pid, name.read().strip())
     try:
         control.send(left + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
         clean(directory, int(descriptors[1]))
+    os._exit(0)  # its interpreter has nothing to end

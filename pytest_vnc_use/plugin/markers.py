@@ -20,7 +20,7 @@ from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.paths import policy_path
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import sanitize
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 
 MARKER_SETTINGS = (
     *("max_steps", "max_seconds", "max_tokens", "max_dollars"),

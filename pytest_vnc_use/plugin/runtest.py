@@ -98,7 +98,7 @@ def run_tasks(
         own = merge((vars(agent.settings), str), (spec.settings, str))
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
-        limits = Limits(own.max_steps, own.max_seconds, own.stall)
+        limits = Limits(own.max_steps, own.max_seconds)
         try:
             agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
         except RecordingDrifted as drift:

@@ -11,14 +11,14 @@ from typing import Any
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import POLICY_PRESETS
 
-_FILES = ("prices", "runs_dir", "results", "tls_ca")
+_FILES = ("prices", "runs_dir", "results")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
     """Return the settings with the tests' own files and folders resolved against `base`."""
     given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
     policy = policy_path(base, settings.policy) if settings.policy else ""
-    return dataclasses.replace(settings, policy=policy, **given)
+    return dataclasses.replace(settings, policy=policy, tls=_tls(settings.tls, base), **given)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
@@ -28,8 +28,8 @@ def absolute_desktop(settings: Settings, base: Path) -> Settings:
         app=absolute_command(settings.app, base),
         exec=absolute_command(settings.exec, base),
         server=_sockets(settings.server, base),
-        tls_ca=str(base / settings.tls_ca) if settings.tls_ca else "",
-        volumes=tuple(_volume(each, base) for each in settings.volumes),
+        tls=_tls(settings.tls, base),
+        container_args=_container_args(settings.container_args, base),
     )
 
 
@@ -41,9 +41,15 @@ def absolute_text(name: str, text: str, base: Path) -> str:
         return str(base / text)
     if name in ("app", "exec"):
         return absolute_command(text, base)
-    if name == "volumes":
-        return ",".join(_volume(each.strip(), base) for each in text.split(","))
+    if name == "container_args":
+        return _container_args(text, base)
+    if name == "tls":
+        return _tls(text, base)
     return _sockets(text, base) if name == "server" else text
+
+
+def _tls(text: str, base: Path) -> str:
+    return text if text in ("auto", "require", "off") or text.startswith("sha256:") else str(base / text)
 
 
 def _sockets(servers: str, base: Path) -> str:
@@ -61,9 +67,20 @@ def absolute_command(command_line: str, base: Path) -> str:
     return command_line if absolute == words else shlex.join(absolute)
 
 
-def _volume(volume: str, base: Path) -> str:
-    here, colon, there = volume.partition(":")
-    return f"{base / here}{colon}{there}" if colon and (base / here).exists() else volume
+def _container_args(text: str, base: Path) -> str:
+    """Return the arguments with the directories of volumes made absolute."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # the user of the arguments reports it
+        return text
+    absolute = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, here, there = before, *word.partition(":")[::2]
+        prefix = "--volume=" if here.startswith("--volume=") else "-v" if here.startswith("-v") else ""
+        here = here.removeprefix(prefix)
+        is_volume = bool(there and here) and (bool(prefix) or option in ("-v", "--volume"))
+        absolute.append(f"{prefix}{base / here}:{there}" if is_volume and (base / here).exists() else word)
+    return text if absolute == words else shlex.join(absolute)
 
 
 def policy_path(base: Path, policy: str) -> str:

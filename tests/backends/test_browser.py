@@ -114,8 +114,9 @@ def test_a_model_is_offered_the_page_on_the_command_line_too(tmp_path: Path, tig
         calls(("get_browser_state", {})),
         calls(("done", {"message": "looked"})),
     ]
-    command = ["-m", "pytest_vnc_use.cli", "run", "--vnc", tigervnc.address, "--task", "Look", "--environment=browser"]
+    command = ["-m", "pytest_vnc_use.cli", "run", "--vnc", tigervnc.address, "--task", "Look"]
     where = ["--exec", "env", "--cdp", "profile/DevToolsActivePort", "--seconds", "100"]
+    where += ["--planner-options", "environment=browser"]
     with tigervnc.run(*shlex.split(CHROMIUM), shop, cwd=str(tmp_path)), GeminiServer(replies) as model:
         wait_for(lambda: shows(tmp_path / "profile" / "DevToolsActivePort", "Two apples"), "the shop's page", 60)
         known = {"GOOGLE_API_KEY": model.api_key, "GOOGLE_GEMINI_BASE_URL": model.url}

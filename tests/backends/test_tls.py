@@ -82,7 +82,7 @@ def test_a_certificate_is_checked_by_its_authority_and_its_name(x509: VncServer,
 @pytest.mark.desktop
 def test_a_certificate_is_accepted_by_its_fingerprint(x509: VncServer, here: Certificate) -> None:
     spelled = here.fingerprint.upper().replace("SHA256:", "SHA256:")
-    assert used(x509, Wire(tls_fingerprint=spelled)).security_used == "VeNCrypt X509Vnc"
+    assert used(x509, Wire.of("", spelled)).security_used == "VeNCrypt X509Vnc"
     other = Wire(tls_fingerprint="sha256:" + 64 * "0")
     refused(x509.address, f"its fingerprint is {here.fingerprint}, not sha256:0000", other)
 
@@ -179,19 +179,15 @@ def test_other_subtypes_are_named() -> None:
         refused(address, "offered no VeNCrypt sub-type", Wire())
 
 
-def test_settings_that_contradict_each_other() -> None:
-    for given, message in (
-        ({"tls": "off", "tls_ca": "ca.pem"}, "vnc_tls_ca checks a certificate, and vnc_tls='off' wants none"),
-        ({"tls_fingerprint": "md5:00"}, "must be sha256: and 64 hexadecimal digits, got 'md5:00'"),
-    ):
-        with pytest.raises(SettingsError, match=message):
-            Wire(**given)  # type: ignore[arg-type]
+def test_wire_of_malformed_fingerprint_raises() -> None:
+    with pytest.raises(SettingsError, match="must be sha256: and 64 hexadecimal digits, got 'sha256:00'"):
+        Wire.of("", "sha256:00")
 
 
 def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "missing.pem"):
-        with pytest.raises(SettingsError, match="vnc_tls_ca must be a readable file of certificates"):
+        with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
             connect("127.0.0.1::1", wire=Wire(tls_ca=str(tmp_path / name)))
 
 
@@ -228,7 +224,7 @@ def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certifica
 @pytest.mark.desktop
 def test_the_doctor_names_the_certificate_as_what_is_wrong(x509: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_PASSWORD", "geheim")
-    server, security = diagnose_asked(Settings(server=x509.address, tls_fingerprint="sha256:" + 64 * "0"))
+    server, security = diagnose_asked(Settings(server=x509.address, tls="sha256:" + 64 * "0"))
     assert (server.word, security.word) == ("FAIL", "--")
     assert "its fingerprint is sha256:" in server.text
     assert "chosen here: VeNCrypt X509Vnc" in security.text

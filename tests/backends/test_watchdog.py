@@ -24,7 +24,7 @@ from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, KeyDown, Move, TakeScreenshot, TypeText, Wait
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 from support import vnc_servers
 from support.memory_desktop import PaintedController
 from support.scripted import scripted_conftest
@@ -293,11 +293,12 @@ def test_watchdog_size_changes_follows_it(desktop: VncServer, watch: Watch) -> N
 
 
 @pytest.fixture
-def agent_of(tmp_path: Path) -> Iterator[Callable[..., VncUseAgent]]:
+def agent_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., VncUseAgent]]:
     agents: list[VncUseAgent] = []
+    monkeypatch.setattr("pytest_vnc_use.backends.watch.FROZEN_S", 0.01)
 
     def build(address: str, *turns: object, **options: object) -> VncUseAgent:
-        settings = Settings(server=address, blank_seconds=0.2, frozen_seconds=0.01, runs_dir=str(tmp_path))
+        settings = Settings(server=address, start_seconds=0.2, runs_dir=str(tmp_path))
         planner = ScriptedPlanner(turns)  # type: ignore[arg-type]
         agents.append(VncUseAgent(settings=settings, planner=planner, **options))  # type: ignore[arg-type]
         return agents[-1]
@@ -366,7 +367,7 @@ def told_by_pytest(pytester: pytest.Pytester) -> Callable[[str], pytest.LineMatc
         pytester.makeconftest(CLICKS)
         pytester.makepyfile(MARKED)
         own = ["-p", "no:cacheprovider", "-p", "no:pytest-vnc"]
-        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "-ovnc_blank_seconds=0.2", *own)
+        result = pytester.runpytest_inprocess(f"--vnc-server={address}", "-ovnc_start_seconds=0.2", *own)
         result.assert_outcomes(failed=1)
         result.stdout.no_fnmatch_line("*AssertionError*")
         return result.stdout

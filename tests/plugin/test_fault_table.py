@@ -152,12 +152,13 @@ BROKEN = {
     "disk_full": "infra",
 }
 BREAKS = """
-import contextlib, dataclasses, os, signal, time
+import contextlib, os, signal, time
 from pathlib import Path
 from types import SimpleNamespace
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use import files
+from pytest_vnc_use.backends import watch
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):
@@ -180,9 +181,10 @@ def freeze(desktop):
     os.kill(int(desktop.read_file("pid")), signal.SIGSTOP)
 
 @pytest.fixture
-def vnc_settings(request, vnc_settings):
-    frozen = request.node.name == "test_program_frozen"
-    return dataclasses.replace(vnc_settings, frozen_seconds=0.5) if frozen else vnc_settings
+def vnc_settings(request, vnc_settings, monkeypatch):
+    if request.node.name == "test_program_frozen":
+        monkeypatch.setattr(watch, "FROZEN_S", 0.5)
+    return vnc_settings
 
 FAULTS = {
     "test_server_killed_before_the_first_step": (0, kill_server),

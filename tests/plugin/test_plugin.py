@@ -921,26 +921,26 @@ def test_the_ini_option_of_pytest_vnc_is_its_own(pytester: pytest.Pytester) -> N
 def test_an_ini_option_given_for_this_run_goes_before_the_environment(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("VNC_USE_STALL", "5")
-    pytester.makeini("[pytest]\nvnc_stall = 4\n")
-    pytester.makepyfile("def test_it(vnc_settings): print('stall', vnc_settings.stall)")
-    for options, stall in (((), 5), (("-o", "vnc_stall=7"), 7)):
+    monkeypatch.setenv("VNC_USE_REHEARSE", "5")
+    pytester.makeini("[pytest]\nvnc_rehearse = 4\n")
+    pytester.makepyfile("def test_it(vnc_settings): print('rehearse', vnc_settings.rehearse)")
+    for options, times in (((), 5), (("-o", "vnc_rehearse=7"), 7)):
         result = pytester.runpytest_subprocess("-s", *options)
-        result.stdout.fnmatch_lines([f"*stall {stall}"])
-    result = pytester.runpytest_subprocess("-ovnc_stall=none")
-    result.stderr.fnmatch_lines(["ERROR: -o vnc_stall must be *, got 'none'"])
+        result.stdout.fnmatch_lines([f"*rehearse {times}"])
+    result = pytester.runpytest_subprocess("-ovnc_rehearse=none")
+    result.stderr.fnmatch_lines(["ERROR: -o vnc_rehearse must be *, got 'none'"])
 
 
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "--vnc-server=WHERE" in told
+    assert "--vnc-server=TARGET" in told
     assert "(default: None)" not in told
     ours = told.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our part fits on one screen"
     settings = [name.replace("_", "-") for name in FIELDS if name in OPTIONS]
     assert re.findall(r"^  --vnc-([\w-]+)=", ours, re.MULTILINE) == [*settings, "secret"]
-    assert "--vnc-stall" not in told
-    assert "vnc_stall (string)" in told
+    assert "--vnc-rehearse" not in told
+    assert "vnc_rehearse (string)" in told
     assert "vnc_server (string)" in told
     assert "@pytest.mark.vnc_task(task, *, expect=()" in pytester.runpytest_subprocess("--markers").stdout.str()
     fixtures = pytester.runpytest_subprocess("--fixtures").stdout.str()

@@ -10,8 +10,9 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
-from pytest_vnc_use.planners.common.screens import SmallerPictures, png_size
+from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
 from support.chat_conversations import chat
@@ -171,17 +172,10 @@ def test_prompt_has_rule(rule: str) -> None:
         ),
         ("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct", "model", "qwen3-vl-8b-instruct", "qwen3-vl-4b-instruct"),
         ("LMSTUDIO_TIMEOUT", "60", "request_seconds", 240.0, 60.0),
-        ("LMSTUDIO_TEMPERATURE", "0.1", "temperature", 0.6, 0.1),
-        ("LMSTUDIO_MAX_TOKENS", "99", "answer_tokens", 2048, 99),
-        ("AGENT_IMAGE_W", "640", "picture_size", (1536, 864), (640, 864)),
-        ("AGENT_IMAGE_H", "400", "picture_size", (1536, 864), (1536, 400)),
-        ("AGENT_KEEP_LAST_SCREENSHOTS", "1", "keep_screenshots", 2, 1),
-        ("AGENT_KEEP_LAST_THINKS", "1", "keep_thoughts", 2, 1),
         ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
         ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
         ("AGENT_MAX_STEPS", "20", "max_seconds", 3000.0, 6000.0),
         ("", "", "planner", "openai", "openai"),
-        ("", "", "show_pointer", True, True),
     ],
 )
 def test_variable_sets_field(
@@ -193,6 +187,32 @@ def test_variable_sets_field(
     assert getattr(build.settings_of(LOCAL), field) == read
 
 
+def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"TEMPERATURE": 0.1, "MAX_TOKENS": 99}
+    for defaults in (True, False):
+        with ChatServer([said("Done.")]) as server:
+            monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+            for name in () if defaults else given:
+                monkeypatch.setenv(f"LMSTUDIO_{name}", str(given[name]))
+            if not defaults:
+                monkeypatch.setenv("AGENT_IMAGE_W", "640")
+                monkeypatch.setenv("AGENT_IMAGE_H", "400")
+            planner = build.build_planner(build.settings_of(LOCAL))
+            with VncUseAgent(
+                settings=build.settings_of(LOCAL), planner=planner, controller=PaintedController()
+            ) as agent:
+                agent.run("Look")
+            [request] = server.requests
+        read = request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])
+        assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
+
+
+def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
+    with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):
+        build.build_planner(build.settings_of(LOCAL))
+
+
 def test_endpoint_is_used_as_it_is() -> None:
     endpoint = "http://localhost:1234/v1/chat/completions"
     assert chat_service(endpoint, "m").url == chat_service("http://localhost:1234", "m").url == endpoint
@@ -200,7 +220,7 @@ def test_endpoint_is_used_as_it_is() -> None:
 
 def test_screenshot_gets_size_whatever_its_shape() -> None:
     with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
-        stretched = SmallerPictures(talk.planner, 0, None, (1536, 864), exactly=True)
+        stretched = ScaledScreens(talk.planner, (1536, 864))
         [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
         [picture] = talk.server.requests[0].images
     assert (png_size(picture), proposal.action) == ((1536, 864), MIDDLE)

@@ -50,7 +50,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point
+from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.keys import parse_key
 
 NUMBER: JsonObject = {"type": "number"}

@@ -42,7 +42,7 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.types import JsonObject, ModelAsked, ModelExchange, Report, Usage
-from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
+from pytest_vnc_use.types.actions import DEEPEST, is_shallow
 
 Result = TypeVar("Result")
 

@@ -24,7 +24,7 @@ from pytest_vnc_use.planners.common.arguments import (
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.common.turns import pointer_after
 from pytest_vnc_use.types import Action, CallFunction, InvalidAction, JsonObject, Proposal, Turn
-from pytest_vnc_use.types.action_points import Point
+from pytest_vnc_use.types.actions import Point
 
 MOST_ACTIONS = 20
 """The most actions of one turn, and of one batch."""

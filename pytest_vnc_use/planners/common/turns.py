@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, KeyDown, KeyUp, Proposal, Step, Turn
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, points
 
 KEPT_TURNS = 20
 """The most turns without pictures that go back in the model's own words."""

@@ -23,7 +23,7 @@ from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.runs.folder import to_json
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Planner
 
 Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]]]

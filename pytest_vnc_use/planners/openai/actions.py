@@ -41,7 +41,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 
 MOST_ACTIONS = 20
 """The most actions of one call that are carried out."""
