@@ -386,20 +386,20 @@ def build_judge(settings: Settings) -> Judge:
     fetched = _service_key(settings, judge_of(settings))
     match judge_of(settings):
         case "gemini":
-            from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+            from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 
             return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
+            from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
 
             return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
         case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat.judge import ChatJudge
+            from pytest_vnc_use.planners.chat.planner import ChatJudge
 
             key = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, "")
             return ChatJudge(settings.base_url, model, key, coordinates=_coordinates(settings), backoff=backoff)
         case "openai":
-            from pytest_vnc_use.planners.openai.judge import OpenAIJudge
+            from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 
             return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
         case _:
