@@ -53,18 +53,18 @@ def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], mes
 
 def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], message: str) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
-    from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
-    from pytest_vnc_use.report.html import run_html
+    from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
+    from pytest_vnc_use.report.screenshots import data_uri
 
     is_whole = config.getoption("self_contained_html")
     limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
-    beside = _dir_of(Path(config.getoption("htmlpath")))
+    beside = dir_of(Path(config.getoption("htmlpath")))
     extras, pictures = [], []
     for run in runs:
         assets, size = AssetLink(ASSETS), config.stash.get(_EMBEDDED, 0)
         block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=message)
         if is_whole and report.passed and size > limit:
-            content = block(link=thumbnail, are_thumbs=True)
+            content = block(link=thumbnail)
         else:
             content = block(link=data_uri if is_whole else assets)
         config.stash[_EMBEDDED] = size + len(content)
@@ -74,7 +74,8 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
     vars(report).update({"extras": [*getattr(report, "extras", ()), *extras], PICTURES: pictures})
 
 
-def _dir_of(html_path: Path) -> Path:
+def dir_of(html_path: Path) -> Path:
+    """Return the directory of pytest-html's report."""
     return Path(os.path.expandvars(html_path)).expanduser().absolute().parent
 
 
@@ -91,14 +92,24 @@ class _AssetsBesideReport:
     """A keeper of screenshots beside pytest-html's report: the runs' own files, or copies if these are elsewhere."""
 
     def __init__(self, html_path: Path) -> None:
-        self._dir = _dir_of(html_path) / ASSETS
+        self._dir = dir_of(html_path) / ASSETS
+        self._has_blocks = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the screenshots that the report carries."""
-        from pytest_vnc_use.report.assets import keep_asset
+        from pytest_vnc_use.report.html import keep_asset
 
+        self._has_blocks |= hasattr(report, PICTURES)
         for run, name, png in vars(report).pop(PICTURES, ()):
             keep_asset(self._dir / name, png, Path(run, "screens", name))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Add the style of the blocks once."""
+        if self._has_blocks:
+            from pytest_vnc_use.report.html import block_style
+
+            prefix.append(block_style())
 
 
 class TriageColumns:
@@ -157,10 +168,10 @@ def add_steps(runs: list[Path]) -> None:
 
 
 def _drift_attachment(run: Path, drift: Drifted, text: Any) -> tuple[Any, ...]:
-    from pytest_vnc_use.report.image_diff import MIME, image_diff
+    from pytest_vnc_use.report.screenshots import DIFF_MIME, image_diff
 
     try:
-        return image_diff(run, drift), drift.problem, MIME, "imagediff"
+        return image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff"
     except RunFolderError as exc:
         return str(exc), drift.problem, text
 
@@ -181,7 +192,7 @@ def _step_attachments(run: Path, step: Step, types: Any) -> Iterator[tuple[Any, 
         png = mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
         yield png, "the screen before", types.PNG
     except RunFolderError as exc:
-        yield str(exc), "no picture", types.TEXT
+        yield str(exc), "no screenshot", types.TEXT
 
 
 # --- JUnit's XML ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.plugin import costs
+from pytest_vnc_use.plugin import costs, reporting
 from pytest_vnc_use.plugin.recordings import LOST, UNWRITTEN
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import ATTACHED, SETTINGS, attached_to
@@ -42,14 +42,15 @@ _LISTED = {
 def pytest_configure(config: pytest.Config) -> None:
     """Collect results, but not on a worker, nor if the session only sets up fixtures."""
     if not hasattr(config, "workerinput") and not config.getoption("setuponly", False):
-        config.pluginmanager.register(_Session(config.stash[SETTINGS]))
+        config.pluginmanager.register(_Session(config))
 
 
 class _Session:
     """A collector of the results of all tests, which reports them at the end."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, config: pytest.Config) -> None:
+        self._settings = settings = config.stash[SETTINGS]
+        self._html_dir = reporting.dir_of(Path(config.getoption("htmlpath", None) or "."))
         self._file = Path(settings.results or Path(settings.runs_dir, FILE))
         self._runs_dir = Path(settings.runs_dir).absolute()  # a test may change the working directory
         self._absolute_file = self._file.absolute()
@@ -142,9 +143,9 @@ class _Session:
 
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""
-        from pytest_vnc_use.report.page.session_view import KnownResults
-        from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
+        from pytest_vnc_use.report.session_view import KnownResults
         from pytest_vnc_use.runs.folder import make_room
 
         try:
@@ -154,7 +155,8 @@ class _Session:
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
             if self._absolute_file != (beside := self._runs_dir / FILE):
                 write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
-            known = KnownResults(results.tests, [("", problem) for problem in results.problems])
+            problems = [("", problem) for problem in results.problems]
+            known = KnownResults(results.tests, problems, reliability=results.reliability)
             write_report(runs, self._runs_dir, known, quick=True)
             yield f"report in {Path(self._settings.runs_dir, INDEX)}"
         except (OSError, RunFolderError) as exc:
@@ -162,11 +164,13 @@ class _Session:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """Add, for repeated tests, the reliability of each and where its runs differ, with both screenshots."""
+        """Add, for repeated tests, the reliability of each and where its runs differ."""
         if self._results and self._results.reliability:
-            from pytest_vnc_use.report.reliability_html import reliability_html
+            from pytest_vnc_use.report.reliability import reliability_rows
+            from pytest_vnc_use.report.templates import render
 
-            prefix.append(reliability_html(self._results.reliability))
+            rows = reliability_rows(self._results.reliability, lambda run: reporting.page_of(Path(run), self._html_dir))
+            prefix.append(render("reliability", rows=rows))
 
     # --- on the terminal ----------------------------------------------------------------------------------------------
 

@@ -132,3 +132,11 @@ def test_changes_by_hook_stay_its_own() -> None:
     given: Any = {"what": "it"}
     observed(pytest_vnc_verdict=hook)[0].observe(Judged(given))
     assert given == {"what": "it"}
+
+
+def test_next_password_replaces_former_one() -> None:
+    secrets = SessionSecrets({"VNC_PASSWORD": "declared"})
+    for password in ("firstone", "", "secondone"):
+        secrets.add({"VNC_PASSWORD": password, "KEY": "thekeyitself"})
+    hidden = "<secret:VNC_PASSWORD> firstone <secret:VNC_PASSWORD> <secret:KEY>"
+    assert secrets.hide("declared firstone secondone thekeyitself") == hidden
