@@ -168,7 +168,8 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
     assert not [file for file in files if KEY.encode() in file.read_bytes()]
     assert server.refusals == []
     requests = iter(server.requests)
-    of_test = {name: [next(requests) for _ in replies] for name, replies in REPLIES.items()}
+    answered = {name: replies for name, replies in REPLIES.items() if name != "seconds"}
+    of_test = {name: [next(requests) for _ in replies] for name, replies in answered.items()}
 
     def responses(name: str) -> list[dict[str, object]]:
         return [part["functionResponse"] for part in of_test[name][1].contents[-1]["parts"]]
