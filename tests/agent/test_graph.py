@@ -363,10 +363,10 @@ def test_a_run_goes_on_under_the_policy_of_its_own(
 
 
 def test_a_password_that_is_also_a_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(act(RISKY), finished(), vnc_password="desktop")
-    waiting = agent.run("show the desktop settings", expect=["the desktop settings are shown"])
+    agent = agent_of(act(RISKY), finished(), vnc_password="pinned")
+    waiting = agent.run("show the pinned settings", expect=["the pinned settings are shown"])
     started = read_trace(waiting.run_folder).started
-    assert (started.task, started.settings["environment"]) == ("show the desktop settings", "desktop")
+    assert (started.task, started.settings["rendering"]) == ("show the pinned settings", "pinned")
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
 
