@@ -378,20 +378,20 @@ def build_judge(settings: Settings) -> Judge:
     fetched = _service_key(settings, judge_of(settings))
     match judge_of(settings):
         case "gemini":
-            from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+            from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 
             return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
         case "anthropic":
-            from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
+            from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
 
             return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
         case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat.judge import ChatJudge
+            from pytest_vnc_use.planners.chat.planner import ChatJudge
 
             key = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, "")
             return ChatJudge(settings.base_url, model, key, coordinates=_coordinates(settings), backoff=backoff)
         case "openai":
-            from pytest_vnc_use.planners.openai.judge import OpenAIJudge
+            from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 
             return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
         case _:
@@ -722,7 +722,7 @@ def connect(
     If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
-    from pytest_vnc_use.backends import watch
+    from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
 
     read_file = read_file or given_desktop(settings).read_file
@@ -734,7 +734,7 @@ def connect(
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
-        watch=watch.Watch(settings.start_seconds, watch.FROZEN_S, program_fault=program_fault),
+        watch=vnc.Watch(settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_steps(config: pytest.Config, runs: list[Path]) -> None:
-    """Attach each step with its picture to the test that runs now, and each drift as three pictures to compare."""
+    """Attach each step with its screenshot to the test that runs now, and each drift as three images to compare."""
     if not config.pluginmanager.has_plugin("allure_listener"):
         return
     import allure
@@ -38,10 +38,10 @@ def _attach_drift(run: Path, drift: Drifted) -> None:
     import allure
 
     from pytest_vnc_use.errors import RunFolderError
-    from pytest_vnc_use.report.image_diff import MIME, image_diff
+    from pytest_vnc_use.report.screenshots import DIFF_MIME, image_diff
 
     try:
-        allure.attach(image_diff(run, drift), drift.problem, MIME, "imagediff")
+        allure.attach(image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff")
     except RunFolderError as exc:
         allure.attach(str(exc), drift.problem, allure.attachment_type.TEXT)
 
@@ -61,6 +61,6 @@ def _attach_step(run: Path, step: Step) -> None:
         try:
             png = mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
         except RunFolderError as exc:
-            allure.attach(str(exc), "no picture", allure.attachment_type.TEXT)
+            allure.attach(str(exc), "no screenshot", allure.attachment_type.TEXT)
         else:
             allure.attach(png, "the screen before", allure.attachment_type.PNG)

@@ -28,8 +28,8 @@ _MEGABYTE = 1_000_000
 
 def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], sentence: str = "") -> None:
     """Put the runs into pytest-html's report; `sentence` is the test's message."""
-    from pytest_vnc_use.report.assets import AssetLink, data_uri, thumbnail
-    from pytest_vnc_use.report.html import run_html
+    from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
+    from pytest_vnc_use.report.screenshots import data_uri
 
     is_whole = config.getoption("self_contained_html")
     beside = Path(os.path.expandvars(config.getoption("htmlpath"))).expanduser().absolute().parent
@@ -41,7 +41,7 @@ def add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path
         extras.append({**fields, "content": block(link=data_uri if is_whole else assets)})
         pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
         if is_whole and report.passed:
-            extras[-1][_SMALL] = block(link=thumbnail, are_thumbs=True)
+            extras[-1][_SMALL] = block(link=thumbnail)
     setattr(report, _EXTRAS, [*getattr(report, _EXTRAS, ()), *extras])
     setattr(report, PICTURES, pictures)
 
@@ -68,13 +68,23 @@ class _PicturesBesideReport:
 
     def __init__(self, html_path: Path) -> None:
         self._folder = Path(os.path.expandvars(html_path)).expanduser().absolute().parent / ASSETS
+        self._has_blocks = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the pictures that the report carries."""
-        from pytest_vnc_use.report.assets import keep_asset
+        from pytest_vnc_use.report.html import keep_asset
 
+        self._has_blocks = self._has_blocks or hasattr(report, PICTURES)
         for run, name, png in vars(report).pop(PICTURES, ()):
             keep_asset(self._folder / name, png, Path(run, "screens", name))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Add the style of the blocks once."""
+        if self._has_blocks:
+            from pytest_vnc_use.report.html import block_style
+
+            prefix.append(block_style())
 
 
 class _SizeOfReport:

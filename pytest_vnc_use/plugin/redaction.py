@@ -22,6 +22,8 @@ _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outco
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
 _CLEAN = frozenset({ATTACHED, PICTURES})
 """Fields of this plugin, which are made without secrets."""
+_PASSWORD = "VNC_PASSWORD"
+"""The name of the password of the newest desktop."""
 _PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
 
@@ -45,10 +47,16 @@ class SessionSecrets:
         self.add(values)
 
     def add(self, values: Mapping[str, str]) -> None:
-        """Redact these values, by name, from now on; a value that is empty is none."""
+        """Redact these values, by name, from now on; a value that is empty is none.
+
+        A desktop's password replaces that of the desktop before, which has stopped: they would be as many as tests.
+        """
         from pytest_vnc_use.runs.redaction import SHORT, Redactor
 
-        known = self._known | {(name, value) for name, value in values.items() if value}
+        known = self._known
+        if values.get(_PASSWORD):
+            known = self.declared | {(name, value) for name, value in known if name != _PASSWORD}
+        known |= {(name, value) for name, value in values.items() if value}
         if known != self._known:
             self._known = known
             self._hide = Redactor({}, others=sorted(known)).hide_pieces

@@ -6,6 +6,7 @@ pytest-xdist, and prints nothing if no test had to do with a desktop.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.plugin.html_report import page_of
 from pytest_vnc_use.plugin.recordings import LOST
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import ATTACHED, SETTINGS, attached_to
@@ -61,6 +63,7 @@ class _Session:
         self._is_interrupted = False
         self._lines: list[str] = []
         self._results: SessionResults | None = None
+        self._html_dir = Path()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
@@ -92,6 +95,8 @@ class _Session:
             return
         from pytest_vnc_use.report.reliability import reliability_lines
 
+        html = os.path.expandvars(session.config.getoption("htmlpath", None) or ".")
+        self._html_dir = Path(html).expanduser().absolute().parent
         self._results = results = self._of(session)
         repeated = [line for each in results.reliability for line in reliability_lines(each)]
         self._lines = [*self._counts(results), *repeated, *self._write(results), *self._pages(results)]
@@ -129,11 +134,13 @@ class _Session:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """Add, for repeated tests, the reliability of each and where its runs differ, with both pictures."""
+        """Add, for repeated tests, the reliability of each and where its runs differ."""
         if self._results and self._results.reliability:
-            from pytest_vnc_use.report.reliability_html import reliability_html
+            from pytest_vnc_use.report.reliability import reliability_rows
+            from pytest_vnc_use.report.templates import render
 
-            prefix.append(reliability_html(self._results.reliability))
+            rows = reliability_rows(self._results.reliability, lambda run: page_of(Path(run), self._html_dir))
+            prefix.append(render("reliability", rows=rows))
 
     def _write(self, results: SessionResults) -> Iterator[str]:
         from pytest_vnc_use.errors import RunFolderError
@@ -150,9 +157,9 @@ class _Session:
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""
         from pytest_vnc_use.errors import RunFolderError
-        from pytest_vnc_use.report.page.session_view import KnownResults
-        from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
+        from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
+        from pytest_vnc_use.report.session_view import KnownResults
         from pytest_vnc_use.runs.folder import make_room
 
         try:
@@ -162,7 +169,8 @@ class _Session:
             runs = written_runs([run.folder for test in results.tests for run in test.runs])
             if self._file != (beside := self._runs_dir / FILE):
                 write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
-            known = KnownResults(results.tests, [("", problem) for problem in results.problems])
+            problems = [("", problem) for problem in results.problems]
+            known = KnownResults(results.tests, problems, reliability=results.reliability)
             write_report(runs, self._runs_dir, known, quick=True)
             yield f"report in {self._given_runs_dir / INDEX}"
         except (OSError, RunFolderError) as exc:

@@ -391,11 +391,11 @@ class RecordedTest:
         """Return the run to replay; None where none is recorded. Raises RecordingError, DesktopError."""
         where, known = repr(str(self.key.path)), self.known_run(task)
         if known and self._recording:
-            screen, size = desktop.frame().ref, self._recording.screen_size
-            if size != (screen.width, screen.height):
+            (height, width), size = pixels_in(desktop.glance()).shape, self._recording.screen_size
+            if size != (width, height):
                 raise RecordingError(
                     f"{where} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one has "
-                    f"{screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or {AGAIN}"
+                    f"{width}x{height}: give the desktop that size (--vnc-screen-size), or {AGAIN}"
                 )
         elif self.mode == "replay" and self._recording:
             others = [run.task for run in self._recording.runs[len(self._runs) :]]

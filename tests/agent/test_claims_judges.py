@@ -14,7 +14,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import InfraError, ModelUnavailable, ProductFailed
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from support import gemini_server
 from support.gemini_server import GeminiServer, Reply
 from support.judges import agent_before

@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 from ratios import head, machine, row
 from report_runs import Example, write_runs
 
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 
 MB = 1_000_000
 ROUNDS = 5

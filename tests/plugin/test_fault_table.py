@@ -158,7 +158,7 @@ from types import SimpleNamespace
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use import files
-from pytest_vnc_use.backends import watch
+from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.types import Click, Decision
 
 def kill_server(desktop):
@@ -183,7 +183,7 @@ def freeze(desktop):
 @pytest.fixture
 def vnc_settings(request, vnc_settings, monkeypatch):
     if request.node.name == "test_program_frozen":
-        monkeypatch.setattr(watch, "FROZEN_S", 0.5)
+        monkeypatch.setattr(vnc, "FROZEN_S", 0.5)
     return vnc_settings
 
 FAULTS = {

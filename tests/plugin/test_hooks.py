@@ -132,3 +132,11 @@ def test_what_a_hook_changes_is_its_own() -> None:
     given = {"what": "it"}
     HookCalls(item_with(hook))._call("pytest_vnc_drift", data=given)
     assert given == {"what": "it"}
+
+
+def test_next_password_replaces_former_one() -> None:
+    secrets = SessionSecrets({"VNC_PASSWORD": "declared"})
+    for password in ("firstone", "", "secondone"):
+        secrets.add({"VNC_PASSWORD": password, "KEY": "thekeyitself"})
+    hidden = "<secret:VNC_PASSWORD> firstone <secret:VNC_PASSWORD> <secret:KEY>"
+    assert secrets.hide("declared firstone secondone thekeyitself") == hidden

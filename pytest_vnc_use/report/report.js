@@ -4,14 +4,14 @@
 (() => {
   document.documentElement.classList.add("js");
 
-  // --- a run: steps, pictures ---------------------------------------------------------------------------------------
+  // --- a run: steps, screenshots ---------------------------------------------------------------------------------------
 
   const steps = () => [...document.querySelectorAll(".step")].filter((step) => step.getClientRects().length);
   let here = null;
 
   function nearest() {
     const all = steps();
-    if (here && here.isConnected) return all.indexOf(here);
+    if (all.includes(here)) return all.indexOf(here);
     return all.findIndex((step) => `#${step.id}` === location.hash);
   }
 
@@ -22,9 +22,8 @@
     if (here) here.classList.remove("here");
     here = target;
     here.classList.add("here");
-    here.scrollIntoView({ block: "start" });
+    location.replace(`#${target.id}`); // in one file it is what shows the run
     here.focus({ preventScroll: true });
-    history.replaceState(null, "", `#${target.id}`);
   }
 
   function only(side) {
@@ -36,7 +35,7 @@
     }
   }
 
-  // A canvas is an SVG that shows a part, or a box with images that is scaled and moved.
+  // A canvas is an SVG that shows a part, or a box with a screenshot that is scaled and moved.
   function show(pair, whole) {
     const [x, y, width, height] = pair.dataset.zoom.split(" ").map(Number);
     for (const canvas of pair.querySelectorAll(".canvas")) {
@@ -44,8 +43,7 @@
         canvas.setAttribute("viewBox", whole ? canvas.dataset.whole : pair.dataset.zoom);
         continue;
       }
-      const image = canvas.querySelector("img");
-      const size = [Number(image.getAttribute("width")), Number(image.getAttribute("height"))];
+      const size = canvas.querySelector("svg").getAttribute("viewBox").split(" ").slice(2).map(Number);
       const scale = Math.min(size[0] / width, size[1] / height);
       const left = Math.min(Math.max(x + width / 2 - size[0] / scale / 2, 0), size[0] - size[0] / scale);
       const top = Math.min(Math.max(y + height / 2 - size[1] / scale / 2, 0), size[1] - size[1] / scale);
@@ -85,8 +83,8 @@
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, select, textarea, .film, pre, .wide");
     const action = Object.hasOwn(keys, event.key) ? keys[event.key] : null;
-    if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || !document.querySelector(".pair")) return;
-    if (document.body.classList.contains("session") && !document.body.classList.contains("run")) return;
+    const isRun = [...document.querySelectorAll(".deciding")].some((part) => part.getClientRects().length);
+    if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || !isRun) return;
     event.preventDefault();
     action();
   });
@@ -102,76 +100,6 @@
     }
     if (event.target.form && event.target.form.classList.contains("filters")) filter();
   });
-
-  // --- a report in one file: a run is opened from its template ---------------------------------------------------------
-
-  const opened = document.getElementById("opened");
-
-  const addresses = new Map();
-
-  function addressOf(name) {
-    const held = document.getElementById(`picture-${name}`);
-    if (held && !addresses.has(name)) {
-      const bytes = Uint8Array.from(atob(held.textContent), (letter) => letter.charCodeAt(0));
-      addresses.set(name, URL.createObjectURL(new Blob([bytes], { type: `image/${held.dataset.kind}` })));
-    }
-    return addresses.get(name);
-  }
-
-  function put(image) {
-    const name = image.dataset.src === undefined ? "href" : "src";
-    const address = addressOf(image.dataset[name]);
-    if (address) image.setAttribute(name, address);
-    image.removeAttribute(`data-${name}`);
-  }
-
-  const sight = new IntersectionObserver(
-    (entries) => {
-      for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
-        sight.unobserve(target);
-        put(target);
-      }
-    },
-    { rootMargin: "100% 100%" },
-  );
-
-  // Pictures stay text until they come near the window. SVG images are few, and cannot be watched everywhere.
-  function fill(within) {
-    for (const image of within.querySelectorAll("[data-href]")) put(image);
-    for (const image of within.querySelectorAll("[data-src]")) sight.observe(image);
-  }
-
-  addEventListener("beforeprint", () => {
-    for (const image of document.querySelectorAll("[data-src]")) put(image);
-  });
-
-  // Steps get their height once they are near, so a step far down is found in a few frames.
-  function settle(target, frames = 4) {
-    target.scrollIntoView();
-    if (frames) requestAnimationFrame(() => settle(target, frames - 1));
-  }
-
-  function open() {
-    const [, key] = location.hash.match(/^#(run-\d+)/) || [];
-    const template = key ? document.getElementById(key) : null;
-    document.getElementById("session").hidden = Boolean(template);
-    document.body.classList.toggle("run", Boolean(template));
-    if (opened.dataset.key !== (key || "")) {
-      opened.replaceChildren(...(template ? [template.content.cloneNode(true)] : []));
-      opened.dataset.key = key || "";
-      here = null;
-      fill(opened);
-    }
-    const target = template && document.getElementById(location.hash.slice(1));
-    if (!target || target === template) scrollTo(0, 0);
-    else settle(target);
-  }
-
-  if (opened) {
-    fill(document.getElementById("session"));
-    addEventListener("hashchange", open);
-    open();
-  }
 
   // --- a session: filters, kept in the address -----------------------------------------------------------------------
 
@@ -195,7 +123,8 @@
   if (form) {
     form.addEventListener("submit", (event) => event.preventDefault());
     const given = new URLSearchParams(location.hash.slice(1));
-    for (const [name, value] of given) if (form.elements[name]) form.elements[name].value = value;
-    if (given.size) filter();
+    const known = [...given].filter(([name]) => form.elements[name]);
+    for (const [name, value] of known) form.elements[name].value = value;
+    if (known.length) filter();
   }
 })();
