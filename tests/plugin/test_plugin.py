@@ -555,7 +555,7 @@ def test_idle_session_loads_only_hooks_and_options(pytester: pytest.Pytester, mo
         import sys
 
         def pytest_sessionfinish():
-            heavy = {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool", "pydantic"}
+            heavy = {"langgraph", "google.genai", "twisted", "PIL", "numpy", "vncdotool"}
             ours = [name for name in sys.modules if name.startswith("pytest_vnc_use.")]
             print("loaded", *sorted([*ours, *heavy.intersection(sys.modules)]))
         """
