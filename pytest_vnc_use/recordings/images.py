@@ -5,7 +5,6 @@ Pictures are lossless WebP: a program's screen takes a third of the bytes that i
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Sequence
 
@@ -13,42 +12,27 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
-from pytest_vnc_use.backends.pixels import Mask as Mask, Pixels as Pixels, encode_png
-from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
+from pytest_vnc_use.backends.pixels import (
+    COLOUR_BITS,
+    Mask as Mask,
+    Pixels as Pixels,
+    frame_of as frame_of,
+    pixels_in as pixels_in,
+    pixels_of as pixels_of,
+    pixels_with_alpha,
+)
+from pytest_vnc_use.types import REDACTED_COLOUR
 
 _KEPT = 3
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
-_COLOUR = np.uint32(0xFFFFFF)
 SAME_LEVELS = 2
 """The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 
 
-def pixels_of(picture: bytes) -> Pixels:
-    """Return the pixels of a PNG or WebP."""
-    visible: Pixels = _with_alpha(picture) & _COLOUR
-    return visible
-
-
-def _with_alpha(picture: bytes) -> Pixels:
-    image = Image.open(io.BytesIO(picture)).convert("RGBA")
-    numbers: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width)
-    return numbers
-
-
-def pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance. A PNG is decoded only where the pixels are not at hand."""
-    if isinstance(seen.pixels, np.ndarray):
-        visible: Pixels = seen.pixels & _COLOUR
-        return visible
-    if isinstance(seen, Frame):
-        return pixels_of(seen.png)
-    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
-
-
 def same_picture(one: bytes, other: bytes) -> bool:
     """Return whether two WebP files have the same visible pixels."""
-    shown = [np.where(pixels > _COLOUR, pixels, 0) for pixels in map(_with_alpha, (one, other))]
+    shown = [np.where(pixels > COLOUR_BITS, pixels, 0) for pixels in map(pixels_with_alpha, (one, other))]
     return np.array_equal(shown[0], shown[1])
 
 
@@ -84,20 +68,12 @@ def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:
 
 def webp_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
     """Return the pixels as WebP. Pixels that are not `visible` are transparent."""
-    alpha = np.uint32(~_COLOUR)
+    alpha = np.uint32(~COLOUR_BITS)
     numbers = pixels | alpha if visible is None else np.where(visible, pixels | alpha, np.uint32(0))
-    image, file = (
-        Image.frombytes("RGBA", pixels.shape[::-1], numbers.astype("<u4").tobytes(), "raw", "BGRA"),
-        io.BytesIO(),
-    )
+    image = Image.frombytes("RGBA", pixels.shape[::-1], numbers.astype("<u4").tobytes(), "raw", "BGRA")
+    file = io.BytesIO()
     image.save(file, "WEBP", lossless=True)
     return file.getvalue()
-
-
-def frame_of(pixels: Pixels) -> Frame:
-    """Return a frame that shows the pixels."""
-    png = encode_png(np.ascontiguousarray(pixels))
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
 
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:
@@ -135,9 +111,9 @@ class Chain:
         for following in range(newest + 1, number + 1):
             image, (left, top) = self._changes[following]
             if image:
-                numbers, screen = _with_alpha(image), screen.copy()
+                numbers, screen = pixels_with_alpha(image), screen.copy()
                 box = screen[top : top + len(numbers), left : left + len(numbers[0])]
-                np.copyto(box, numbers & _COLOUR, where=numbers > _COLOUR)  # above the colour is the alpha
+                np.copyto(box, numbers & COLOUR_BITS, where=numbers > COLOUR_BITS)  # above the colour is the alpha
             self._screens[following] = screen
             if len(self._screens) > _KEPT:
                 del self._screens[next(iter(self._screens))]

@@ -191,8 +191,9 @@ def former_of(key: Key) -> Recording | None:
 
 def _with_pixels(recording: Recording, path: Path) -> Recording:
     """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
-    for image in [step.near for run in recording.runs for step in run.steps] + [run.image for run in recording.runs]:
-        _read_image(path, image)  # only people look at these
+    for run in recording.runs:
+        for image in filter(None, (*(step.near for step in run.steps), run.image)):  # only people look at these
+            _read_image(path, image)
 
     def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
         """Return an image that must have the size of a box, or lie on the screen."""
