@@ -49,7 +49,7 @@ def vnc_settings(vnc_settings: Settings) -> Settings:
         return settings
     if sys.platform != "linux":
         pytest.skip("Qt's VNC platform needs Linux; show the shop on a VNC desktop and give --vnc-server=host::port")
-    return replace(settings, qt_open="true") if settings.qt_open == "false" else settings
+    return replace(settings, qt_host_network="true") if settings.qt_host_network == "false" else settings
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def scripted_turn(observation: Observation) -> Turn | Decision:
 @pytest.fixture
 def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
     """The model that the settings name; without one whoever is at the keyboard, where nothing is replayed."""
-    if vnc_settings.planner or vnc_settings.judge or vnc_settings.record == "demonstrate":
+    if vnc_settings.planner or vnc_settings.judge or vnc_settings.record == "manual":
         judge: Judge | None = request.getfixturevalue("vnc_judge")
         return judge
     return AtTheKeyboard(asked)

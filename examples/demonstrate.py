@@ -51,7 +51,7 @@ LOOKS_S, TYPES_S = 1.0, 0.1
 
 
 def main(options: Sequence[str]) -> int:
-    command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "--vnc-record=demonstrate", *options]
+    command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "--vnc-record=manual", *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pytest:
         try:
             attend(cast(TextIO, pytest.stdout), cast(TextIO, pytest.stdin))

@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 
     Let programs that tests start hear Ctrl-C, also if pytest was started in the background, which ignores it.
     """
-    os.environ["VNC_USE_QT_OPEN"] = "true"
+    os.environ["VNC_USE_QT_HOST_NETWORK"] = "true"
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -26,7 +26,7 @@ from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
-from pytest_vnc_use.triage.rules import RULES, rule_for
+from pytest_vnc_use.triage.rules import RULES
 from support.paths import ROOT
 from support.vnc_servers import require
 
@@ -73,11 +73,8 @@ def option(config: pytest.Config, word: str) -> object:
     return config.getoption(word.split("=")[0].lstrip("-").replace("-", "_"), default="no")
 
 
-# --- snippets --------------------------------------------------------------------------------------------------------
-
-
 @every("python")
-def test_a_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, block: Block) -> None:
+def test_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, block: Block) -> None:
     if "import pytest\n" in block.text:
         pytester.makepyfile(test_snippet=block.text)
         result = pytester.runpytest_subprocess("--collect-only", "-q", "--strict-markers")
@@ -89,14 +86,14 @@ def test_a_python_snippet_is_collected_or_imports(pytester: pytest.Pytester, blo
 
 
 @every("toml", "[[test]]")
-def test_a_task_file_is_read(tmp_path: Path, block: Block) -> None:
+def test_task_file_snippet_is_read(tmp_path: Path, block: Block) -> None:
     file = tmp_path / "test_shop.vnc.toml"
     file.write_text(block.text, encoding="utf-8")
     assert [test.name for test in read_task_file(file)] == ["basket[apples]", "basket[pears]"]
 
 
 @every("toml", "[[rule]]")
-def test_a_policy_is_loaded_and_explained(tmp_path: Path, block: Block) -> None:
+def test_policy_snippet_is_loaded_and_explained(tmp_path: Path, block: Block) -> None:
     file = tmp_path / "policy.toml"
     file.write_text(block.text, encoding="utf-8")
     names = [rule["name"] for rule in tomllib.loads(block.text)["rule"]]
@@ -105,12 +102,12 @@ def test_a_policy_is_loaded_and_explained(tmp_path: Path, block: Block) -> None:
 
 
 @every("toml")
-def test_a_toml_snippet_is_toml(block: Block) -> None:
+def test_toml_snippet_parses(block: Block) -> None:
     assert tomllib.loads(block.text)
 
 
 @every("ini")
-def test_an_ini_snippet_has_our_settings(block: Block) -> None:
+def test_ini_snippet_has_valid_settings(block: Block) -> None:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(block.text)
     for name, text in parser["pytest"].items():
@@ -119,7 +116,7 @@ def test_an_ini_snippet_has_our_settings(block: Block) -> None:
 
 
 @every("ini", "vnc_server = xvnc\n")
-def test_a_recipe_shows_its_program(pytester: pytest.Pytester, block: Block) -> None:
+def test_xvnc_snippet_shows_its_program(pytester: pytest.Pytester, block: Block) -> None:
     for program in ("Xtigervnc", re.search(r"vnc_app = (\S+)", block.text)[1]):  # type: ignore[index]
         require(program)
     as_root = block.text.replace("--kiosk", "--kiosk --no-sandbox")
@@ -129,7 +126,7 @@ def test_a_recipe_shows_its_program(pytester: pytest.Pytester, block: Block) -> 
 
 
 @every("yaml")
-def test_a_ci_snippet_is_yaml_with_our_options(block: Block, pytestconfig: pytest.Config) -> None:
+def test_yaml_snippet_has_valid_options(block: Block, pytestconfig: pytest.Config) -> None:
     assert yaml.safe_load(block.text)
     for word in re.findall(r"--vnc-[a-z-]+", block.text):
         assert option(pytestconfig, word) != "no", word
@@ -144,12 +141,12 @@ def commands(*names: str) -> list[str]:
 
 
 @pytest.mark.parametrize("line", commands("cua-vnc"))
-def test_cua_vnc_takes_the_commands_that_are_shown(line: str) -> None:
+def test_cua_vnc_command_parses(line: str) -> None:
     cli.parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
 @pytest.mark.parametrize("line", commands("pytest", "python -m pytest"))
-def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest.Config) -> None:
+def test_pytest_command_has_valid_options(line: str, pytestconfig: pytest.Config) -> None:
     for word in shlex.split(line, comments=True):
         name, equals, value = word.partition("=")
         if name.startswith("--vnc-"):
@@ -158,14 +155,14 @@ def test_pytest_takes_the_options_that_are_shown(line: str, pytestconfig: pytest
             read_value(name.removeprefix("--vnc-").replace("-", "_"), value, name)
 
 
-def test_the_extras_that_are_named_exist() -> None:
+def test_named_extras_exist() -> None:
     extras = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]["optional-dependencies"]
     for page in WITH_CONTRIBUTING:
         for name in re.findall(r"(?:pytest-vnc-use|\.)\[([a-z]+)\]", read(page)):
             assert name in extras, f"{page.name}: {name}"
 
 
-def test_the_packages_of_debian_that_are_named_exist() -> None:
+def test_named_debian_packages_exist() -> None:
     release = Path("/etc/os-release")
     if not release.exists() or "\nID=debian\n" not in read(release):
         pytest.skip("it needs Debian's list of packages")
@@ -179,21 +176,18 @@ def test_the_packages_of_debian_that_are_named_exist() -> None:
                 assert name in names, f"{page.name}: {name}"
 
 
-def test_the_page_of_a_browser_is_shown_as_init_shows_it() -> None:
+def test_web_page_options_equal_those_of_init() -> None:
     assert f"vnc_app = chromium {SHOWS_PAGE} http" in read(DOCS / "web-pages.md")
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_options_that_are_named_exist(pytestconfig: pytest.Config) -> None:
+def test_named_options_exist(pytestconfig: pytest.Config) -> None:
     for page in WITH_CONTRIBUTING:
         without_messages = re.sub(r"^> `.*$", "", read(page), flags=re.MULTILINE)  # one is of an option that has gone
         for name in re.findall(r"--vnc-[a-z]+(?:-[a-z]+)*", without_messages):
             assert option(pytestconfig, name) != "no", f"{page.name}: {name}"
 
 
-def test_the_settings_that_are_named_exist() -> None:
+def test_named_settings_exist() -> None:
     known = {f"vnc_{name}" for name in FIELDS}
     for page in WITH_CONTRIBUTING:
         for name in re.findall(r"-o ?(vnc_[a-z_]+)", read(page)):
@@ -202,7 +196,7 @@ def test_the_settings_that_are_named_exist() -> None:
             assert name.removeprefix(ENVIRONMENT_PREFIX).lower() in {*FIELDS, "password", "api_key", "name"}, name
 
 
-def test_the_files_that_are_named_exist() -> None:
+def test_named_files_exist() -> None:
     """Those of this project: a test in `tests/` itself is the reader's."""
     for page in WITH_CONTRIBUTING:
         text = " ".join(read(page).split())
@@ -216,7 +210,7 @@ def code_in(page: Path) -> list[str]:
     return re.findall(r"`([^`\n]+)`", PROSE[page]) if page.exists() else []
 
 
-def test_the_paths_that_contributing_names_exist() -> None:
+def test_paths_in_contributing_exist() -> None:
     """A path is one of the repository or of the package. A file's name alone may be anywhere in the package."""
     package = ROOT / "pytest_vnc_use"
     for name in code_in(CONTRIBUTING):
@@ -225,7 +219,7 @@ def test_the_paths_that_contributing_names_exist() -> None:
             assert any(path.exists() for path in known), name
 
 
-def test_the_lanes_and_the_code_that_contributing_names_exist() -> None:
+def test_scripts_and_names_in_contributing_exist() -> None:
     lanes = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["hatch"]["envs"]["default"]["scripts"]
     folders = ("pytest_vnc_use", "tests")
     code = "\n".join(read(path) for folder in folders for path in (ROOT / folder).rglob("*.py"))
@@ -234,9 +228,6 @@ def test_the_lanes_and_the_code_that_contributing_names_exist() -> None:
             assert lane[1] in lanes, text
         if name := re.fullmatch(r"(?:\w+\.)?(_[a-z]\w{2,}|[A-Z]{3,}[A-Z_]*S|[A-Z]+_PX)", text):
             assert re.search(rf"\b{name[1]}\b", code), text
-
-
-# --- links -----------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -260,7 +251,7 @@ def links(page: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
-def test_no_link_is_dead(page: Path) -> None:
+def test_links_and_anchors_exist(page: Path) -> None:
     for path, anchor in links(page):
         if path.startswith(SOURCE):
             assert (ROOT / re.sub(r"^(?:blob|tree)/main/", "", path.removeprefix(SOURCE))).exists(), path
@@ -268,9 +259,6 @@ def test_no_link_is_dead(page: Path) -> None:
             target = page.parent / path if path else page
             assert target.exists(), path
             assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
-
-
-# --- completeness ----------------------------------------------------------------------------------------------------
 
 
 def error_classes() -> set[str]:
@@ -292,17 +280,7 @@ def sources() -> list[ast.Module]:
     return [ast.parse(path.read_text("utf-8")) for path in (ROOT / "pytest_vnc_use").rglob("*.py")]
 
 
-def troubles() -> dict[str, str]:
-    """The table of errors: the triage of each by its name."""
-    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", read(DOCS / "troubleshooting.md"), re.MULTILINE)
-    return {name: triage.strip() for name, triage in rows}
-
-
-def test_every_error_class_is_in_the_docs() -> None:
-    assert troubles().keys() == error_classes()
-
-
-def test_the_tree_of_errors_has_every_error_class_below_its_base() -> None:
+def test_error_tree_has_every_class_below_its_base() -> None:
     (tree,) = re.findall(r"^```text\n(VncUseError\n.*?)^```$", read(DOCS / "api.md"), re.MULTILINE | re.DOTALL)
     above, found = ["VncUseError"], {"VncUseError"}
     for branch, name in re.findall(r"^([│ ]*[├└]── )(\w+)", tree, re.MULTILINE):
@@ -313,21 +291,14 @@ def test_the_tree_of_errors_has_every_error_class_below_its_base() -> None:
     assert found == error_classes()
 
 
-def test_the_triage_of_every_error_is_what_the_rules_say() -> None:
-    for name, triage in troubles().items():
-        kind = getattr(errors, name, None)
-        if kind and " " not in triage:
-            assert (rule_for(kind("it broke")).triage or "settings") == triage, name
-
-
-def test_every_rule_of_the_triage_is_in_the_docs() -> None:
+def test_triage_rules_are_in_reports_page() -> None:
     page = read(DOCS / "reports.md")
     for rule in RULES:
         assert f"| {rule.when} |" in page, rule.when
 
 
-def test_every_setting_is_in_the_docs() -> None:
-    page = read(DOCS / "options.md")
+def test_every_setting_has_its_section() -> None:
+    page = read(DOCS / "configuration.md")
     assert "`--vnc-secret=NAME=…`" in page
     for name in FIELDS:
         section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
@@ -335,19 +306,19 @@ def test_every_setting_is_in_the_docs() -> None:
         assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS), f"{name}: {ANEW}"
 
 
-def test_the_generated_parts_of_the_pages_are_current() -> None:
+def test_generated_parts_are_current() -> None:
     stale = [path.name for path, text in generated()["current"]().items() if read(path) != text]  # type: ignore[operator]
     assert stale == [], ANEW
 
 
-def test_every_generated_text_stands_on_a_page_once() -> None:
+def test_generated_parts_are_each_on_one_page() -> None:
     parts: re.Pattern[str] = generated()["PART"]  # type: ignore[assignment]
     found = sorted(match[1] for page in PAGES for match in parts.finditer(read(page)))
     assert found == sorted(generated()["GENERATED"])  # type: ignore[call-overload]
     assert not [page.name for page in PAGES if re.search("^:::", read(page), re.MULTILINE)]
 
 
-def test_llms_txt_names_every_page_by_its_whole_address() -> None:
+def test_llms_txt_lists_every_page_by_url() -> None:
     lines = re.findall(r"^- \[[^]]+\]\(([^)]+)\): \S", read(DOCS / "llms.txt"), re.MULTILINE)
     whole: str = generated()["RAW"]  # type: ignore[assignment]
     assert sorted(lines) == sorted(f"{whole}{page.name}" for page in PAGES[1:])
@@ -378,48 +349,66 @@ def is_example_of(message: str, text: str) -> bool:
 
 
 @pytest.mark.parametrize("message", messages())
-def test_a_message_of_troubleshooting_is_in_the_source(message: str) -> None:
+def test_troubleshooting_message_is_in_source(message: str) -> None:
     assert any(is_example_of(message, text) for text in texts())
 
 
-def test_thirty_messages_have_an_answer() -> None:
+def test_troubleshooting_has_thirty_messages() -> None:
     assert len(messages()) >= 30
 
 
-def test_the_costs_are_the_same_in_readme_and_on_their_page() -> None:
-    (table,) = re.findall(r"^\| steps \| requests .*\n(?:\|.*\n)+", read(ROOT / "README.md"), re.MULTILINE)
-    assert table in read(DOCS / "costs.md")
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_snippet_imports_pytest_where_it_uses_it(page: Path) -> None:
+def test_snippet_imports_pytest_if_used(page: Path) -> None:
     snippets = re.findall(r"^```python\n(.*?)^```$", read(page), re.MULTILINE | re.DOTALL)
     using = [snippet for snippet in snippets if re.search(r"\bpytest\.", snippet)]
     assert [snippet for snippet in using if "import pytest\n" not in snippet] == []
 
 
-def test_the_pictures_are_small() -> None:
+def test_images_are_small() -> None:
     for picture in (DOCS / "pictures").iterdir():
         assert 0 < picture.stat().st_size < 200_000, picture.name
 
 
-def test_the_pictures_are_of_the_report_and_the_shop_as_they_are() -> None:
+def test_images_are_current() -> None:
     pictures = runpy.run_path(str(DOCS / "scripts" / "pictures.py"))
     assert pictures["stale"]() == [], "run python docs/scripts/pictures.py, and look at what it made"
 
 
-def test_every_picture_stands_on_a_page() -> None:
+def test_every_image_is_used() -> None:
     texts = "".join(map(read, PAGES))
     assert [path.name for path in (DOCS / "pictures").glob("*.[!j]*") if f"pictures/{path.name})" not in texts] == []
 
 
-# --- plain English ---------------------------------------------------------------------------------------------------
+REPLACED = {
+    r"folders?": "directory",
+    r"sitters?": "supervisor",
+    r"notch(?:es)?": "wheel clicks",
+    r"anew": "again, re-record",
+    r"(?:some|any)body": "user, other process",
+    r"by (?:it|them)sel(?:f|ves)": "automatically, on its own",
+    r"spoilt": "malformed",
+    r"mended": "fixed",
+    r"stand-ins?": "fake server",
+    r"vocabular(?:y|ies)": "toolset",
+    r"volatile|endless(?:ly)?": "dynamic, always changing",
+    r"never tried|not tried": "untested",
+    r"goes on|went on": "continues",
+    r"of y?our own": "custom",
+}
+"""Terms of this project's past, as patterns, with the standard term to write; code and quoted messages are left out."""
 
-# --- the site --------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("page", WITH_CONTRIBUTING, ids=lambda page: page.stem)
+def test_page_uses_standard_terms(page: Path) -> None:
+    prose = re.sub(
+        r"^<!-- ([a-z-]+) -->$.*?^<!-- /\1 -->$|^> .*$|`[^`]*`|\]\([^)]*\)", " ", PROSE[page], flags=re.M | re.S
+    )
+    found = {word.lower() for term in REPLACED for word in re.findall(rf"\b(?:{term})\b", prose, re.IGNORECASE)}
+    assert found == set(), f"see REPLACED for the term to write: {sorted(found)}"
 
 
 @pytest.mark.slow
-def test_the_site_is_built_and_lists_its_pages_for_language_models(tmp_path: Path) -> None:
+def test_site_builds_with_llms_texts(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install -e '.[docs]'")
     pytest.importorskip("mcp", reason="mcp is not installed: pip install -e '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
@@ -433,4 +422,4 @@ def test_the_site_is_built_and_lists_its_pages_for_language_models(tmp_path: Pat
     assert "\n:::" not in read(tmp_path / "llms-full.txt")
     assert "doc-signature" in read(tmp_path / "api" / "index.html")
     assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "llms-full.txt")
-    assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "options" / "index.html")
+    assert "VNC_USE_GATE_SECONDS" in read(tmp_path / "configuration" / "index.html")

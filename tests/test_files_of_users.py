@@ -13,7 +13,7 @@ from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, 
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.runs.reading import read_whole
+from pytest_vnc_use.runs.json_lines import read_whole
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
 

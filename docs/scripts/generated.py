@@ -129,9 +129,9 @@ def mcp() -> str:
 
 
 def rooms() -> str:
-    """Return the table of folders and their questions."""
+    """Return the table of packages and their questions."""
     text = (ROOT / ".github/CONTRIBUTING.md").read_text("utf-8")
-    return re.search(r"^\| folder \| question \|\n(?:\|.*\n)+", text, re.MULTILINE)[0]  # type: ignore[index]
+    return re.search(r"^\| package \| question \|\n(?:\|.*\n)+", text, re.MULTILINE)[0]  # type: ignore[index]
 
 
 def layers() -> str:
@@ -150,6 +150,7 @@ class Reference:
     name: str
     level: int = 3
     members: tuple[str, ...] = ()
+    only_docstring: bool = False
 
     def directive(self) -> str:
         """Return the lines that mkdocstrings replaces."""
@@ -171,6 +172,8 @@ class Reference:
         tree = ast.parse(file.read_text("utf-8"))
         whole = (ast.get_docstring(tree) or "") if self.is_module and not self.members else ""
         about = [f"```text\n{part}\n```\n" if "├──" in part else f"{part}\n" for part in whole.split("\n\n") if part]
+        if self.only_docstring:
+            return "\n".join(about)
         chosen = [class_name] if class_name else self.members
         return "\n".join([*about, *(line for node in tree.body for line in _described(node, 0, chosen))])
 
@@ -246,7 +249,7 @@ REFERENCES = {
         "pytest_vnc_use.planners.local.callables", members=("ActingPlanner", "key", "scroll", "finish", "give_up")
     ),
     "api-observation": Reference("pytest_vnc_use.types.model.Observation"),
-    "api-errors": Reference("pytest_vnc_use.errors"),
+    "api-errors": Reference("pytest_vnc_use.errors", only_docstring=True),
 }
 
 

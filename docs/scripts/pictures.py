@@ -149,7 +149,7 @@ def a_recording(folder: Path) -> None:
         "-q",
         "--vnc-server=xvnc",
         "--vnc-app=xterm -e nano notes.txt",
-        "--vnc-record=demonstrate",
+        "--vnc-record=manual",
     ]
     with Typist([*PYTEST, *shown], folder) as typist:
         typist.wait_for("vncviewer ")

@@ -21,10 +21,9 @@ from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, Product
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
-from pytest_vnc_use.runs.messages import MessageLog
-from pytest_vnc_use.runs.run_summary import only_waiting
-from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.runs.transcript import format_run_failure
+from pytest_vnc_use.runs.logger import MessageLog
+from pytest_vnc_use.runs.redaction import Secrets
+from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
 from pytest_vnc_use.settings.paths import absolute_files
@@ -65,7 +64,7 @@ AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
     "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
-    "vnc_judge), record the test (--vnc-record=auto with a judge, or demonstrate), or say expect=None (in .vnc.toml "
+    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or say expect=None (in .vnc.toml "
     "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
@@ -144,8 +143,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
     ) -> None:
-        named = {"server": vnc_server, "screen_size": screen_size, "steps": step_limit, "seconds": seconds_timeout}
-        named |= {"exclude": excluded_actions, "planner": "gemini", "model": model}
+        named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
+        named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
         named |= {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
         self.settings = absolute_files(settings or build.settings_of(named), Path.cwd())
         self.budget = budget or build.build_budget(self.settings)
@@ -272,7 +271,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         execution = read_execution(path)
         secrets_of(execution, self._secrets.values)
         again = Reenactment(execution, self._functions)
-        limits = again.limits(self.settings.seconds)
+        limits = again.limits(self.settings.max_seconds)
         return self.run(again.task, expect=None, limits=limits, planner=again, approver=approver, check=check)
 
     @_noting_tool_failures
@@ -532,7 +531,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 self._password,
                 program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
                 read_file=self._place.read_file,
-                tap=self._messages if settings.keep_messages else None,
+                tap=self._messages if settings.rfb_log else None,
             )
             self._controller = self._redacted(controller, settings.server if settings.scope != "test" else "")
         return self._controller

@@ -228,10 +228,10 @@ _QUESTION = 3_000
 class Most:
     """The limits of a test or a session; None is no limit.
 
-    `of` is the beginning of the options' names: `--vnc-max-` for a session's.
+    `of` is the beginning of the options' names: `--vnc-session-max-` for a session's.
     """
 
-    of: str = "--vnc-"
+    of: str = "--vnc-max-"
     steps: int | None = None
     seconds: float | None = None
     tokens: int | None = None
@@ -250,7 +250,7 @@ class Most:
 
     def _message(self, name: str, limit: float, so_far: float, next_call: float) -> str:
         more = f", and the next call may take {_number(next_call)}" if name in ("tokens", "dollars") else ""
-        whose = "session" if self.of.endswith("max-") else "test"
+        whose = "session" if "session" in self.of else "test"
         return (
             f"the {name} of this {whose} are used up: {_number(so_far)} of {_number(limit)}{more}; the model is not "
             f"asked again. {self.of}{name} sets the limit"

@@ -72,7 +72,7 @@ SUPPORTED_BY: dict[str, tuple[str, ...]] = {
     "detect_prompt_injection": ("gemini",),
     "disabled_safety_policies": ("gemini",),
     "computer_tool": ("anthropic",),
-    "vocabulary": (_SERVER,),
+    "toolset": (_SERVER,),
     "coordinates": (_SERVER,),
     "temperature": (_SERVER,),
     "keep_thoughts": (_SERVER,),
@@ -83,11 +83,11 @@ SUPPORTED_BY: dict[str, tuple[str, ...]] = {
 """The planners that support a setting. A setting that is missing here concerns all planners, or none."""
 START_SETTINGS = (
     *("server", "screen_size", "rendering", "start_seconds"),
-    *("engine", "container_port", "container_env", "container_network", "volumes"),
+    *("container_engine", "container_port", "container_env", "container_network", "volumes"),
 )
 """The settings that decide which desktop is started, its program aside."""
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "keep_messages"),
+    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "rfb_log"),
     *("username", "tls", "tls_ca", "tls_fingerprint"),
     *("blank_seconds", "frozen_seconds"),
 )
@@ -125,12 +125,18 @@ def build_budget(settings: Settings, ledger: Ledger | None = None) -> Budget:
     from pytest_vnc_use.agent.budget import Budget, Most, load_prices
 
     prices = load_prices(settings.prices)
-    if settings.dollars or settings.max_dollars:
+    if settings.max_dollars or settings.session_max_dollars:
         asked = {model_of(settings)} if settings.planner in PLANNERS else set()
         for model in (asked | {model_that_judges(settings)}) - {""}:
             prices.check(model)
-    test = Most(tokens=settings.tokens, dollars=settings.dollars)
-    session = Most("--vnc-max-", settings.max_steps, settings.max_seconds, settings.max_tokens, settings.max_dollars)
+    test = Most(tokens=settings.max_tokens, dollars=settings.max_dollars)
+    session = Most(
+        "--vnc-session-max-",
+        settings.session_max_steps,
+        settings.session_max_seconds,
+        settings.session_max_tokens,
+        settings.session_max_dollars,
+    )
     return Budget(prices, test, session, ledger, model_that_judges(settings))
 
 
@@ -217,7 +223,7 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     """Build the planner that the settings name. Raises SettingsError; KeyMissing if its key is missing."""
     if not settings.planner:
         raise SettingsError(
-            "no planner is configured: do the task once yourself with --vnc-record=demonstrate, pass "
+            "no planner is configured: do the task once yourself with --vnc-record=manual, pass "
             "--vnc-planner=gemini with a key in GOOGLE_API_KEY (each run then costs money), or override the fixture "
             "vnc_planner"
         )
@@ -236,7 +242,7 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     from pytest_vnc_use.planners.common.screens import SmallerPictures
 
     limit = _picture_limit(settings.planner, settings)
-    exactly = settings.vocabulary == LOCAL_AGENT
+    exactly = settings.toolset == LOCAL_AGENT
     return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size, exactly=exactly)
 
 
@@ -280,17 +286,17 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     from pytest_vnc_use.planners.common.functions import VERIFY
 
     names = {getattr(function, "__name__", "") for function in functions}
-    takes_verify = settings.vocabulary in ("commands", "vnc_command") and VERIFY.name not in names
+    takes_verify = settings.toolset in ("commands", "vnc_command") and VERIFY.name not in names
     verifies = takes_verify and bool(judge_of(settings))
     log = None
-    if settings.vocabulary == LOCAL_AGENT:
+    if settings.toolset == LOCAL_AGENT:
         directory, prefix, start = (local_agent_value(f"AGENT_DUMP_{name}") for name in ("DIR", "PREFIX", "START"))
         log = AgentLog(directory, prefix, read_value("stall", start, "AGENT_DUMP_START"))
     return OpenAICompatible(
         settings.base_url,
         settings.model,
         _service_key(settings, settings.planner) or VARIABLES.get(settings.api_key_env, ""),
-        vocabulary=settings.vocabulary,
+        toolset=settings.toolset,
         coordinates=settings.coordinates,
         functions=(*functions, VERIFY) if verifies else functions,
         excluded_actions=settings.exclude,
@@ -339,7 +345,7 @@ def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, 
     """
     in_pixels = settings.planner in ("anthropic", "openai")
     if settings.base_url:
-        in_pixels = settings.coordinates == "pixels" or settings.vocabulary == "vnc_command"
+        in_pixels = settings.coordinates == "pixels" or settings.toolset == "vnc_command"
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
     limit = _picture_limit(settings.planner, settings)
@@ -536,7 +542,7 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
         case "qt":
             from pytest_vnc_use.desktops.qt import QtDesktop
 
-            qt_open = settings.qt_open
+            qt_open = settings.qt_host_network
             return QtDesktop(**started, is_open=qt_open == "always", may_be_open=qt_open != "false", **own_home)
         case "xvnc":
             from pytest_vnc_use.desktops.xvnc import XvncDesktop
@@ -553,7 +559,7 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
                 volumes=settings.volumes,
                 port=settings.container_port,
                 network=settings.container_network,
-                engine=settings.engine,
+                engine=settings.container_engine,
                 password=given_password(settings),
                 connect=partial(vnc.connect, encoding="raw"),
             )
@@ -760,6 +766,6 @@ def vnc_behind(controller: Controller) -> VNCController:
     if isinstance(controller, VNCController):
         return controller
     raise SettingsError(
-        f"--vnc-record=demonstrate needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
+        f"--vnc-record=manual needs the plugin's own controller, got a {type(controller).__name__!r}. Do not "
         "pass `controller`, or let a planner do the task"
     )

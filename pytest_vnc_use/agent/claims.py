@@ -326,7 +326,7 @@ def extract(agent: VncUseAgent, model: type[T], question: str) -> T:
         agent.judge,
         declared.hide(question),
         frame,
-        timeout_s=agent.settings.seconds,
+        timeout_s=agent.settings.max_seconds,
         report=agent._emit,
         hide=declared.hide,
     )
@@ -355,7 +355,7 @@ def _conclude_replay(agent: VncUseAgent) -> None:
 
 
 def _judge_now(agent: VncUseAgent, claim: str, frame: Frame, votes: int | None) -> Verdict:
-    votes, timeout_s = _votes(agent, votes), agent.settings.seconds
+    votes, timeout_s = _votes(agent, votes), agent.settings.max_seconds
     return judge_claim(agent.judge, claim, frame, votes=votes, timeout_s=timeout_s, report=agent._emit)
 
 

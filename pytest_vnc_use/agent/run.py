@@ -37,11 +37,18 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.planners.local.scripted import NoPlanner
-from pytest_vnc_use.runs.folder import RunFolder, Trace, from_json, new_run_id, path_of, read_trace, to_json
+from pytest_vnc_use.runs.folder import (
+    RunFolder,
+    Trace,
+    drop_checkpoints,
+    from_json,
+    new_run_id,
+    path_of,
+    read_trace,
+    to_json,
+)
 from pytest_vnc_use.runs.logger import RunLogger
-from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, live_name, seen_by_live
-from pytest_vnc_use.runs.tidying import drop_checkpoints
-from pytest_vnc_use.runs.transcript import plain, transcript
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain, seen_by_live, transcript
 from pytest_vnc_use.safety.rules import Policy, deny_unasked
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings
@@ -122,7 +129,7 @@ def run_task(
         screen=NO_FRAME,
         server=without_query(agent.server),
         test_id=agent._test_id,
-        limits=limits or Limits(settings.steps, settings.seconds, settings.stall),
+        limits=limits or Limits(settings.max_steps, settings.max_seconds, settings.stall),
         expect=tuple(expect or ()),
         body_checks=expect is None,
         settings={**to_json(settings), "server": without_query(settings.server)},

@@ -128,7 +128,7 @@ def _mcp(arguments: argparse.Namespace) -> int:
     from pytest_vnc_use.cli.mcp_server import serve  # its library is optional
 
     options = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    answer_within_s = read_value("seconds", arguments.answer_seconds, "--answer-seconds")
+    answer_within_s = read_value("max_seconds", arguments.answer_seconds, "--answer-seconds")
     serve(
         settings_of(arguments),
         {field: value for field, value in options.items() if value is not None},

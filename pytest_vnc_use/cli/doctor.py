@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LANGSMITH = "langsmith_plugin"
 LEAVE_OUT = f"-p no:{LANGSMITH}"
 ABOUT_LANGSMITH = "langgraph brings langsmith, whose own pytest plugin costs every session 0.5 to 1 s"
-RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/servers.md"
+RECIPES = "https://github.com/pytest-vnc-use/pytest-vnc-use/blob/main/docs/vnc-servers.md"
 PACKAGES = ("pytest", "langgraph", "google-genai", "vncdotool")
 MEANS = ("xvnc", "qt", "container")
 _X11VNC_NAME = re.compile(r"[\w.-]+:\d+")
@@ -119,12 +119,12 @@ def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
     Without `typing` no key is pressed on a given desktop. Raises SettingsError if a setting makes no sense.
     """
     means = settings.server.partition(":")[0]
-    engine = partial(_container_engine, settings.engine)
+    engine = partial(_container_engine, settings.container_engine)
     checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
         ("versions", _versions),
         ("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=means == "xvnc")),
         ("window manager", _window_manager),
-        ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=means == "qt")),
+        ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_host_network), asked=means == "qt")),
         ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
         *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
         ("own desktop", partial(_own_desktop, settings.server, settings.rendering == "pinned")),
@@ -149,9 +149,9 @@ def diagnose_asked(settings: Settings) -> Iterator[Finding]:
             ("own desktop", partial(_own_desktop, "xvnc", settings.rendering == "pinned")),
         ]
     elif means == "qt":
-        checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_open), asked=True)))
+        checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_host_network), asked=True)))
     elif means == "container":
-        engine = partial(_container_engine, settings.engine)
+        engine = partial(_container_engine, settings.container_engine)
         checks.append(("containers", partial(_means, "containers", "container:IMAGE", engine, asked=True)))
     if settings.planner:
         checks.append(("model", partial(_model, settings)))
@@ -239,7 +239,7 @@ def _reach_of_qt(qt_open: str) -> str:
     from pytest_vnc_use.desktops.qt import check_network, why_not_closable
 
     if qt_open == "always" or (qt_open == "true" and why_not_closable()):
-        return f"which everybody can reach: vnc_qt_open is {qt_open}"
+        return f"which everybody can reach: vnc_qt_host_network is {qt_open}"
     check_network(may_be_open=False)
     return "which only this user reaches"
 
@@ -341,7 +341,7 @@ def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
-    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.vocabulary))
+    yield from (Finding("--", "model", line) for line in build.fallbacks_in_words(settings.toolset))
     if settings.planner not in ("", "gemini"):
         yield Finding("--", "model", f"--planner={settings.planner} is not checked; doctor checks only Gemini")
         return

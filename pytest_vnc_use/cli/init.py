@@ -374,7 +374,7 @@ class Project:
 
     def settings(self) -> Settings:
         """Return the settings with which the test starts. Raises SettingsError for an invalid variable."""
-        kept = {name: self._ini.options.get(f"vnc_{name}") for name in ("server", "exec", "qt_open")}
+        kept = {name: self._ini.options.get(f"vnc_{name}") for name in ("server", "exec", "qt_host_network")}
         given = {"server": self._target.server, "app": self._target.app}
         return build.settings_of({**given, **{name: value for name, value in kept.items() if value is not None}})
 
@@ -448,7 +448,9 @@ class Project:
             requirements=" ".join(self._requirements()),
             page=target.page if target.is_local_page else "",
             image=target.server.removeprefix("container:"),
-            open_qt=" -o vnc_qt_open=true" if target.kind == "qt" else "",  # a container has no network namespace
+            open_qt=" -o vnc_qt_host_network=true"
+            if target.kind == "qt"
+            else "",  # a container has no network namespace
             subdirectory=place,
             prefix=f"{place}/" if place else "",
         )
@@ -482,7 +484,7 @@ class Project:
         if (self._directory / self.test.parent / "__vnc_recordings__" / self.test.stem).exists():
             return command
         one_process = " -n 0" if any(map(_WORKERS.fullmatch, self._ini.values("addopts"))) else ""
-        return f"{command} --vnc-record=demonstrate{one_process}"
+        return f"{command} --vnc-record=manual{one_process}"
 
     def notes(self) -> Iterator[str]:
         """Yield what a user must know of this program, this desktop, and files that are kept."""

@@ -33,8 +33,7 @@ from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.run_summary import RunEntry, RunSummary, line_of, summary_of
-from pytest_vnc_use.runs.transcript import line, plain, step_line
+from pytest_vnc_use.runs.transcript import RunEntry, RunSummary, line, line_of, plain, step_line, summary_of
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import ApprovalAsked, Limits, Outcome, RunEvent, RunResult, Step, StepFinished, TurnDecided
@@ -238,9 +237,9 @@ class Tools:
     ) -> Callable[[VncUseAgent], RunResult]:
         if not self._settings.server:
             raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
-        given = {"steps": steps, "seconds": seconds}
-        own = merge((vars(self._settings), str), (given, str))
-        limits = Limits(own.steps, own.seconds, own.stall)
+        given = {"max_steps": steps, "max_seconds": seconds}
+        own = merge((vars(self._settings), str), (given, lambda field: field.removeprefix("max_")))
+        limits = Limits(own.max_steps, own.max_seconds, own.stall)
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
     def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:

@@ -25,7 +25,7 @@ RUN_OPTIONS = {
     "--planner": "planner",
     "--model": "model",
     "--base-url": "base_url",
-    "--vocabulary": "vocabulary",
+    "--toolset": "toolset",
     "--coordinates": "coordinates",
     "--computer-tool": "computer_tool",
     "--judge": "judge",
@@ -34,8 +34,8 @@ RUN_OPTIONS = {
     "--environment": "environment",
     "--policy": "policy",
     "--exclude": "exclude",
-    "--step-limit": "steps",
-    "--seconds": "seconds",
+    "--step-limit": "max_steps",
+    "--seconds": "max_seconds",
 }
 """Options of the commands that ask a model. A run that continues gets them again: its directory gives none."""
 ABOUT = {
@@ -83,7 +83,7 @@ def given(arguments: argparse.Namespace, options: Iterable[Mapping[str, str]]) -
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the settings of a command that asks a model, by default Gemini. Raises SettingsError."""
     values = given(arguments, (DESKTOP_OPTIONS, RUN_OPTIONS))
-    is_local = (values["vocabulary"] or environment_layer()[0]["vocabulary"]) == LOCAL_AGENT
+    is_local = (values["toolset"] or environment_layer()[0]["toolset"]) == LOCAL_AGENT
     return build.settings_of({**values, "planner": values["planner"] or (None if is_local else "gemini")})
 
 

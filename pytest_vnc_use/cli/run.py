@@ -24,11 +24,9 @@ from pytest_vnc_use.cli.options import (
 from pytest_vnc_use.errors import AgentFailed, InfraError, RunFolderError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.folder import path_of, read_trace
-from pytest_vnc_use.runs.progress import Progress, ShownProgress
-from pytest_vnc_use.runs.run_summary import only_waiting
-from pytest_vnc_use.runs.secrets import Secrets
-from pytest_vnc_use.runs.terminal_line import can_show
-from pytest_vnc_use.runs.transcript import line, plain, step_line
+from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
+from pytest_vnc_use.runs.redaction import Secrets
+from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
@@ -48,7 +46,7 @@ EXIT_CODES = {
 CLAIM_FAILED, INFRA, DEFECT, CTRL_C = 1, 9, 70, 130
 
 
-REENACT_OPTIONS = {"--policy": "policy", "--seconds": "seconds"}
+REENACT_OPTIONS = {"--policy": "policy", "--seconds": "max_seconds"}
 _MAX_NAMED = 5
 
 
@@ -153,7 +151,7 @@ def _reenact(arguments: argparse.Namespace) -> int:
     agent = VncUseAgent(
         settings=settings, planner=planner, secrets=secrets, hitl_mode=approver is not None, observers=[printer]
     )
-    run = partial(agent.run, planner.task, limits=planner.limits(settings.seconds), approver=approver)
+    run = partial(agent.run, planner.task, limits=planner.limits(settings.max_seconds), approver=approver)
     return drive(agent, run, (), printer)
 
 

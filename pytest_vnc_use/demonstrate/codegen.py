@@ -173,8 +173,8 @@ def _arguments(trace: Trace) -> dict[str, object]:
     secrets = SECRET_MARK.findall("\n".join([started.task, *started.expect]))
     given = {
         "expect": list(started.expect) or None,
-        "steps": started.limits.steps if started.limits.steps != default.steps else None,
-        "seconds": started.limits.seconds if started.limits.seconds != default.seconds else None,
+        "max_steps": started.limits.steps if started.limits.steps != default.max_steps else None,
+        "max_seconds": started.limits.seconds if started.limits.seconds != default.max_seconds else None,
         "app": started.settings.get("app") or None,
         "secrets": list(dict.fromkeys(secrets)) or None,
     }

@@ -130,7 +130,7 @@ def check_network(*, may_be_open: bool) -> bool:
         raise SettingsError(
             "Qt's VNC server has no password and listens on all interfaces. This machine allows no network namespace "
             f"to protect it ({reason}). Allow unprivileged user namespaces, or use --vnc-server=xvnc. In a container "
-            "or behind a firewall, -o vnc_qt_open=true starts it unprotected"
+            "or behind a firewall, -o vnc_qt_host_network=true starts it unprotected"
         )
     if reason:
         _warn_once(reason)
@@ -143,7 +143,7 @@ def _warn_once(reason: str) -> None:
         warnings.simplefilter("always")  # a setting allows it: where warnings are errors, this is none
         warnings.warn(
             "Qt's VNC server is on all interfaces without a password, use a firewall; no network namespace here: "
-            f"{reason} (vnc_qt_open allows it)",
+            f"{reason} (vnc_qt_host_network allows it)",
             stacklevel=4,
         )
 

@@ -16,7 +16,7 @@ from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.harness.recording import RecordedFactory, Recorder
-from pytest_vnc_use.runs.secrets import Secrets
+from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.types import SECRET_MARK, DesktopAction, TypeText
 
 

@@ -15,10 +15,10 @@ import pytest
 from pytest_vnc_use.plugin import fixtures, options
 
 MARKER = (
-    "vnc_task(task, *, expect=(), steps=None, seconds=None, tokens=None, dollars=None, votes=None, policy=None, "
-    "planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a VNC desktop "
-    "before the test's body runs, then judge each claim in expect, or without any that the task is done; expect=None "
-    "leaves it to the body"
+    "vnc_task(task, *, expect=(), max_steps=None, max_seconds=None, max_tokens=None, max_dollars=None, votes=None, "
+    "policy=None, planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a "
+    "VNC desktop before the test's body runs, then judge each claim in expect, or without any that the task is done; "
+    "expect=None leaves it to the body"
 )
 ALL_MARKER = "vnc: pytest-vnc-use gives this marker to each test with a desktop, so that `-m vnc` selects all of them"
 _LEARNED = pytest.StashKey[bool]()

@@ -29,9 +29,14 @@ _MOST_TESTS = 20
 def pytest_configure(config: pytest.Config) -> None:
     """Check the prices, and open the session's account if the session has a limit."""
     settings = config.stash[SETTINGS]
-    if settings.prices or settings.dollars or settings.max_dollars:
+    if settings.prices or settings.max_dollars or settings.session_max_dollars:
         _check_prices(settings)
-    if settings.max_steps or settings.max_seconds or settings.max_tokens or settings.max_dollars:
+    if (
+        settings.session_max_steps
+        or settings.session_max_seconds
+        or settings.session_max_tokens
+        or settings.session_max_dollars
+    ):
         config.stash[ACCOUNT] = _account(config)
 
 

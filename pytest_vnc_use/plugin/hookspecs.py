@@ -3,7 +3,7 @@
 All data is a copy, and holds no secret. `run_folder` is the folder of the newest run: it has the pictures that a
 `FrameRef` names, as `screens/DIGEST.png`. A function may leave out arguments that it does not need. If it raises, also
 `pytest.fail` or `pytest.skip`, the session's summary names it, and the result of the test stays as it is. The runs of
-[rehearsals](recordings.md) call the hooks too.
+[rehearsals](record-replay.md#what-a-gate-compares) call the hooks too.
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ def open_line(item: pytest.Item) -> list[ShownProgress]:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
         return []
-    from pytest_vnc_use.runs.progress import Progress, ShownProgress
-    from pytest_vnc_use.runs.terminal_line import can_show
+    from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
 
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if not can_show(_STDOUT):
@@ -47,7 +46,7 @@ def is_wanted(config: pytest.Config) -> bool:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
         return False
-    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "demonstrate":
+    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "manual":
         return False
     has_logs = config.pluginmanager.has_plugin("logging-plugin")
     return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))

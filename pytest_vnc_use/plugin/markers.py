@@ -22,9 +22,12 @@ from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage.failure_text import sanitize
 from pytest_vnc_use.types.secret_text import SecretText
 
-MARKER_SETTINGS = ("steps", "seconds", "tokens", "dollars", "votes", "policy", "planner", "model", "app", "record")
+MARKER_SETTINGS = (
+    *("max_steps", "max_seconds", "max_tokens", "max_dollars"),
+    *("votes", "policy", "planner", "model", "app", "record"),
+)
 
-TEST_SETTINGS = ("app", "tokens", "dollars", "record", "planner")
+TEST_SETTINGS = ("app", "max_tokens", "max_dollars", "record", "planner")
 """Arguments that one of several markers sets for all of them."""
 REPETITION = "vnc_repetition"
 """The parameter of a test's repetitions."""

@@ -36,12 +36,12 @@ UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
 ONE_PERSON = (
-    "--vnc-record=demonstrate needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
+    "--vnc-record=manual needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
     "and --dist, or add -n 0 where addopts has them"
 )
 
 NO_TERMINAL = (
-    "--vnc-record=demonstrate asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
+    "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
     "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
 )
 
@@ -59,8 +59,8 @@ LEFT_OVER = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse `--vnc-record=demonstrate` together with pytest-xdist. Raises UsageError."""
-    if config.stash[SETTINGS].record == "demonstrate" and config.getoption("dist", "no") != "no":
+    """Refuse `--vnc-record=manual` together with pytest-xdist. Raises UsageError."""
+    if config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") != "no":
         raise pytest.UsageError(ONE_PERSON)
 
 
@@ -75,7 +75,7 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     state, key = state_of(item), _key(item)
     if state.rehearsal:
         return build.no_planner()
-    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "demonstrate"):
+    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
         return build.no_planner()
     try:
         return make()
@@ -116,8 +116,8 @@ def recorded_test(
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
-    show = _show(item, settings, secrets, desktop) if mode == "demonstrate" else None
-    left_over = "" if settings.record in ("rewrite", "demonstrate", "off") else _left_over(item, key)
+    show = _show(item, settings, secrets, desktop) if mode == "manual" else None
+    left_over = "" if settings.record in ("rewrite", "manual", "off") else _left_over(item, key)
     if left_over and mode != "replay":
         warnings.warn(left_over, stacklevel=2)
     if mode == "off":
@@ -224,7 +224,7 @@ def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     from pytest_vnc_use.agent import build
 
     state = state_of(item)
-    state.user_judges = settings.record == "demonstrate" and not state.rehearsal and not build.judge_of(settings)
+    state.user_judges = settings.record == "manual" and not state.rehearsal and not build.judge_of(settings)
     if not state.user_judges:
         return None
 

@@ -102,7 +102,7 @@ def _replay(
     for number in range(1, settings.rehearse + 1):
         if recording is None:
             break
-        if settings.record == "demonstrate" or item.config.get_verbosity() >= 1:
+        if settings.record == "manual" or item.config.get_verbosity() >= 1:
             text = f"rehearsal {number} of {settings.rehearse}: the recording is replayed, to see that it repeats"
             print_line(item.config, text)
         rehearsal, started_s = Rehearsal(recording), clock.monotonic()

@@ -153,7 +153,7 @@ class _Session:
         from pytest_vnc_use.report.page.session_view import KnownResults
         from pytest_vnc_use.report.page.writing import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
-        from pytest_vnc_use.runs.tidying import make_room
+        from pytest_vnc_use.runs.folder import make_room
 
         try:
             if self._max_megabytes and self._runs_dir.is_dir():

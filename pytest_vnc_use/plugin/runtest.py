@@ -37,7 +37,7 @@ from pytest_vnc_use.plugin.state import (
     is_ours,
     state_of,
 )
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
 from pytest_vnc_use.triage.rules import rule_for
@@ -98,7 +98,7 @@ def run_tasks(
         own = merge((vars(agent.settings), str), (spec.settings, str))
         policy = build.build_policy(own) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
-        limits = Limits(own.steps, own.seconds, own.stall)
+        limits = Limits(own.max_steps, own.max_seconds, own.stall)
         try:
             agent.run(spec.task, expect=expect, limits=limits, policy=policy, votes=own.votes)
         except RecordingDrifted as drift:
@@ -320,7 +320,7 @@ def _failure_of(item: pytest.Item, report: pytest.TestReport) -> FailureTriage |
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
     """Put the output of the desktop's processes into the test's run directories, before the report reads them."""
-    from pytest_vnc_use.runs.program_logs import keep_logs
+    from pytest_vnc_use.runs.folder import keep_logs
 
     hide = secrets_of(item.config).hide
     logs_of = getattr(desktop_of(item), "logs", dict)  # a user's own vnc_desktop may have no logs
@@ -361,7 +361,7 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
 
 def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Note the report; after the last one write the test's result into the directories of its runs."""
-    from pytest_vnc_use.runs.tidying import drop_pictures
+    from pytest_vnc_use.runs.folder import drop_pictures
 
     state = state_of(item)
     state.duration_s += report.duration

@@ -6,7 +6,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 name = "basket"
 task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
 expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
-steps = 20                               # also: seconds, tokens, dollars, votes, planner, model, policy, app
+max_steps = 20              # also: max_seconds, max_tokens, max_dollars, votes, planner, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
 parameters = { fruit = ["apples", "pears"] }                  # one test for each, or each combination
 """
@@ -117,10 +117,10 @@ class FileTest:
 class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    steps: int | None = None
-    seconds: float | None = None
-    tokens: int | None = None
-    dollars: float | None = None
+    max_steps: int | None = None
+    max_seconds: float | None = None
+    max_tokens: int | None = None
+    max_dollars: float | None = None
     votes: int | None = None
     planner: Text | None = None
     model: Text | None = None
@@ -284,7 +284,7 @@ def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
 
 
 def line_of(text: str, place: Place) -> int:
-    """Return the line, from 1, of a key such as ("test", 1, "steps"); if it is missing, the line of its table."""
+    """Return the line, from 1, of a key such as ("test", 1, "max_steps"); if it is missing, the line of its table."""
     lines = text.splitlines()
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
     first, end, names = 1, headers[0] if headers else len(lines) + 1, list(place)

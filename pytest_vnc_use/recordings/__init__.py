@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-Mode = Literal["auto", "replay", "rewrite", "demonstrate", "off"]
-ALWAYS_WRITES: tuple[Mode, ...] = ("rewrite", "demonstrate")
+Mode = Literal["auto", "replay", "rewrite", "manual", "off"]
+ALWAYS_WRITES: tuple[Mode, ...] = ("rewrite", "manual")
 """The modes that are only asked for to get a recording."""
-AGAIN = "record the test again, with a planner (--vnc-record=rewrite) or by hand (--vnc-record=demonstrate)"
+AGAIN = "record the test again, with a planner (--vnc-record=rewrite) or by hand (--vnc-record=manual)"
 RECORD_IT = (
     "run it once with --vnc-record=auto and a planner, such as --vnc-planner=gemini, or do it yourself with "
-    "--vnc-record=demonstrate, and keep what that writes under version control"
+    "--vnc-record=manual, and keep what that writes under version control"
 )
 TAKE_OUT = (
     "leave it out of this session, as --vnc-record=replay overrules record='off' of its marker; or take that out, and "

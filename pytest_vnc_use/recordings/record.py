@@ -269,7 +269,7 @@ def _is_look(action: Action) -> bool:
 class RecordedTest:
     """A RunObserver that gives an agent the run to replay, and collects the recording of the test.
 
-    The recording is written once the test has passed. In the mode `demonstrate`, `show` has a user do each task. A
+    The recording is written once the test has passed. In the mode `manual`, `show` has a user do each task. A
     `rehearsal` holds the recording to replay, and learns from the replay; a `review` has a reviewer accept what
     differs. `redacts` says whether the settings want typed secrets redacted, `marked_off` that the marker has
     `record="off"`, `left_over` which recording of a test that is gone may be this test's, `look_at_machine` what draws
@@ -291,7 +291,7 @@ class RecordedTest:
     ) -> None:
         self.key, self.mode, self._show, self._rehearsal, self._review = key, mode, show, rehearsal, review
         self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
-        self._records = mode in ("auto", "rewrite", "demonstrate")
+        self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge went on: healed if the test passes."""
         self.transients: list[str] = []
@@ -405,7 +405,7 @@ class RecordedTest:
             raise RecordingError(
                 f"{where} has no recording of the task {task!r}; at this place it has "
                 f"{repr(others[0]) if others else 'nothing'}; record the test again with --vnc-record=auto or rewrite, "
-                "and a planner, or with --vnc-record=demonstrate"
+                "and a planner, or with --vnc-record=manual"
             )
         elif self.mode == "replay":
             how = TAKE_OUT + RECORD_IT if self._marked_off else RECORD_IT

@@ -40,7 +40,7 @@ from pytest_vnc_use.recordings.gates import (
 )
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.takeover import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -73,7 +73,7 @@ _WITH_A_PLANNER = (
     f"(--vnc-record=auto). {_PICTURES}"
 )
 _AGAIN_BY_HAND = (
-    f"{_INTENDED}, or record the test again by hand (--vnc-record=demonstrate); with a planner, --vnc-record=rewrite "
+    f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
     f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
 )
 _NO_MASK = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_vnc_use.files import replace_file
 from pytest_vnc_use.report.page.png_pixels import open_png
-from pytest_vnc_use.runs.reading import read_whole
+from pytest_vnc_use.runs.json_lines import read_whole
 
 _THUMB = (320, 200)
 

@@ -12,7 +12,7 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.report.page.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.results import ItemResult
 from pytest_vnc_use.report.summaries import cell
-from pytest_vnc_use.runs.run_summary import line_of
+from pytest_vnc_use.runs.transcript import line_of
 
 _MOST_LINKS = 100
 _ADDRESS = re.compile(r"https?://[^\s()<>|]+")

@@ -24,9 +24,8 @@ from pytest_vnc_use.report.page.model import Badge, Box
 from pytest_vnc_use.report.page.pictures import Screens, around
 from pytest_vnc_use.report.phrases import Tone
 from pytest_vnc_use.report.templates import render
-from pytest_vnc_use.runs.captions import Caption, CaptionPart
-from pytest_vnc_use.runs.folder import RunFolder, Trace, read_trace
-from pytest_vnc_use.runs.program_logs import read_logs
+from pytest_vnc_use.runs.folder import RunFolder, Trace, read_logs, read_trace
+from pytest_vnc_use.runs.transcript import Caption, CaptionPart
 from pytest_vnc_use.types import FrameRef, Reading, Region, Step, Verdict, VerdictKind
 
 _STYLE = files(__package__).joinpath("run.css").read_text("utf-8")

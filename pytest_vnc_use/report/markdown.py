@@ -22,8 +22,8 @@ from pytest_vnc_use.report.page.step_view import WENT_ON
 from pytest_vnc_use.report.page.text import free_name, short
 from pytest_vnc_use.report.repeating import repeating
 from pytest_vnc_use.report.sanitizing import sanitize
-from pytest_vnc_use.runs.captions import CaptionPart
 from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.transcript import CaptionPart
 
 INDEX = "index.html"
 _LONGEST = 1_000

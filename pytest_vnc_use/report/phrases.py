@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from pytest_vnc_use.runs.captions import (
+from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.transcript import (
     Caption,
     action_in_words as action_in_words,
     caption,
     is_named as is_named,
 )
-from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]

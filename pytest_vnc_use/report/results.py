@@ -14,11 +14,9 @@ from typing import Any
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.runs.ended_test import FINE
-from pytest_vnc_use.runs.folder import Trace, from_json, read_trace, to_json, write_atomically
-from pytest_vnc_use.runs.json_lines import load_json
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
-from pytest_vnc_use.runs.run_summary import outcome_of
+from pytest_vnc_use.runs.folder import FINE, Trace, from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.json_lines import LARGEST, load_json, read_whole
+from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
 from pytest_vnc_use.types.verdicts import PERSON_SAID
 

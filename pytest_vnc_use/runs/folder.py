@@ -1,16 +1,18 @@
-"""The run folder: its versioned format, and the code that writes it. `trace` and `exchanges` read it.
+"""The run directory: its versioned format, the code that writes it, and the removal of what is no longer needed.
 
     runs/<run_id>/
       trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
-      screens/            the picture of each frame, once, as <sha256>.png
-      messages.jsonl      the messages that were sent to the VNC server, with vnc_keep_messages; see runs/messages.py
+      screens/            the screenshot of each frame, once, as <sha256>.png
+      execution.json      the actions, to repeat them; see runs/uitask_trace.py
+      messages.jsonl      the messages that were sent to the VNC server, with vnc_rfb_log; see runs/logger.py
       checkpoints.sqlite  the graph's own file, which this module never opens
-      logs/               the output of the desktop's processes, see runs/program_logs.py
-      result.json         how the test ended that made the run, see runs/ended_test.py
+      logs/               the output of the desktop's processes, <role>.txt
+      result.json         how the test ended that made the run
 
 An event's `at_s` is the time since the run began, in seconds; older traces do not have it. The checkpoints of a run
-that has ended are removed: nobody can go on with it.
+that has ended are removed: nobody can go on with it. `result.json` is written once the test has ended, so a test that
+was killed leaves none.
 
 A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
 readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
@@ -20,19 +22,35 @@ higher version.
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from threading import Lock
+from typing import Any
+
+from pydantic import NonNegativeInt
 
 from pytest_vnc_use import clock, files
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
-from pytest_vnc_use.runs.exchanges import Exchanges, read_exchanges as read_exchanges
-from pytest_vnc_use.runs.json_lines import JsonLines, from_json as from_json, private, to_json as to_json
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
+from pytest_vnc_use.runs.json_lines import (
+    JsonLines,
+    from_json as from_json,
+    from_line,
+    load_json,
+    private,
+    read_end,
+    read_whole,
+    to_json as to_json,
+)
 from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace, read_trace as read_trace
-from pytest_vnc_use.types import Frame, FrameRef, ModelExchange, RunEvent
+from pytest_vnc_use.types import Frame, FrameRef, JsonObject, ModelExchange, RunEvent
 
 
 def new_run_id() -> str:
@@ -42,20 +60,38 @@ def new_run_id() -> str:
 
 
 def path_of(runs_dir: Path, run_id: str) -> Path:
-    """Return the path of a run folder. Raises RunFolderError for a run id that leads elsewhere."""
+    """Return the path of a run directory. Raises RunFolderError for a run id that leads elsewhere."""
     is_name = Path(run_id).name == run_id == PureWindowsPath(run_id).name and run_id not in ("", "..")
     if not (is_name and run_id.isprintable()):
         raise RunFolderError(f"a run id must be the name of a folder in {str(runs_dir)!r}, got {run_id!r}")
     return runs_dir / run_id
 
 
+def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
+    """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
+    try:
+        with files.draft_of(target) as draft:
+            with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
+                file.write(content)
+            draft.replace(target)
+    except OSError as exc:
+        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc
+
+
 class RunFolder:
-    """The folder of one run. One process at a time writes it; its threads may share it."""
+    """The directory of one run. One process at a time writes it; its threads may share it.
+
+    `exchanges.jsonl` grows with the number of exchanges, not with its square: a request repeats the history before it,
+    so each line has in `repeats`, for each list of the request, how many items equal those of the previous request of
+    the same purpose, and only the other items.
+    """
 
     def __init__(self, path: Path, began_at: float | None = None) -> None:
         self.path = path
         self._trace = JsonLines(path / "trace.jsonl")
-        self._exchanges = Exchanges(path)
+        self._exchanges = _exchanges_in(path)
+        self._exchange_count: int | None = None
+        self._requests: dict[str, JsonObject] = {}
         self._lock = Lock()
         self._began_s = None if began_at is None else clock.monotonic() - max(clock.epoch() - began_at, 0.0)
 
@@ -66,7 +102,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
-        """Return a new folder with its header, for its owner alone.
+        """Return a new directory with its header, for its owner alone.
 
         Raises RunFolderUnwritable if it exists or cannot be made.
         """
@@ -88,45 +124,238 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Return the folder of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
+        """Return the directory of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
         return cls(path, open_trace(path)[0].began_at)
 
     def append(self, event: RunEvent) -> None:
         """Write one event. After the return it survives a kill -9 of the process."""
         with self._lock:
-            line = to_json(self._exchanges.append(event) if isinstance(event, ModelExchange) else event)
+            line = to_json(self._add_exchange(event) if isinstance(event, ModelExchange) else event)
             at = {} if self._began_s is None else {"at_s": round(clock.monotonic() - self._began_s, 3)}
             self._trace.append({**line, **at})
 
+    def _add_exchange(self, exchange: ModelExchange) -> ModelExchange:
+        """Write one exchange. Return it as the trace has it: without bodies, with the number of its line."""
+        line = to_json(exchange)
+        request, previous = line["request"], self._requests.get(exchange.purpose, {})
+        repeats = {key: count for key, items in request.items() if (count := _count_shared(previous.get(key), items))}
+        rest = {key: items[repeats[key] :] if key in repeats else items for key, items in request.items()}
+        self._exchanges.append({**line, "request": rest, "repeats": repeats})
+        self._requests[exchange.purpose] = request
+        if self._exchange_count is None:
+            self._exchange_count = len(self._exchanges.lines())
+        else:
+            self._exchange_count += 1
+        return replace(exchange, request={"line": self._exchange_count}, response=None)
+
     def store(self, frame: Frame) -> FrameRef:
-        """Store a frame's picture, unless it is there already."""
-        target = _screen_path(self.path, frame.ref)
+        """Store a frame's screenshot, unless it is there already."""
+        target = self._screen(frame.ref)
         if not target.exists():
             write_atomically(target, frame.png)
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:
-        """Return the picture of a stored frame. Raises RunFolderError if it is missing or was changed."""
-        source = _screen_path(self.path, ref)
+        """Return the screenshot of a stored frame. Raises RunFolderError if it is missing or was changed."""
+        source = self._screen(ref)
         try:
-            png = read_whole(source, LARGEST)
-        except (OSError, ValueError) as exc:  # ValueError is raised for a NUL in the name
+            png = read_whole(source)
+        except OSError as exc:
             raise RunFolderError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:
             raise RunFolderError(f"{str(source)!r} is damaged: its SHA-256 is not its name")
         return png
 
+    def _screen(self, ref: FrameRef) -> Path:
+        return self.path / "screens" / f"{ref.digest}.png"
 
-def _screen_path(path: Path, ref: FrameRef) -> Path:
-    return path / "screens" / f"{ref.digest}.png"
+
+def _exchanges_in(path: Path) -> JsonLines:
+    return JsonLines(path / "exchanges.jsonl")
 
 
-def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
-    """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
+def _count_shared(before: Any, now: Any) -> int:
+    if not (isinstance(before, list) and isinstance(now, list)):
+        return 0
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+
+
+def read_exchanges(path: Path) -> Iterator[ModelExchange]:
+    """Yield the exchanges with models in order, each with its whole request. Raises RunFolderError at damage."""
+    lines, requests = _exchanges_in(path), dict[str, JsonObject]()
+    for line in lines.read():
+        exchange: ModelExchange = from_line(lines.path, ModelExchange, line)
+        previous = requests.get(exchange.purpose, {})
+        counts = from_line(lines.path, dict[str, NonNegativeInt], line.get("repeats", {}))
+        request = {
+            key: [*_list(previous.get(key))[: counts[key]], *_list(rest)] if key in counts else rest
+            for key, rest in exchange.request.items()
+        }
+        requests[exchange.purpose] = request
+        yield replace(exchange, request=request)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+# What the desktop's processes wrote, and how the test ended.
+
+_MAX_LOG_BYTES = 400_000
+RESULT_FORMAT = "pytest-vnc-use result"
+RESULT_VERSION = 1
+RESULT_FILE = "result.json"
+FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
+"""The results with which pytest itself passes."""
+_MAX_NUMBER = 1e9
+
+
+def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
+    """Write the logs over earlier ones; empty logs are left out. Raises RunFolderUnwritable."""
+    folder = run_folder / "logs"
     try:
-        with files.draft_of(target) as draft:
-            with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
-                file.write(content)
-            draft.replace(target)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for role, text in logs.items():
+            if text:
+                name = re.sub(r"[^\w.-]+", "-", role)
+                with open(folder / f"{name}.txt", "w", encoding="utf-8", errors="replace", opener=private) as file:
+                    file.write(text)
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc
+        raise RunFolderUnwritable(f"cannot keep the desktop's logs in {str(folder)!r}: {exc}") from exc
+
+
+def read_logs(run_folder: Path) -> dict[str, str]:
+    """Return text by role, in alphabetical order; empty if no logs were kept.
+
+    Of a long log it is the end, and the role says so. Of one that cannot be read it is the reason.
+    """
+    logs: dict[str, str] = {}
+    for path in sorted((run_folder / "logs").glob("*.txt")):
+        try:
+            end, size = read_end(path, _MAX_LOG_BYTES)
+        except OSError as exc:
+            logs[path.stem] = f"(cannot be read: {exc.strerror})"
+            continue
+        left_out = f" (the last {len(end)} of {size} bytes)" if size > len(end) else ""
+        logs[path.stem + left_out] = end.decode("utf-8", "replace").replace("\r\n", "\n")
+    return logs
+
+
+@dataclass(frozen=True)
+class EndedTest:
+    """The result of a test, in pytest's words: `passed, failed, error, skipped, xfailed` or `xpassed`.
+
+    `phase` is the part that decided it: setup, call or teardown. `triage`, `rule` and `message` say what a failure
+    means; `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist.
+    `is_rehearsal` is true if the run rehearsed a recording that the test had just made. `pictures` says why the run
+    directory holds none; it is empty if it does.
+    """
+
+    test: str
+    result: str
+    phase: str = "call"
+    triage: str = ""
+    rule: str = ""
+    message: str = ""
+    failure: str = ""
+    attempt: int = 1
+    worker: str = ""
+    seconds: float = 0.0
+    dollars: float | None = None
+    is_rehearsal: bool = False
+    pictures: str = ""
+    format: str = RESULT_FORMAT
+    version: int = RESULT_VERSION
+
+    @property
+    def is_bad(self) -> bool:
+        """Return whether the test failed or broke; a word that pytest does not know is no pass."""
+        return self.result not in FINE
+
+
+def write_ended_test(run_folder: Path, ended: EndedTest) -> None:
+    """Write the result of the test into the directory of one of its runs. Raises RunFolderUnwritable."""
+    text = json.dumps(to_json(ended), ensure_ascii=False, indent=1)
+    write_atomically(run_folder / RESULT_FILE, text.encode("utf-8", "replace"))
+
+
+def read_ended_test(run_folder: Path) -> EndedTest | None:
+    """Return the result of the test that made a run; None if none is written.
+
+    Raises RunFolderError if it is damaged.
+    """
+    try:
+        content: Any = load_json(read_whole(run_folder / RESULT_FILE))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as exc:
+        raise RunFolderError(f"{RESULT_FILE} cannot be read: {exc}") from exc
+    match content:
+        case {"format": str(form), "version": int(version)} if form == RESULT_FORMAT and version <= RESULT_VERSION:
+            ended = from_json(EndedTest, content)
+        case _:
+            raise RunFolderError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
+    for name, number in (("seconds", ended.seconds), ("dollars", ended.dollars)):
+        if number is not None and not 0 <= number < _MAX_NUMBER:  # nan is none of these
+            raise RunFolderError(f"{name} in {RESULT_FILE} must be from 0 to {_MAX_NUMBER:.0f}, got {number}")
+    return ended
+
+
+# What is removed.
+
+_MEGABYTE = 1_000_000
+
+
+def drop_checkpoints(run_folder: Path) -> None:
+    """Remove the checkpoints of a run that has ended: nobody can go on with it."""
+    for path in run_folder.glob("checkpoints.sqlite*"):
+        with suppress(OSError):  # another process may be looking at it; it does no harm where it stays
+            path.unlink()
+
+
+def drop_pictures(run_folder: Path) -> None:
+    """Remove the screenshots of a run, the exchanges with models, the messages to its server and program logs."""
+    for name in ("screens", "logs", "page"):
+        shutil.rmtree(run_folder / name, ignore_errors=True)
+    for name in ("exchanges.jsonl", "messages.jsonl"):
+        (run_folder / name).unlink(missing_ok=True)
+
+
+def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
+    """Remove runs of ended tests until the directory is small enough. Return what was done, "" if nothing had to be.
+
+    The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
+    `keep`, or if no test has ended that made it.
+    """
+    disk_files = {path: _disk_files(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
+    links = Counter(file for of_run in disk_files.values() for file in of_run)
+    before = total = sum(size for *_, size in links)
+    most = megabytes * _MEGABYTE
+    if total <= most:
+        return ""
+    kept, ended_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
+    for path in disk_files:
+        with suppress(RunFolderError):  # a directory that is not understood stays
+            if path.resolve() not in kept and (ended := read_ended_test(path)):
+                ended_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
+    for is_bad, _, _, path in sorted(ended_runs):
+        if total <= most:
+            break
+        shutil.rmtree(path, ignore_errors=True)
+        links.subtract(disk_files[path])
+        total -= sum(file[-1] for file in {*disk_files[path]} if not links[file])
+        removed, bad = removed + 1, bad + is_bad
+    runs = "1 run was" if removed == 1 else f"{removed} runs were"
+    message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
+    rest = "" if total <= most else f"; {total / _MEGABYTE:.0f} MB are left, in runs that stay"
+    return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
+
+
+def _disk_files(folder: Path) -> list[tuple[int, int, int]]:
+    """Return device, number and size of each file; several runs may share one."""
+    listed = []
+    for path in folder.rglob("*"):
+        with suppress(OSError):
+            status = path.lstat()
+            listed.append((status.st_dev, status.st_ino, status.st_size))
+    return listed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -14,13 +15,39 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
 from pytest_vnc_use.types import JsonObject
 
 T = TypeVar("T")
-MOST_VALUES = 1_000_000
-"""The most values in a file or a line of JSON. One takes up to 100 bytes of memory, and may be two bytes of text."""
+LARGEST = 100_000_000
+"""The maximum bytes of a screenshot, a result or a file of lines."""
+MAX_VALUES = 1_000_000
+"""The maximum values in a file or a line of JSON. One takes up to 100 bytes of memory, and may be two bytes of text."""
+_INNER = frozenset({"logs", "screens"})
+"""The directories of a run directory. The run directory itself may be a link: its user named it."""
+
+
+def read_whole(path: Path, most: int = LARGEST) -> bytes:
+    """Return the content of a regular file that is no link, of at most `most` bytes. Raises OSError."""
+    _check_no_link(path)
+    return read_regular(path, most)
+
+
+def read_end(path: Path, most: int) -> tuple[bytes, int]:
+    """Return the last bytes of a regular file that is no link, at most `most`, and its size. Raises OSError."""
+    _check_no_link(path)
+    if not path.is_file():  # opening a FIFO would wait for its writer
+        raise OSError(errno.EINVAL, "it must be a regular file", str(path))
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - most, 0))
+        return file.read(most), size
+
+
+def _check_no_link(path: Path) -> None:
+    if path.is_symlink() or (path.parent.name in _INNER and path.parent.is_symlink()):
+        raise OSError(errno.ELOOP, "it must not be a symbolic link", str(path))
 
 
 def private(path: str, flags: int) -> int:
@@ -28,14 +55,23 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-@cache
-def _adapter(form: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(form)
-
-
 def to_json(value: Any) -> Any:
     """Return a value of `types` in JSON's own types, foreign types as text. Only a Frame's `ref` has such a form."""
-    return to_jsonable_python(value, fallback=str)
+    try:
+        return to_jsonable_python(value, fallback=str)
+    except UnicodeEncodeError:  # pydantic cannot write a key with half of a surrogate pair
+        return to_jsonable_python(_with_whole_keys(value), fallback=str)
+
+
+def _with_whole_keys(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _with_whole_keys(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key).encode("utf-8", "replace").decode(): _with_whole_keys(item) for key, item in value.items()}
+    return [_with_whole_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+_adapter = cache(TypeAdapter)
 
 
 @overload
@@ -63,17 +99,12 @@ def from_line(path: Path, form: Any, line: JsonObject) -> Any:
         raise RunFolderError(f"{str(path)!r} is damaged: {exc}") from exc
 
 
-def load_json(text: bytes, most: int = MOST_VALUES) -> Any:
+def load_json(text: bytes) -> Any:
     """Return the value in a JSON text. Raises ValueError if it is none, or has too many values; RecursionError."""
-    values = values_in(text)
-    if values > most:
-        raise ValueError(f"it may have at most {most} values, it has about {values}")
+    values = sum(map(text.count, (b",", b"[", b"{")))
+    if values > MAX_VALUES:
+        raise ValueError(f"it may have at most {MAX_VALUES} values, it has about {values}")
     return json.loads(text)
-
-
-def values_in(text: bytes) -> int:
-    """Return about how many values a JSON text, or a part of one, has; no fewer than it has."""
-    return sum(map(text.count, (b",", b"[", b"{")))
 
 
 class JsonLines:
@@ -91,7 +122,7 @@ class JsonLines:
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
             if not self._is_whole and self.path.exists():  # the last line may be torn
-                os.truncate(self.path, read_whole(self.path, LARGEST).rfind(b"\n") + 1)
+                os.truncate(self.path, read_whole(self.path).rfind(b"\n") + 1)
             with open(self.path, "ab", opener=private) as file:
                 size = file.tell() + len(line) + 1
                 if size > LARGEST:
@@ -106,29 +137,23 @@ class JsonLines:
         """Yield the objects of all whole lines; none if there is no file. Raises RunFolderError at a damaged line."""
         return self.parsed(self.lines())
 
-    def parsed(self, lines: Iterable[bytes], first: int = 1) -> Iterator[dict[str, Any]]:
-        """Yield the objects of this file's lines, from number `first` on. Raises RunFolderError at a damaged line."""
-        for number, line in enumerate(lines, start=first):
-            yield self._parse(number, line)
-
-    def count(self) -> int:
-        """Return the number of whole lines."""
-        return len(self.lines())
-
     def lines(self) -> list[bytes]:
         """Return all whole lines as they are; none if there is no file. Raises RunFolderError."""
         try:
-            return read_whole(self.path, LARGEST).split(b"\n")[:-1]
+            return read_whole(self.path).split(b"\n")[:-1]
         except FileNotFoundError:
             return []
         except OSError as exc:
             raise RunFolderError(f"cannot read {str(self.path)!r}: {exc}") from exc
 
-    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            value = load_json(line)
-        except (ValueError, RecursionError) as exc:
-            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is not JSON: {exc}") from exc
-        if not isinstance(value, dict):
-            raise RunFolderError(f"{str(self.path)!r} is damaged: line {number} is {got(value)}, not a JSON object")
-        return value
+    def parsed(self, lines: Iterable[bytes], first: int = 1) -> Iterator[dict[str, Any]]:
+        """Yield the objects of this file's lines, from number `first` on. Raises RunFolderError at a damaged line."""
+        for number, line in enumerate(lines, start=first):
+            damaged = f"{str(self.path)!r} is damaged: line {number} is"
+            try:
+                value = load_json(line)
+            except (ValueError, RecursionError) as exc:
+                raise RunFolderError(f"{damaged} not JSON: {exc}") from exc
+            if not isinstance(value, dict):
+                raise RunFolderError(f"{damaged} {got(value)}, not a JSON object")
+            yield value

@@ -1,19 +1,34 @@
-"""The run logger, which writes a run's events as they happen, without secrets."""
+"""What is written while a run goes on, without secrets: its events, and the messages to its VNC server.
+
+The messages are `messages.jsonl` in the run directory, one a line. A text that holds a secret is one line with the
+secret's name, in place of its keys and of what the clipboard held.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+
+from pytest_vnc_use import clock
 from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.json_lines import private
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog
-from pytest_vnc_use.types import RunEvent, RunStarted
+from pytest_vnc_use.types import JsonObject, RunEvent, RunStarted
+
+FILE = "messages.jsonl"
+MOST_BYTES = 16_000_000
+"""The largest file, about 200,000 messages. The line after them says that more were sent."""
 
 
 class RunLogger:
-    """A RunObserver that writes every event into the run folder as it happens, without secrets.
+    """A RunObserver that writes every event into the run directory as it happens, without secrets.
 
     `start_redactor` is for the start of the run, because another process continues with its task and settings. It
-    leaves words alone that are the same as the desktop's password. In a reopened folder the logger continues where the
-    previous one stopped. Raises RunFolderError if it cannot write.
+    leaves words alone that are the same as the desktop's password. In a reopened directory the logger continues where
+    the previous one stopped. Raises RunFolderError if it cannot write.
     """
 
     def __init__(self, folder: RunFolder, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
@@ -28,3 +43,47 @@ class RunLogger:
         hidden = redactor.hide_in(event)
         self.folder.append(hidden)
         self._execution.observe(hidden)
+
+
+class MessageLog:
+    """The log of one connection. It writes into the directory of the newest run, and nothing before the first run.
+
+    If a line cannot be written, nothing more of this run is logged, so that an action is not interrupted.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._path: Path | None = None
+        self._hide: Callable[[str], str] = str
+        self._began_s, self._left = 0.0, 0
+
+    def begin(self, folder: Path, began_s: float, hide: Callable[[str], str]) -> None:
+        """Write into this run directory from now on. The run began at `began_s` of the monotonic clock."""
+        with self._lock:
+            self._path, self._began_s, self._hide = folder / FILE, began_s, hide
+            written = self._path.stat().st_size if self._path.exists() else 0
+            self._left = max(MOST_BYTES - written, 0)
+
+    def hide(self, text: str) -> str:
+        """Return a text without secrets."""
+        return self._hide(str(text))
+
+    def note(self, messages: Iterable[JsonObject]) -> None:
+        """Write messages that are sent together."""
+        with self._lock:
+            if not (self._path and self._left):
+                return
+            at_s = round(clock.monotonic() - self._began_s, 4)
+            lines = b"".join(_line({"at_s": at_s, **message}) for message in messages)
+            self._left -= len(lines)
+            if self._left <= 0:
+                self._left, lines = 0, _line({"at_s": at_s, "kind": "cut", "most_bytes": MOST_BYTES})
+            try:
+                with open(self._path, "ab", opener=private) as file:
+                    file.write(lines)
+            except OSError:
+                self._left = 0
+
+
+def _line(message: JsonObject) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"

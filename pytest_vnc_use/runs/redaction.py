@@ -1,19 +1,24 @@
-"""The redactor: it replaces a secret's value, in any spelling, by its name."""
+"""The redactor: it replaces a secret's value by its name; and the secrets that an agent has.
+
+A value is found in five formats: as it is, percent-encoded, escaped as in JSON, Python or HTML, and in base64.
+"""
 
 from __future__ import annotations
 
+import binascii
+import hmac
 import html
 import json
 import re
-from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from base64 import b32decode, b64encode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote, quote_plus
 
+from pytest_vnc_use import clock
 from pytest_vnc_use.errors import SettingsError, VncUseError, faults
-from pytest_vnc_use.runs.totp import totp
 from pytest_vnc_use.types import SECRET_MARK, FrameRef
 from pytest_vnc_use.types.secret_text import SecretText
 
@@ -23,51 +28,42 @@ _MIN_CORE = 8
 """The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
 SHORT = 4
 """A value of fewer characters is found only as a word of its own, because it would occur everywhere by chance."""
-_MIN_PIECE = 6
+_PIECE = 6
 """The fewest characters of a value in pieces by which it is recognised."""
-_MIN_CUT = 4
-"""The fewest characters of a value beside the dots of a cut text that are hidden."""
-_COLOUR = r"\x1b\[[0-9;]*m"
-_CONTROL = (
-    # sequences of a terminal: a colour, a title, a set of characters
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78])"
-    r"|\\(?:x1b|u001b|033)\[[0-?]*[@-~]|\\(?:x|u00)(?:[01][0-9a-f]|7f)"  # the same as Python and JSON write them
-    r"|[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060\ufeff]"  # characters that take no room
+_MARGINS = re.compile(
+    r"(?:\x1b|\\x1b|\\u001b)\[[0-9;]*m|\\[rnt]|[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\ufeff\s'\"E>|+?:\\-]"
 )
-_MARGINS = re.compile(rf"{_CONTROL}|\\[rnt]|[\s'\"E>|+?:\\-]")
-"""All that may be between the pieces of a value: quotes, the margins of a diff, control sequences of a terminal."""
-_COLOURS = re.compile(_COLOUR)
-_SKIPPED = re.compile(r"identical (?:leading|trailing) char")
+"""All that may be between the pieces of a value: quotes, the margins of a diff, colours of a terminal."""
+_SHORTENED = re.compile(r"identical (?:leading|trailing) char")
 """The words by which pytest says that it shortened a diff."""
-_DIFF_LINE = re.compile(rf"(?m)^((?:{_COLOUR}|E|[ ])*[-+](?:{_COLOUR})*[ ])(.+)$")
 _MARK = re.compile(r"(<(?:secret|totp):\w+>)")
-_DOTS = re.compile(r"\.\.\.|…")
+_DOTS = ("...", "…")
+_STEP_S = 30
 
 
 class Redactor:
     """A redactor that replaces a secret's value with `<secret:NAME>`, and the placeholder with the value again.
 
-    `secrets` are values by name. A value is found as it is, percent-encoded, escaped as in JSON, Python or HTML, and in
-    base64 (also within a longer text, as in a Basic authorisation). Of a value with several lines, each long line is
-    found too. Raises SettingsError for an empty value and for a name that is not valid. With `acts`, the text is acted
-    upon, so only whole values are hidden, and whole numbers in JSON stay, even if they are a secret's digits. `others`
-    are names and values that are hidden too. `reveal` puts such a value back only if `hide` has replaced it before, so
-    that a name alone reveals nothing.
+    `secrets` are values by name. Of a value with several lines, each long line is found too, and in base64 also a part
+    of a longer text, as in a Basic authorisation. Raises SettingsError for an empty value and for a name that is not
+    valid. With `acts`, the text is acted upon, so only whole values are hidden, and whole numbers in JSON stay, even if
+    they are a secret's digits. `others` are names and values that are hidden too. `reveal` puts such a value back only
+    if `hide` has replaced it before, so that a name alone reveals nothing.
     """
 
     def __init__(
         self, secrets: Mapping[str, str], *, others: Iterable[tuple[str, str]] = (), acts: bool = False
     ) -> None:
         self._acts = acts
-        # `str` because the forms of a value come from its repr, and a SecretText's shows its name
+        # `str` because a SecretText shows its name where it is formatted
         self._values = {_placeholder(name, value): str(value) for name, value in secrets.items()}
         marked = [(_placeholder(name, value), str(value)) for name, value in others]
         self._others = {mark: value for mark, value in marked if mark not in self._values}
         self._hidden = {form: mark for mark, value in [*marked, *self._values.items()] for form in _forms(value)}
-        longest_first = sorted(self._hidden, key=len, reverse=True)
-        patterns = [*map(re.escape, {**self._values, **self._others}), *map(_pattern, longest_first)]
+        patterns = [*map(re.escape, {**self._values, **self._others})]
+        for form in sorted(self._hidden, key=len, reverse=True):
+            patterns.append(re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)")
         self._secrets = re.compile("|".join(patterns) or "(?!)")
-        self._bare = {bare: form for form in longest_first if len(bare := _MARGINS.sub("", form)) >= _MIN_PIECE}
 
     def hide(self, text: str) -> str:
         """Return `text` with placeholders for all secrets, the longest first. Existing placeholders stay."""
@@ -84,33 +80,39 @@ class Redactor:
     def hide_pieces(self, text: str) -> str:
         """Return `text` as `hide` does, for a reader: without values broken over lines and the ends of cut ones too."""
         text = self.hide(text)
-        bared = _BareText(text)
-        for bare, form in self._bare.items():
-            if spans := bared.pieces(bare):
-                text = _replace(text, spans, self._hidden[form])
-                bared = _BareText(text)
-        return _DIFF_LINE.sub(self._without_part, text) if _SKIPPED.search(text) else text
+        is_shortened = bool(_SHORTENED.search(text))
+        parts = enumerate(_MARK.split(text))
+        return "".join(part if number % 2 else self._without_pieces(part, is_shortened) for number, part in parts)
 
-    def _without_part(self, line: re.Match[str]) -> str:
-        """Return the line of a shortened diff, which may hold any part of a value, without that part."""
-        margin, rest = line.groups()
-        split = _MARK.split(rest)
-        return margin + "".join(each if number % 2 else self._without_parts(each) for number, each in enumerate(split))
-
-    def _without_parts(self, text: str) -> str:
-        kept, end = [], 0
-        for start, stop, mark in _BareText(text, _COLOURS).parts(self._pieces):
-            kept += [text[end:start], mark]
-            end = stop
-        return "".join([*kept, text[end:]])
+    def _without_pieces(self, text: str, is_shortened: bool) -> str:
+        """Return a text without the runs of a value's characters that are a whole value or one that was cut."""
+        bare = _MARGINS.sub("", text)
+        runs: list[tuple[int, int, str, int]] = []
+        for at in range(len(bare) - _PIECE + 1):
+            if piece := self._pieces.get(bare[at : at + _PIECE]):
+                start, mark, whole = at, *piece
+                if runs and at <= runs[-1][1]:
+                    start, _, mark, whole = runs.pop()
+                runs.append((start, at + _PIECE, mark, whole))
+        margins = {place for margin in _MARGINS.finditer(text) for place in range(*margin.span())} if runs else set()
+        kept = [place for place in range(len(text)) if place not in margins] if runs else []
+        hidden, end = [], 0
+        for start, stop, mark, whole in runs:
+            is_cut = bare.startswith(_DOTS, stop) or bare[:start].endswith(_DOTS)
+            if is_cut or is_shortened or stop - start >= whole:
+                hidden += [text[end : kept[start]], mark]
+                end = kept[stop - 1] + 1
+        return "".join([*hidden, text[end:]])
 
     @cached_property
-    def _pieces(self) -> dict[str, str]:
-        """The placeholder for each `_MIN_PIECE` characters that follow each other in a form of a value."""
+    def _pieces(self) -> dict[str, tuple[str, int]]:
+        """For each `_PIECE` characters of a value without margins: its placeholder, and its whole length in short."""
+        longest_first = sorted(self._hidden.items(), key=lambda item: -len(item[0]))
+        bared = [(_MARGINS.sub("", form), mark) for form, mark in longest_first]
         return {
-            form[start : start + _MIN_PIECE]: mark
-            for form, mark in self._hidden.items()
-            for start in range(len(form) - _MIN_PIECE + 1)
+            bare[start : start + _PIECE]: (mark, len(bare))
+            for bare, mark in bared
+            for start in range(len(bare) - _PIECE + 1)
         }
 
     def reveal(self, text: str) -> str:
@@ -178,85 +180,18 @@ def _placeholder(name: str, value: str) -> str:
     return f"<secret:{name}>"
 
 
-def _pattern(form: str) -> str:
-    return re.escape(form) if len(form) >= SHORT else rf"(?<!\w){re.escape(form)}(?!\w)"
-
-
-class _BareText:
-    """A text without its margins, in which values are found that are broken over lines, escaped again, or cut."""
-
-    def __init__(self, text: str, margins: re.Pattern[str] = _MARGINS) -> None:
-        self._text, self._margins = text, margins
-        self._rest = margins.sub("", text)
-
-    @cached_property
-    def _kept(self) -> list[int]:
-        """The place in the text of each character of the rest."""
-        margins = {place for margin in self._margins.finditer(self._text) for place in range(*margin.span())}
-        return [place for place in range(len(self._text)) if place not in margins]
-
-    @cached_property
-    def _dots(self) -> list[tuple[int, int]]:
-        return [dots.span() for dots in _DOTS.finditer(self._rest)]
-
-    def pieces(self, bare: str) -> list[tuple[int, int]]:
-        """Return where the text has a value, in order; `bare` is the value without what could be margins."""
-        if bare[:_MIN_CUT] not in self._rest and bare[-_MIN_CUT:] not in self._rest:
-            return []
-        whole = [each.span() for each in re.finditer(re.escape(bare), self._rest)]
-        ends = [*self._ends(bare)]
-        spans = [(self._kept[start], self._kept[end - 1] + 1) for start, end in sorted([*whole, *ends])]
-        # without margins between, it is a part of a placeholder: `hide` has left it
-        return spans if ends else [(start, end) for start, end in spans if end - start > len(bare)]
-
-    def parts(self, pieces: Mapping[str, str]) -> list[tuple[int, int, str]]:
-        """Return where the text has one or more of the pieces in a row, in order, and the placeholder of the first."""
-        found: list[tuple[int, int, str]] = []
-        for at in range(len(self._rest) - _MIN_PIECE + 1):
-            mark = pieces.get(self._rest[at : at + _MIN_PIECE])
-            if mark and found and at <= found[-1][1]:
-                found[-1] = found[-1][0], at + _MIN_PIECE, found[-1][2]
-            elif mark:
-                found.append((at, at + _MIN_PIECE, mark))
-        return [(self._kept[start], self._kept[end - 1] + 1, mark) for start, end, mark in found]
-
-    def _ends(self, bare: str) -> Iterator[tuple[int, int]]:
-        """Yield where the rest has a beginning of a value before dots, or an end of it after dots."""
-        for before, after in self._dots:
-            start = self._rest.find(bare[:_MIN_CUT], max(0, before - len(bare) + 1), before)
-            if start >= 0 and bare.startswith(self._rest[start:before]):
-                yield start, before
-            last = self._rest.rfind(bare[-_MIN_CUT:], after, after + len(bare) - 1)
-            if last >= 0 and bare.endswith(self._rest[after : last + _MIN_CUT]):
-                yield after, last + _MIN_CUT
-
-
-def _replace(text: str, spans: Sequence[tuple[int, int]], mark: str) -> str:
-    """Return a text with `mark` in the place of the spans, which are in order of their starts, and may overlap."""
-    kept, end = [], 0
-    for start, stop in spans:
-        if start >= end:
-            kept += [text[end:start], mark]
-        end = max(end, stop)
-    return "".join([*kept, text[end:]])
-
-
 def _forms(value: str) -> set[str]:
-    """Return all spellings of a value that may occur in written text."""
+    """Return a value in all formats in which it may occur in written text."""
     raw = value.encode("utf-8", "surrogateescape")
     encoded = {quote_plus(raw), *(quote(raw, safe=safe) for safe in ("", "/", "!'()*"))}
     lowered = {re.sub("%..", lambda code: code.group().lower(), text) for text in encoded}
     lines = {line for line in map(str.strip, value.splitlines()) if len(line) >= _MIN_CORE}
-    spelled = {form for each in (value, *lines) for form in _escape(each)}
-    return spelled | encoded | lowered | set(_base64_forms(raw))
-
-
-def _escape(value: str) -> set[str]:
-    """Return the value as JSON and a failure of pytest write it in quotes, and as HTML writes that."""
-    once = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    once |= {repr(value)[1:-1], ascii(value)[1:-1]}
-    marked = {html.escape(each, quote=quote) for each in once for quote in (True, False)}
-    return once | marked | {each.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for each in marked}
+    written = {value, *lines}
+    as_json = {json.dumps(text, ensure_ascii=is_ascii)[1:-1] for text in written for is_ascii in (True, False)}
+    written |= as_json | {repr(text)[1:-1] for text in written}  # a failure of pytest has the latter
+    written |= {html.escape(text, quote=quotes) for text in written for quotes in (True, False)}
+    written |= {text.replace("&#x27;", "&#39;").replace("&quot;", "&#34;") for text in written}
+    return written | encoded | lowered | set(_base64_forms(raw))
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
@@ -275,8 +210,62 @@ def _free_fields(form: type) -> tuple[str, ...]:
     if not is_dataclass(form):
         return ()
     hints = get_type_hints(form)
-    return tuple(each.name for each in fields(form) if not _prescribed(hints[each.name]))
+    prescribed = {
+        name for name, hint in hints.items() if Literal in (get_origin(part) for part in (hint, *get_args(hint)))
+    }
+    return tuple(each.name for each in fields(form) if each.name not in prescribed)
 
 
-def _prescribed(hint: Any) -> bool:
-    return Literal in (get_origin(part) for part in (hint, *get_args(hint)))
+def totp(key: str, *, digits: int = 6, now: Callable[[], float] = clock.epoch) -> str:
+    """Return the one-time code of this moment for a key in base32, as authenticator apps show it (RFC 6238, SHA-1).
+
+    Spaces, small letters and missing padding are fine. Raises ValueError for a key that is no base32.
+    """
+    letters = "".join(key.split()).upper().rstrip("=")
+    try:
+        raw = b32decode(letters + "=" * (-len(letters) % 8))
+    except binascii.Error:
+        raise ValueError("a key in base32, such as an authenticator app is given") from None
+    counter = int(now() // _STEP_S).to_bytes(8, "big")
+    digest = hmac.digest(raw, counter, "sha1")
+    offset = digest[-1] & 0xF  # RFC 4226, section 5.3
+    number = int.from_bytes(digest[offset : offset + 4], "big") & 0x7FFFFFFF
+    return f"{number % 10**digits:0{digits}d}"
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The values by name that a task may use, and three redactors.
+
+    `declared` knows these values only, and puts them back when they are typed. `at_start` also knows API keys.
+    `everything` knows all keys and passwords: it redacts whatever is kept or reported. All three hide the secrets of
+    other tests too.
+    """
+
+    values: Mapping[str, str]
+    declared: Redactor
+    at_start: Redactor
+    everything: Redactor
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[str, str],
+        api_keys: Mapping[str, str],
+        ambient: Mapping[str, str],
+        others: Collection[tuple[str, str]] = (),
+    ) -> Secrets:
+        """Return the secrets of a task with the API keys and the other ambient secrets of the environment.
+
+        `others` are the names and values of what other tests of the session declare. Raises SettingsError for a value
+        that nothing can type.
+        """
+        for name, value in values.items():
+            if any("\ud800" <= character <= "\udfff" for character in value):
+                raise SettingsError(f"the secret {name!r} must be text: it holds half of a surrogate pair")
+        return cls(
+            {name: SecretText.of(name, value) for name, value in values.items()},
+            Redactor(values, others=others, acts=True),
+            Redactor({**values, **api_keys}, others=others),
+            Redactor({**values, **ambient}, others=others),
+        )

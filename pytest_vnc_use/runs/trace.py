@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import Field
-from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.plain_text import got
@@ -18,12 +18,9 @@ from pytest_vnc_use.types import (
     Decision,
     Drifted,
     Extracted,
-    FolderMade,
     FrameRef,
-    GateAwaited,
     JsonObject,
     Judged,
-    ModelAsked,
     ModelExchange,
     RunEnded,
     RunEvent,
@@ -42,8 +39,8 @@ FORMAT = "pytest-vnc-use trace"
 VERSION = 1
 UNFINISHED = "begun and never finished: whether it took effect is unknown"
 
-_MOST_NAMED = 20
-"""The most damaged lines that are named one by one."""
+_MAX_NAMED = 20
+"""The maximum damaged lines that are named one by one."""
 _EVENT = Annotated[RunEvent, Field(discriminator="kind")]
 _KINDS = [event.kind for event in get_args(RunEvent)]
 
@@ -121,105 +118,81 @@ class Trace:
 
 
 def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
-    """Return the content of a run folder, finished or not.
+    """Return the content of a run directory, finished or not.
 
     With `damage`, damaged lines are left out and named there. Raises RunFolderError if it is missing, damaged, of a
     newer version, or of a run that never saw a screen.
     """
     header, file, lines = open_trace(path)
-    contents, events = _Contents(), []
+    events: list[TimedEvent] = []
     for number, line in enumerate(lines[1:], start=2):
         try:
             parsed = next(file.parsed([line], number))
             if parsed.get("kind") in _KINDS:
                 events.append(_event_of(file.path, parsed))
-                contents.add(events[-1].event)
         except RunFolderError:
             if damage is None:
                 raise
             damage.append(f"line {number} of {file.path.name} is damaged: it is left out")
     if damage is not None and file.path.stat().st_size > sum(len(line) + 1 for line in lines):
         damage.append(f"{file.path.name} ends in the middle of line {len(lines) + 1}: that line is left out")
-    if damage and damage[_MOST_NAMED:]:
-        damage[_MOST_NAMED:] = [f"and {len(damage) - _MOST_NAMED} more damaged lines"]
-    if contents.started is None:
-        reason = (contents.ended.error or contents.ended.message) if contents.ended else ""
-        ended = f"; it ended so: {reason}" if reason else ""
-        error = RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{ended}")
+    if damage and damage[_MAX_NAMED:]:
+        damage[_MAX_NAMED:] = [f"and {len(damage) - _MAX_NAMED} more damaged lines"]
+    return _put_together(path, header, events)
+
+
+def _put_together(path: Path, header: Header, events: Sequence[TimedEvent]) -> Trace:
+    """Return the trace of these events. If a resumed run repeated something, the last time counts."""
+    started: RunStarted | None = None
+    ended: RunEnded | None = None
+    asked: ApprovalAsked | None = None
+    open_step: StepStarted | None = None
+    decisions: dict[int, Decision] = {}
+    steps: dict[int, Step] = {}
+    kept: dict[type[Any], list[Any]] = {kind: [] for kind in (ModelExchange, Judged, Extracted, Drifted, Transient)}
+    for event in (timed.event for timed in events):
+        match event:
+            case RunStarted():
+                started = event
+            case TurnDecided():
+                decisions[event.number] = event.decision
+                ended = None
+            case ApprovalAsked():
+                asked, ended = event, None
+            case StepStarted():
+                open_step, asked, ended = event, None, None
+            case StepFinished(step=step):
+                steps[step.number] = step
+                open_step, asked, ended = None, None, None
+            case RunEnded():
+                ended = event
+            case _ if type(event) in kept:  # the others are for observers
+                kept[type(event)].append(event)
+    if started is None:
+        reason = (ended.error or ended.message) if ended else ""
+        so = f"; it ended so: {reason}" if reason else ""
+        error = RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{so}")
         error.never_started = reason
         raise error
+    by_turn: dict[int, list[Step]] = {}
+    for step in steps.values():
+        by_turn.setdefault(step.turn, []).append(step)
     return Trace(
         path,
         header,
-        contents.started,
-        turns=contents.turns(),
-        steps=tuple(contents.steps.values()),
-        open_step=contents.open_step,
-        asked=contents.asked,
-        exchanges=tuple(contents.exchanges),
-        verdicts=tuple(contents.verdicts),
-        extracted=tuple(contents.extracted),
-        drifts=tuple(contents.drifts),
-        transients=tuple(contents.transients),
-        ended=contents.ended,
+        started,
+        turns=tuple(Turn(decision, tuple(by_turn.get(number, ()))) for number, decision in decisions.items()),
+        steps=tuple(steps.values()),
+        open_step=open_step,
+        asked=asked,
+        exchanges=tuple(kept[ModelExchange]),
+        verdicts=tuple(judged.verdict for judged in kept[Judged]),
+        extracted=tuple(kept[Extracted]),
+        drifts=tuple(kept[Drifted]),
+        transients=tuple(kept[Transient]),
+        ended=ended,
         events=tuple(events),
     )
-
-
-@dataclass
-class _Contents:
-    """The events of a trace put together. If a resumed run repeated something, the last time counts."""
-
-    started: RunStarted | None = None
-    decisions: dict[int, Decision] = field(default_factory=dict)
-    steps: dict[int, Step] = field(default_factory=dict)
-    open_step: StepStarted | None = None
-    asked: ApprovalAsked | None = None
-    exchanges: list[ModelExchange] = field(default_factory=list)
-    verdicts: list[Verdict] = field(default_factory=list)
-    extracted: list[Extracted] = field(default_factory=list)
-    drifts: list[Drifted] = field(default_factory=list)
-    transients: list[Transient] = field(default_factory=list)
-    ended: RunEnded | None = None
-
-    def add(self, event: RunEvent) -> None:
-        """Add one event."""
-        match event:
-            case RunStarted():
-                self.started = event
-            case TurnDecided():
-                self.decisions[event.number] = event.decision
-                self.ended = None
-            case ApprovalAsked():
-                self.asked, self.ended = event, None
-            case StepStarted():
-                self.open_step, self.asked, self.ended = event, None, None
-            case StepFinished(step=step):
-                self.steps[step.number] = step
-                self.open_step, self.asked, self.ended = None, None, None
-            case ModelExchange():
-                self.exchanges.append(event)
-            case ModelAsked() | GateAwaited() | FolderMade():  # observers get them, the trace does not
-                pass
-            case Judged(verdict=verdict):
-                self.verdicts.append(verdict)
-            case Extracted():
-                self.extracted.append(event)
-            case Drifted():
-                self.drifts.append(event)
-            case Transient():
-                self.transients.append(event)
-            case RunEnded():
-                self.ended = event
-            case _:
-                assert_never(event)
-
-    def turns(self) -> tuple[Turn, ...]:
-        """Return the turns with their steps, in order."""
-        steps: dict[int, list[Step]] = {}
-        for step in self.steps.values():
-            steps.setdefault(step.turn, []).append(step)
-        return tuple(Turn(decision, tuple(steps.get(number, ()))) for number, decision in self.decisions.items())
 
 
 def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:

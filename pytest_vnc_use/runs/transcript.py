@@ -1,16 +1,163 @@
-"""A run as lines for a terminal or a log. Text of a model or a program cannot do harm there."""
+"""A run as text: the caption of a step, lines for a terminal or a log, and what a planner is told of replayed steps.
+
+A caption is `click "Sign in" (button)`, or `click at (720, 372)` if its element is unknown. No part of it is escaped.
+The names of elements come from pages and programs: they are on one line, and cut. Lines are safe for a terminal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Literal
 
-from pytest_vnc_use.plain_text import line as line, plain as plain
-from pytest_vnc_use.runs.captions import action_in_words, caption
-from pytest_vnc_use.types import Action, Outcome, RunResult, Step
-from pytest_vnc_use.types.elements import Elements
+from typing_extensions import assert_never
+
+from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.plain_text import cut, line as line, plain as plain
+from pytest_vnc_use.runs.trace import Trace, read_trace
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Drag,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    OpenAddress,
+    Outcome,
+    RunResult,
+    Scroll,
+    Step,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
+LONGEST_NAME = 200
 LAST_STEPS = 5
+_COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
+
+
+@dataclass(frozen=True)
+class CaptionPart:
+    """A part of a caption: words of this package, the `name` of an element, or a `quote` from anybody else."""
+
+    text: str
+    kind: Literal["words", "name", "quote"] = "words"
+
+    @property
+    def is_name(self) -> bool:
+        """Return whether it is the name of an element."""
+        return self.kind == "name"
+
+
+Caption = tuple[CaptionPart, ...]
+
+
+def caption(action: Action, elements: Elements = ()) -> Caption:
+    """Return the caption of an action on these elements."""
+    return tuple(part for part in _parts(action, elements) if part.text)
+
+
+def action_in_words(action: Action, elements: Elements = ()) -> str:
+    """Return words such as `double-click at (10, 20)`, `type "apples", then press Enter`; text is a JSON string."""
+    return "".join(_quote(part.text) if part.is_name else part.text for part in caption(action, elements))
+
+
+def is_named(step: Step) -> bool:
+    """Return whether the caption of a step has the name of an element; else the report shows a picture of the place."""
+    return any(part.is_name for part in caption(step.proposal.action, step.elements))
+
+
+def _parts(action: Action, elements: Elements) -> Iterator[CaptionPart]:
+    first, second = (*elements, None, None)[:2]
+    match action:
+        case Click(x=x, y=y, button=button, count=count):
+            verb = _COUNTS.get(count, f"click {count} times")
+            yield CaptionPart(verb if button == "left" else f"{button} {verb}")
+            yield from _target(first, (x, y), "", "at")
+        case MouseDown(x=x, y=y, button=button) | MouseUp(x=x, y=y, button=button):
+            yield CaptionPart(f"{'press' if isinstance(action, MouseDown) else 'release'} the {button} button")
+            yield from _target(first, (x, y), "on", "at")
+        case Move(x=x, y=y):
+            yield CaptionPart("move")
+            yield from _target(first, (x, y), "to", "to")
+        case Scroll(x=x, y=y):
+            yield CaptionPart(f"scroll {action.direction} by {action.clicks}")
+            yield from _target(first, (x, y), "in", "at")
+            yield CaptionPart("" if action.by == "wheel" else ", by keys")
+        case Drag():
+            yield CaptionPart("drag")
+            yield from _target(first, (action.x, action.y), "", "from")
+            yield from _target(second, (action.to_x, action.to_y), "to", "to")
+        case TypeText(x=x, y=y):
+            yield from _quoted("type ", _quote(action.text))
+            yield CaptionPart(" over what was there" if action.clear_first else "")
+            yield from _target(first, None if x is None or y is None else (x, y), "in", "at")
+            yield CaptionPart(", then press Enter" if action.press_enter else "")
+        case KeyCombo(keys=keys):
+            yield from _quoted("press ", "+".join(keys))
+        case KeyDown(key=key):
+            yield from _quoted("hold down ", key)
+        case KeyUp(key=key):
+            yield from _quoted("release ", key)
+        case OpenAddress(address=address):
+            new = "in a new window " if action.in_new_window else ""
+            yield from _quoted(f"open {new}the address ", _quote(address))
+        case TraverseHistory(direction=direction):
+            yield CaptionPart(f"go {direction} in the browser's history")
+        case Wait(duration_s=duration_s):
+            yield CaptionPart(f"wait {duration_s:g} s")
+        case TakeScreenshot():
+            yield CaptionPart("look again")
+        case CallFunction(name=name, arguments=arguments):
+            given = ", ".join(f"{key}={_quote(value)}" for key, value in arguments.items())
+            yield from _quoted("call ", f"{name}({given})")
+        case InvalidAction(name=name, problem=problem):
+            yield CaptionPart(name, "quote")
+            yield from _quoted(", which cannot be done: ", problem)
+        case _:
+            assert_never(action)
+
+
+def _quoted(words: str, quote: str) -> tuple[CaptionPart, CaptionPart]:
+    return CaptionPart(words), CaptionPart(quote, "quote")
+
+
+def _target(
+    element: Element | None, at: tuple[int, int] | None, joint: str, joint_of_point: str
+) -> Iterator[CaptionPart]:
+    """Yield an element by its name and role, by its role and place where it has no name, or else the place."""
+    name, role = (_on_one_line(element.name), _on_one_line(element.role) or "element") if element else ("", "")
+    before, point = f" {joint} " if joint else " ", f" ({at[0]}, {at[1]})" if at else ""
+    if name:
+        yield from (CaptionPart(before), CaptionPart(name, "name"), *_quoted(" (", role), CaptionPart(")"))
+    elif role:
+        yield from (*_quoted(f"{before}the ", role), CaptionPart(f" at{point}" if at else ""))
+    elif at:
+        yield CaptionPart(f" {joint_of_point}{point}")
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(plain(cut(text, LONGEST_NAME)).split())
+
+
+def _quote(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+# Lines.
 
 
 def format_action(action: Action) -> str:
@@ -32,13 +179,9 @@ def step_line(step: Step) -> str:
     reason = line(step.proposal.intent or step.words)
     text = f"{step.number} {action_line(step.proposal.action, step.elements)}" + (f": {reason}" if reason else "")
     if step.asked_again:
-        text += f"\n  asked again {times(step.asked_again)}: the screen changed while the model thought"
+        times = "once" if step.asked_again == 1 else f"{step.asked_again} times"
+        text += f"\n  asked again {times}: the screen changed while the model thought"
     return text + (f"\n  failed: {line(step.error)}" if step.error else "")
-
-
-def times(count: int) -> str:
-    """Return a count as text: `once`, `3 times`."""
-    return "once" if count == 1 else f"{count} times"
 
 
 def transcript(steps: Sequence[Step]) -> str:
@@ -46,8 +189,15 @@ def transcript(steps: Sequence[Step]) -> str:
     return "\n".join(map(step_line, steps))
 
 
+_ADVICE = {
+    Outcome.DENIED: "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it",
+    Outcome.STEP_LIMIT: "if it needs more, max_steps= in the marker, or --vnc-max-steps, allows them",
+    Outcome.TIME_LIMIT: "if it needs longer, max_seconds= in the marker, or --vnc-max-seconds, allows it",
+}
+
+
 def format_run_failure(headline: str, result: RunResult) -> str:
-    """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run folder."""
+    """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run directory."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
     if VIEWER_OPEN in result.message:
@@ -55,14 +205,109 @@ def format_run_failure(headline: str, result: RunResult) -> str:
     return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run folder: {result.run_folder}"])
 
 
-ADVICE = {
-    Outcome.DENIED: "if it may happen in a test, a rule of the policy file (--vnc-policy) allows it",
-    Outcome.STEP_LIMIT: "if it needs more, steps= in the marker, or --vnc-steps, allows them",
-    Outcome.TIME_LIMIT: "if it needs longer, seconds= in the marker, or --vnc-seconds, allows it",
-}
-
-
 def format_end(result: RunResult) -> str:
     """Return the failure of a run that did not end as done, with advice if a setting may help."""
     text = format_run_failure(f"the task ended as {result.outcome}: {line(result.message)}", result)
-    return f"{text}\n  {ADVICE[result.outcome]}" if result.outcome in ADVICE else text
+    return f"{text}\n  {_ADVICE[result.outcome]}" if result.outcome in _ADVICE else text
+
+
+# Run directories.
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run in a list. `test` is the id of the pytest test that made it, if one did."""
+
+    run_id: str
+    outcome: str
+    task: str
+    test: str
+
+
+@dataclass(frozen=True)
+class RunSummary(RunEntry):
+    """The content of a run directory as text: one line for each verdict, one line for each step."""
+
+    message: str
+    verdicts: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+def line_of(path: Path) -> RunEntry:
+    """Return the list entry of the run in the directory `path`. If it cannot be read, its outcome says why."""
+    try:
+        trace = read_trace(path)
+    except RunFolderError as exc:
+        return RunEntry(path.name, f"unreadable: {plain(str(exc))}", "", "")
+    return RunEntry(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
+
+
+def only_waiting(paths: Iterable[Path]) -> str:
+    """Return the id of the only run in these directories that waits for approval.
+
+    Raises SettingsError, which lists them if there are several.
+    """
+    waiting = [path.name for path in paths if line_of(path).outcome == str(Outcome.WAITING)]
+    if len(waiting) == 1:
+        return waiting[0]
+    runs = f"{len(waiting)} runs wait for approval: {', '.join(waiting)}" if waiting else "no run waits for approval"
+    raise SettingsError(f"{runs}. Name the run")
+
+
+def summary_of(trace: Trace) -> RunSummary:
+    """Return the run as it stands now, finished or not."""
+    ended = [trace.ended.message, trace.ended.error] if trace.ended else []
+    return RunSummary(
+        run_id=trace.path.name,
+        outcome=outcome_of(trace),
+        task=plain(trace.started.task),
+        test=plain(trace.started.test_id),
+        message=plain(": ".join(filter(None, ended))),
+        verdicts=tuple(plain(str(verdict)) for verdict in trace.verdicts),
+        steps=tuple(map(step_line, trace.steps)),
+    )
+
+
+def outcome_of(trace: Trace) -> str:
+    """Return an `Outcome`, or `broke`, or `unfinished` if the run still goes on or was killed."""
+    if trace.ended is None:
+        return str(Outcome.WAITING) if trace.asked else "unfinished"
+    return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"
+
+
+# The planner that continues where a recording drifts. The mark of a replayed turn is in the run directory too, so a run
+# that is resumed shows its planner the same.
+
+REPLAYED = "pytest_vnc_use.replayed"
+"""Provider details of a turn that was read from a recording. No planner has a word like it."""
+ONLY_REPLAYED = "recording"
+"""The name of a replay without a live planner."""
+_UNTIL_IT_DRIFTS = "recording, or where that drifts "
+
+
+def replaying_name(live: str) -> str:
+    """Return the name of a replay with a live planner of this name."""
+    return f"{_UNTIL_IT_DRIFTS}{live}"
+
+
+def live_name(name: str) -> str:
+    """Return the name of the live planner of a replay; any other planner keeps its name."""
+    return name.removeprefix(_UNTIL_IT_DRIFTS)
+
+
+def seen_by_live(observation: Observation) -> Observation:
+    """Return the live planner's observation: its own turns, and the replayed steps as text in the task.
+
+    The text has no names of elements, because those of a recording are only for readers.
+    """
+    before = list(takewhile(lambda turn: REPLAYED in turn.decision.provider_details, observation.turns))
+    if not before:
+        return observation
+    own = observation.turns[len(before) :]
+    done = [step_line(replace(step, elements=())) for turn in before for step in turn.steps]
+    task = observation.task
+    if done:
+        steps = "\n".join(done)
+        task += f"\n\nThese steps of it have been carried out already; go on from what the screen shows:\n{steps}"
+    first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
+    return replace(observation, task=task, first_frame=first, turns=own)

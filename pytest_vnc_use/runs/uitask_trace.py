@@ -1,13 +1,17 @@
-"""The action trace of a run: `execution.json` in its run folder, a list of the carried-out actions in order.
+"""The actions of a run in the words of UiPath's computer-use harness: `execution.json` in the run directory.
 
-Each record has the fields `action`, `params` and `task_marked_complete` of the harness in uitask_actions.py. It also
-has the step's number, the planner's name for the action, its intent, and the picture after it. An action that was
-refused or failed was not carried out, so it is left out. `task_marked_complete` is always null, "nobody looked": the
-run's verdicts say whether the task is done. A run that ended as done has a last record `finish`.
+It is a list of the actions that were carried out, in order: `[{"action": …, "params": …}, …]`. Source:
+github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` and `reenact` in
+computer_use/act.py and the types in tools/pointer.py. The harness has no words for the middle button, keys held down,
+addresses and functions: these are written as the action's `kind` and fields, and the harness skips them.
+
+Each record also has the step's number, the planner's name for the action, its intent, and the screenshot after it. An
+action that was refused or failed is left out. `task_marked_complete` is always null, "nobody looked": the run's
+verdicts say whether the task is done. A run that ended as done has a last record `finish`.
 
 While a run goes on, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
-crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run folder's
-own `trace.jsonl` has more; this file is for repeating the actions.
+crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run directory's
+`trace.jsonl` has more; this file is for repeating the actions.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,32 +29,48 @@ from pydantic import Field
 
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.runs.folder import from_json, read_trace, to_json, write_atomically
-from pytest_vnc_use.runs.json_lines import load_json
-from pytest_vnc_use.runs.uitask_actions import FINISH, actions_of, finished_with, words_for
+from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.json_lines import from_json, load_json, to_json
+from pytest_vnc_use.runs.trace import read_trace
 from pytest_vnc_use.types import (
+    CLICKS,
     SECRET_MARK,
     Action,
+    Click,
     Confirmation,
+    Drag,
     JsonObject,
+    KeyCombo,
+    MouseDown,
+    MouseUp,
+    Move,
     Outcome,
     Proposal,
     RunEnded,
     RunEvent,
     RunStarted,
+    Scroll,
     Step,
     StepFinished,
+    TraverseHistory,
     TurnDecided,
+    TypeText,
+    Wait,
 )
+from pytest_vnc_use.types.action_points import Point, points
 
 FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
+FINISH = "finish"
+Record = tuple[str, dict[str, Any]]
+"""The name of an action, and its params."""
+_OWN = Annotated[Action, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionStep:
     """One action that was carried out, as a part of step `number`.
 
-    `name` is the planner's name for it. `screenshot` is the picture after it, relative to the run folder.
+    `name` is the planner's name for it. `screenshot` is the one after it, relative to the run directory.
     """
 
     number: int = 0
@@ -68,7 +88,7 @@ class ExecutionStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """The actions of a run. Its id and task are set if a run folder around it has them.
+    """The actions of a run. Its id and task are set if a run directory around it has them.
 
     `params` are the parameters that a user's own planner finished with.
     """
@@ -79,13 +99,47 @@ class Execution:
     steps: tuple[ExecutionStep, ...] = ()
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# Writing.
+
+
+def words_for(action: Action) -> list[Record]:
+    """Return the action in the harness's words: several records if no single one covers it."""
+    match action:
+        case Click(x, y, "left" | "right" as button, 1 | 2 | 3 as count):
+            click_type = next(name for name, clicks in CLICKS.items() if clicks == count)
+            return [_mouse("mouse_click", button=button, click_type=click_type, position=(x, y))]
+        case Move(x, y):
+            return [("mouse_move", {"position": {"x": x, "y": y}})]
+        case Drag(x, y, to_x, to_y):
+            return [_mouse("mouse_drag", button="left", start=(x, y), end=(to_x, to_y))]
+        case Scroll(x, y, direction, clicks, by="wheel"):
+            return [_mouse("mouse_scroll", position=(x, y), direction=direction, repeat=clicks)]
+        case KeyCombo(keys):
+            return [("press_keys", {"keys": list(keys)})]
+        case TypeText(text, x, y):
+            at = [] if x is None or y is None else words_for(Click(x, y))
+            cleared = words_for(KeyCombo(("ctrl", "a"))) if action.clear_first else []
+            removed = words_for(KeyCombo(("backspace",))) if action.clear_first and not text else []
+            typed: list[Record] = [("type_text", {"text": text})] if text else removed
+            return [*at, *cleared, *typed, *(words_for(KeyCombo(("enter",))) if action.press_enter else [])]
+        case TraverseHistory(direction):
+            return [("page_navigation", {"direction": direction})]
+        case Wait(duration_s):
+            return [("wait", {"duration": duration_s})]
+        case _:
+            own = to_json(action)
+            return [(own.pop("kind"), own)]
+
+
+def _mouse(name: str, **values: Any) -> Record:
+    points = {key: {"x": value[0], "y": value[1]} for key, value in values.items() if isinstance(value, tuple)}
+    return name, {"action": {**values, **points}}
 
 
 class ExecutionLog:
-    """A RunObserver that writes the action trace into the run folder. The events it gets must be free of secrets.
+    """A RunObserver that writes the action trace into the run directory. Its events must be free of secrets.
 
-    In a reopened folder it continues where the previous one stopped. Raises RunFolderError if it cannot write.
+    In a reopened directory it continues where the previous one stopped. Raises RunFolderError if it cannot write.
     """
 
     def __init__(self, run_folder: Path) -> None:
@@ -94,7 +148,7 @@ class ExecutionLog:
         self._params: JsonObject = {}
 
     def observe(self, event: RunEvent) -> None:
-        """Write the event's part of the trace, if it has one."""
+        """Write the event's part of the trace. If a resumed run repeated a step, the last time counts."""
         match event:
             case RunStarted():
                 self._lines = {}
@@ -102,51 +156,44 @@ class ExecutionLog:
             case TurnDecided(decision=decision):
                 self._params = decision.params
             case StepFinished(step=step):
-                self._add(step)
+                if (lines := self._lines_so_far()) is not None:
+                    lines.pop(step.number, None)
+                    if not step.error:
+                        lines[step.number] = _lines_of(_records(step))
+                    self._write_partial()
             case RunEnded():
                 self._end(event)
 
-    def _add(self, step: Step) -> None:
-        """Add a step. If a resumed run repeated a step, the last time counts."""
-        if (lines := self._lines_so_far()) is not None:
-            lines.pop(step.number, None)
-            if not step.error:
-                lines[step.number] = _join(map(_json, _records(step)))
-            self._write_partial()
-
     def _end(self, event: RunEnded) -> None:
-        self._keep_error(event.traceback or event.error)
-        if event.outcome and self._lines_so_far() is not None:
-            finish = _record(FINISH, {"params": self._params}) | {"message": event.message}
-            self._write_partial(*[finish] if event.outcome is Outcome.DONE else [])
-            _rename(self._partial, self._final)
-
-    def _keep_error(self, text: str) -> None:
-        if text:
-            _write(self._error, text.rstrip("\n") + "\n")
+        if error := event.traceback or event.error:
+            _write(self._error, error.rstrip("\n") + "\n")
         else:
             self._error.unlink(missing_ok=True)
+        if not event.outcome or self._lines_so_far() is None:
+            return
+        if event.outcome is Outcome.DONE:
+            finish = _record(FINISH, {"params": self._params}) | {"message": event.message}
+            self._write_partial(finish)
+        try:
+            self._partial.replace(self._final)
+        except OSError as exc:
+            raise RunFolderUnwritable(f"cannot write {str(self._final)!r}: {exc}") from exc
 
     def _lines_so_far(self) -> dict[int, str] | None:
         """Return the lines so far by step, also those of another process; None if the run never saw a screen."""
         if self._lines is None and self._partial.is_file():
-            self._lines = {}
-            for number, records in itertools.groupby(_records_in(self._partial), lambda record: record.get("number")):
-                if number is not None:
-                    self._lines[number] = _join(map(_json, records))
+            by_step = itertools.groupby(_records_in(self._partial), lambda record: record.get("number"))
+            self._lines = {number: _lines_of(records) for number, records in by_step if number is not None}
         return self._lines
 
     def _write_partial(self, *last: JsonObject) -> None:
         """Write one line an action. Each line is made only once, so that a long run does not get slower."""
-        _write(self._partial, f"[\n{_join([*(self._lines or {}).values(), *map(_json, last)])}\n]\n")
+        lines = ",\n".join([*(self._lines or {}).values(), *map(_lines_of, [last] if last else [])])
+        _write(self._partial, f"[\n{lines}\n]\n")
 
 
-def _join(lines: Iterable[str]) -> str:
-    return ",\n".join(lines)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _lines_of(records: Iterable[JsonObject]) -> str:
+    return ",\n".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in records)
 
 
 def _record(name: str, params: JsonObject) -> dict[str, Any]:
@@ -173,33 +220,34 @@ def _write(target: Path, text: str) -> None:
     write_atomically(target, text.encode("utf-8", "replace"))
 
 
-def _rename(source: Path, target: Path) -> None:
-    try:
-        source.replace(target)
-    except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {exc}") from exc
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
+# Reading.
 
 
 def read_execution(path: Path) -> Execution:
-    """Return the action trace in a file or in a run folder, finished or not, made here or by the harness.
+    """Return the action trace in a file or in a run directory, finished or not, made here or by the harness.
 
     Raises RunFolderError if there is none, or if a record is wrong; the error names the record.
     """
-    file = _trace_file(path) if os.path.isdir(path) else path  # noqa: PTH112  # raises nothing
+    file: Path | None = path
+    if os.path.isdir(path):  # noqa: PTH112  # raises nothing
+        # if both files exist, the partial one is newer
+        file = next((inner for name in (PARTIAL, FINAL) if (inner := path / name).is_file()), None)
     if file is None:
         raise RunFolderError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
     try:
-        return _parse(_records_in(file), file.parent)
+        records = _records_in(file)
+        steps = tuple(
+            from_json(ExecutionStep, {"number": number, "name": record["action"], **record, "action": to_json(action)})
+            for number, (record, action) in enumerate(actions_of(records), start=1)
+        )
     except RunFolderError as exc:
         raise RunFolderError(f"{str(file)!r} is no action trace: {exc}") from exc
-
-
-def _trace_file(run_folder: Path) -> Path | None:
-    """Return the trace file. If both files exist, the partial one is newer."""
-    return next((file for name in (PARTIAL, FINAL) if (file := run_folder / name).is_file()), None)
+    finishes = (record["params"].get("params") for record in reversed(records) if record["action"] == FINISH)
+    execution = Execution(params=next(finishes, {}) or {}, steps=steps)
+    with suppress(RunFolderError):  # it is not in one of our run directories
+        started = read_trace(file.parent).started
+        return replace(execution, run_id=started.run_id, task=started.task)
+    return execution
 
 
 def _records_in(file: Path) -> list[dict[str, Any]]:
@@ -212,19 +260,68 @@ def _records_in(file: Path) -> list[dict[str, Any]]:
     return records
 
 
-def _parse(records: list[dict[str, Any]], folder: Path) -> Execution:
-    steps = tuple(
-        from_json(ExecutionStep, {"number": number, "name": record["action"], **record, "action": to_json(action)})
-        for number, (record, action) in enumerate(actions_of(records), start=1)
-    )
-    execution = Execution(params=finished_with(records), steps=steps)
-    with suppress(RunFolderError):  # it is not in one of our run folders
-        started = read_trace(folder).started
-        return replace(execution, run_id=started.run_id, task=started.task)
-    return execution
+def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Action]]:
+    """Yield each action in order, with its record. Raises RunFolderError that names the record."""
+    pointer: Point | None = None
+    for number, record in enumerate(records, start=1):
+        try:
+            actions = _read(record["action"], record["params"], pointer)
+        except (LookupError, TypeError, ValueError, RunFolderError) as exc:
+            reason = f"{type(exc).__name__}: {exc}"
+            raise RunFolderError(
+                f"record {number} must be an action with `params`, got {record!r:.200} ({reason})"
+            ) from exc
+        for action in actions:
+            pointer = (points(action) or (pointer,))[-1]
+            yield record, action
 
 
-# --- secrets ---------------------------------------------------------------------------------------------------------
+def _read(name: str, params: Any, pointer: Point | None) -> tuple[Action, ...]:
+    match name:
+        case "mouse_move":
+            return (Move(*_point(params["position"])),)
+        case "mouse_click":
+            click = params["action"]
+            at = _point(click["position"]) if click.get("position") else pointer
+            if at is None:
+                raise ValueError("the pointer's position is unknown: no earlier action has one")
+            return (Click(*at, _button(click), CLICKS[click.get("click_type", "single")]),)
+        case "mouse_drag":
+            drag = params["action"]
+            start, end, button = _point(drag["start"]), _point(drag["end"]), _button(drag)
+            if button == "left":
+                return (Drag(*start, *end),)
+            return MouseDown(*start, button), Move(*end), MouseUp(*end, button)
+        case "mouse_scroll":
+            scroll = params["action"]
+            direction = _one_of(scroll["direction"], "up", "down", "left", "right")
+            return (Scroll(*_point(scroll["position"]), direction, int(scroll.get("repeat", 1))),)
+        case "press_keys":
+            given = [params["keys"]] if isinstance(params["keys"], str) else params["keys"]
+            keys = [part for key in given for part in key.split() or [key] if part.lower() not in ("", "none")]
+            return (KeyCombo(tuple(keys)),) if keys else ()
+        case "type_text":
+            return (TypeText(str(params["text"])),)
+        case "page_navigation":
+            return (TraverseHistory(_one_of(params["direction"], "back", "forward")),)
+        case "wait":
+            return (Wait(float(params["seconds"] if "seconds" in params else params["duration"])),)
+        case "finish":
+            return ()
+        case _:
+            return (from_json(_OWN, {**params, "kind": name}),)
+
+
+def _one_of(value: Any, *choices: str) -> Any:
+    return choices[choices.index(value)]
+
+
+def _button(params: Any) -> Any:
+    return _one_of(params["button"], "left", "middle", "right")
+
+
+def _point(position: Any) -> Point:
+    return int(position["x"]), int(position["y"])
 
 
 def secrets_of(execution: Execution, known: Mapping[str, str] = os.environ) -> dict[str, str]:

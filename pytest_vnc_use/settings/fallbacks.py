@@ -1,4 +1,4 @@
-"""The settings of a local vision agent. `vnc_vocabulary = local_agent` alone chooses its tools, its server, its limits.
+"""The settings of a local vision agent. `vnc_toolset = local_agent` alone chooses its tools, its server, its limits.
 
 Its environment variables are read only then. Each setting that is given is stronger than its variable.
 """
@@ -21,7 +21,7 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "LMSTUDIO_MAX_TOKENS": ("answer_tokens", "2048"),
     "AGENT_KEEP_LAST_SCREENSHOTS": ("keep_screenshots", "2"),
     "AGENT_KEEP_LAST_THINKS": ("keep_thoughts", "2"),
-    "AGENT_MAX_STEPS": ("steps", "10"),
+    "AGENT_MAX_STEPS": ("max_steps", "10"),
     "AGENT_STEP_DELAY": ("step_delay", "0.4"),
     "AGENT_IMAGE_W": ("", "1536"),
     "AGENT_IMAGE_H": ("", "864"),
@@ -39,14 +39,14 @@ def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
 
 def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIRON) -> Layer:
     """Return the layer of a local agent, weaker than all of `layers`; empty if they do not choose it."""
-    if _is_given("vocabulary", layers) != LOCAL_AGENT or _is_given("planner", layers) not in (None, "", "openai"):
+    if _is_given("toolset", layers) != LOCAL_AGENT or _is_given("planner", layers) not in (None, "", "openai"):
         return {}, str
     found: dict[str, object] = {
         field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
     }
     size = "x".join(local_agent_value(f"AGENT_IMAGE_{side}", environ) for side in "WH")
-    whole_s = _seconds_of_all(str(found["steps"]), str(found["request_seconds"]))
-    fixed = {"planner": "openai", "picture_size": size, "show_pointer": "true", "seconds": whole_s}
+    whole_s = _seconds_of_all(str(found["max_steps"]), str(found["request_seconds"]))
+    fixed = {"planner": "openai", "picture_size": size, "show_pointer": "true", "max_seconds": whole_s}
     names = {field: name for name, (field, _) in VARIABLES.items()} | {
         "picture_size": "AGENT_IMAGE_W and AGENT_IMAGE_H"
     }
@@ -61,13 +61,13 @@ def _seconds_of_all(steps: str, request_s: str) -> str | None:
         return None
 
 
-def fallbacks_in_words(vocabulary: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
+def fallbacks_in_words(toolset: str, environ: Mapping[str, str] = ENVIRON) -> Iterator[str]:
     """Yield a line about the variables that are set: they are read, or when they would be read."""
     names = ", ".join(name for name in VARIABLES if environ.get(name))
-    if names and vocabulary == LOCAL_AGENT:
+    if names and toolset == LOCAL_AGENT:
         yield f"read where no setting says otherwise: {names}"
     elif names:
-        yield f"not read: {names}; they count with vnc_vocabulary = {LOCAL_AGENT}"
+        yield f"not read: {names}; they count with vnc_toolset = {LOCAL_AGENT}"
 
 
 def _is_given(field: str, layers: tuple[Layer, ...]) -> object:

@@ -57,7 +57,7 @@ class Settings:
         "",
         str,
         "the desktop: host::port (several with commas), wss://…, xvnc or qt to start one, container:IMAGE",
-        "WHERE",
+        "TARGET",
     )
     app: str = _setting("", str, "the program under test; it is started before the test", "COMMAND")
     exec: str = _setting(
@@ -76,13 +76,13 @@ class Settings:
     scope: str = _setting(
         "test", _one_of("test", "module", "session"), "keep a desktop for one test, one module or the session", "SCOPE"
     )
-    qt_open: str = _setting(
+    qt_host_network: str = _setting(
         "false",
         _one_of("false", "true", "always"),
         "with qt: if the program may run on the machine's own network, where its VNC server has no password: false, "
         "true (if the machine allows no network namespace), always (for a program that needs that network)",
     )
-    engine: str = _setting(
+    container_engine: str = _setting(
         "",
         _one_of("", "docker", "podman"),
         "the program that runs containers: docker or podman (default: the first that answers)",
@@ -149,7 +149,7 @@ class Settings:
         "",
         _planner,
         "the planner: gemini, anthropic, openai (these cost money), or module:name",
-        "WHO",
+        "PLANNER",
     )
     model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")
     functions: str = _setting("", str, "Python module whose functions the model may call")
@@ -164,7 +164,7 @@ class Settings:
     api_key_command: str = _setting(
         "", str, "command that prints the key of the planner's service; it runs once a session"
     )
-    vocabulary: str = _setting(
+    toolset: str = _setting(
         "commands",
         _one_of("commands", "computer_use", "vnc_command", "local_agent"),
         "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's), vnc_command, or local_agent, "
@@ -222,7 +222,10 @@ class Settings:
         None, _limit(_size), "scale pictures down to fit into WxH before a model gets them, as 1536x864"
     )
     judge: str = _setting(
-        "", _one_of("", *PLANNERS), "the judge of claims: gemini, anthropic or openai (default: as the planner)", "WHO"
+        "",
+        _one_of("", *PLANNERS),
+        "the judge of claims: gemini, anthropic or openai (default: as the planner)",
+        "PLANNER",
     )
     judge_model: str = _setting("", str, "the model that judges claims (default: the planner's)")
     votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")
@@ -230,8 +233,8 @@ class Settings:
     policy: str = _setting(
         "", str, "TOML file with the actions that are allowed without a person; or strict, a preset", "FILE"
     )
-    steps: int = _setting(40, _count, "most actions of one run", "N")
-    seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
+    max_steps: int = _setting(40, _count, "most actions of one run", "N")
+    max_seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
     watch: bool = _setting(
         True,
         _switch,
@@ -249,19 +252,21 @@ class Settings:
         "type text by keys, as far as the server supports them, or paste all text, as for a keyboard layout without "
         "Latin letters",
     )
-    tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, with its judge", "N")
-    dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of one test", "USD")
-    max_steps: int | None = _setting(None, _limit(_count), "most steps of the session, over all its processes", "N")
-    max_seconds: float | None = _setting(
+    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, with its judge", "N")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of one test", "USD")
+    session_max_steps: int | None = _setting(
+        None, _limit(_count), "most steps of the session, over all its processes", "N"
+    )
+    session_max_seconds: float | None = _setting(
         None, _limit(_seconds), "most seconds of the session; no model is asked after that", "S"
     )
-    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session", "N")
-    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session", "USD")
+    session_max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session", "N")
+    session_max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session", "USD")
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
     record: str = _setting(
         "",
-        _one_of("", "auto", "replay", "accept", "rewrite", "demonstrate", "off"),
-        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, demonstrate (a "
+        _one_of("", "auto", "replay", "accept", "rewrite", "manual", "off"),
+        "replay, auto (replay, heal and record), accept (replay, and ask about what differs), rewrite, manual (a "
         "person does the tasks) or off (default: auto if the test has a recording, replay with CI=true)",
         "MODE",
     )
@@ -269,10 +274,10 @@ class Settings:
         "pass", _one_of("pass", "fail"), "result of a test that passed only after healing: pass or fail"
     )
     transients: str = _setting(
-        "tell",
-        _one_of("tell", "fail"),
-        "if a replay shows for a moment what its recording did not: tell, or fail the test",
-        "HOW",
+        "report",
+        _one_of("report", "fail"),
+        "Report or fail on transients missing from the recording: report, fail (default: report)",
+        "MODE",
     )
     rehearse: int = _setting(
         2,
@@ -295,7 +300,7 @@ class Settings:
         "keep pictures, logs and exchanges in the run folders: on, retain-on-failure or off",
         "WHEN",
     )
-    keep_messages: bool = _setting(
+    rfb_log: bool = _setting(
         False, _switch, "keep in the run folder each key, click and text that is sent to the VNC server, with its time"
     )
     max_megabytes: int = _setting(
@@ -340,5 +345,5 @@ def option_name(field: str) -> str:
 
 
 def argument(field: str, value: object) -> str:
-    """Return the pytest argument that sets a field: `--vnc-steps=3`, or `-ovnc_stall=5` if it is no option."""
+    """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or `-ovnc_stall=5` if it is no option."""
     return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"

@@ -165,7 +165,7 @@ RULES = (
         "product",
         lambda error, fault: fault.hangs,
     ),
-    TriageRule("the model's service, the run folder, or the desktop's screen failed", "infra", _is_of_the_tool),
+    TriageRule("the model's service, the run directory, or the desktop's screen failed", "infra", _is_of_the_tool),
     TriageRule(
         "a planner or judge of the user's own could not reach its service",
         "infra",
@@ -175,7 +175,7 @@ RULES = (
         "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_failed
     ),
     TriageRule(
-        "the program under test ended with 0 and closed its screen; nobody knows who ended it",
+        "the program under test ended with 0 and closed its screen; unknown who ended it",
         "inconclusive",
         lambda error, fault: bool(fault) and isinstance(error, (ConnectionLost, DesktopRefused)),
     ),
@@ -200,7 +200,7 @@ RULES = (
     ),
     TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
     TriageRule("pytest-timeout ended the test", "budget", lambda error, fault: _is_timeout(error)),
-    TriageRule("an action was denied, or nobody was there to allow it", "policy", _is(PolicyDenied)),
+    TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
     TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
     TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
     TriageRule(

@@ -48,23 +48,23 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) 
 
 
 def test_tokens_of_a_test() -> None:
-    budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-session-max-"))
     calls, told = asked_until_refused(budget, Usage(input=100, output=100))
     assert calls == 5
     assert told == (
         "the tokens of this test are used up: 1,000 of 1,000, and the next call may take 200; the model is not "
-        "asked again. --vnc-tokens sets the limit"
+        "asked again. --vnc-max-tokens sets the limit"
     )
 
 
 def test_a_call_that_may_go_beyond_the_limit_is_not_made() -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-session-max-"))
     with pytest.raises(BudgetExceeded, match="0 of 199, and the next call may take 200"):
         budget.before(SMALL)
 
 
 def test_dollars_of_a_test() -> None:
-    budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-session-max-"))
     calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
     assert calls == 7
     assert budget.spent.dollars == pytest.approx(7 * (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6)
@@ -72,14 +72,14 @@ def test_dollars_of_a_test() -> None:
 
 
 def test_pictures_count_as_the_price_table_says() -> None:
-    budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-session-max-"))
     budget.before(ModelAsked("planner", MODEL, 300, images=1, answer_tokens=100))
     with pytest.raises(BudgetExceeded):
         budget.before(ModelAsked("planner", MODEL, 300, images=2, answer_tokens=100))
 
 
 def test_the_longest_answer_so_far_is_reckoned_with() -> None:
-    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-session-max-"))
     long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
     budget.after(exchange(Usage(output=3000, thinking=3000)))
@@ -89,7 +89,7 @@ def test_the_longest_answer_so_far_is_reckoned_with() -> None:
 
 
 def test_a_judges_calls_count_and_retries_too() -> None:
-    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(), Most("--vnc-session-max-"))
     for purpose in ("planner", "planner", "judge"):
         budget.before(SMALL)
         budget.after(exchange(Usage(input=100, cached=40, output=10), purpose=purpose))
@@ -97,7 +97,7 @@ def test_a_judges_calls_count_and_retries_too() -> None:
 
 
 def test_a_model_without_a_price() -> None:
-    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-session-max-"))
     priced = budget.after(exchange(Usage(input=100), model="qwen3-vl-8b"))
     assert priced.dollars is None
     assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, 100)
@@ -116,7 +116,7 @@ def test_a_model_without_a_price() -> None:
 )
 def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgings: int) -> None:
     def budget(tokens: int) -> Budget:
-        made = Budget(PRICES, Most(tokens=tokens), Most("--vnc-max-"), judge_model=MODEL)
+        made = Budget(PRICES, Most(tokens=tokens), Most("--vnc-session-max-"), judge_model=MODEL)
         given = {"test_id": "test_it", "settings": {"votes": 3}, **started}
         made.hear(RunStarted("run", "Open it", "now", "gemini", FrameRef("0" * 64, 1, 1), **given))
         return made
@@ -134,7 +134,9 @@ def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgi
         sufficient.before(replace(SMALL, purpose="judge"))
 
 
-@pytest.mark.parametrize(("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-max-", dollars=9.0))])
+@pytest.mark.parametrize(
+    ("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-session-max-", dollars=9.0))]
+)
 def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
     with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
@@ -143,7 +145,7 @@ def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Mo
 
 
 def test_what_nobody_counted_costs_what_was_reckoned() -> None:
-    budget = Budget(PRICES, Most(tokens=500), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=500), Most("--vnc-session-max-"))
     budget.before(SMALL)
     assert budget.after(NO_ANSWER).dollars == pytest.approx(SMALL_DOLLARS)
     budget.before(SMALL)
@@ -159,14 +161,14 @@ def test_what_nobody_counted_costs_what_was_reckoned() -> None:
 
 
 def test_what_nobody_counted_of_a_model_without_a_price() -> None:
-    budget = Budget(PRICES, Most(), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(), Most("--vnc-session-max-"))
     budget.before(ModelAsked("planner", "qwen3-vl-8b", 300, 0, 100))
     assert budget.after(replace(NO_ANSWER, model="qwen3-vl-8b")).dollars is None
     assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, SMALL_TOKENS)
 
 
 def test_a_request_that_reached_nobody_costs_nothing() -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-session-max-"))
     for _ in range(3):
         budget.before(SMALL)
         budget.after(replace(NO_ANSWER, uncounted=False))
@@ -175,7 +177,7 @@ def test_a_request_that_reached_nobody_costs_nothing() -> None:
 
 def test_a_call_that_is_under_way_costs_what_was_reckoned() -> None:
     """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-max-"))
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-session-max-"))
     asked, answered = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -198,7 +200,7 @@ def test_a_call_that_is_under_way_costs_what_was_reckoned() -> None:
 
 
 def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
-    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), Most("--vnc-max-"), Ledger(tmp_path))
+    budget = Budget(PRICES, Most(tokens=SMALL_TOKENS * 2), Most("--vnc-session-max-"), Ledger(tmp_path))
     budget.before(SMALL)
     budget.before(SMALL)
     budget.after(exchange(Usage(input=60)))
@@ -206,11 +208,13 @@ def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
 
 
 def test_steps_of_a_session_without_a_ledger() -> None:
-    budget = Budget(PRICES, Most(), Most("--vnc-max-", steps=2))
+    budget = Budget(PRICES, Most(), Most("--vnc-session-max-", steps=2))
     for _ in range(2):
         budget.before(SMALL)
         budget.stepped()
-    with pytest.raises(BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-max-steps"):
+    with pytest.raises(
+        BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-session-max-steps"
+    ):
         budget.before(SMALL)
 
 
@@ -219,17 +223,20 @@ def test_steps_of_a_session_without_a_ledger() -> None:
 
 def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
     budgets = [
-        Budget(PRICES, Most(), Most("--vnc-max-", tokens=500, steps=3), Ledger(tmp_path / "session")) for _ in range(2)
+        Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=500, steps=3), Ledger(tmp_path / "session"))
+        for _ in range(2)
     ]
     budgets[0].before(SMALL)
     budgets[0].after(exchange(Usage(input=350)))
     budgets[0].stepped()
-    with pytest.raises(BudgetExceeded, match=r"tokens of this session are used up: 350 of 500, .*--vnc-max-tokens"):
+    with pytest.raises(
+        BudgetExceeded, match=r"tokens of this session are used up: 350 of 500, .*--vnc-session-max-tokens"
+    ):
         budgets[1].before(SMALL)
 
 
 def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
-    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets = [Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
     budgets[0].before(SMALL)
     with pytest.raises(BudgetExceeded):
         budgets[1].before(SMALL)
@@ -238,7 +245,7 @@ def test_what_is_under_way_elsewhere_is_reserved(tmp_path: Path) -> None:
 
 
 def test_what_nobody_counted_is_used_up_for_the_session_too(tmp_path: Path) -> None:
-    budgets = [Budget(PRICES, Most(), Most("--vnc-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
+    budgets = [Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=350), Ledger(tmp_path)) for _ in range(2)]
     budgets[0].before(SMALL)
     budgets[0].after(NO_ANSWER)
     used = Ledger(tmp_path).used()
@@ -269,7 +276,7 @@ def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None
     ledger = Ledger(tmp_path)
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
-        Budget(PRICES, Most(), Most("--vnc-max-", seconds=1e-9), ledger).before(SMALL)
+        Budget(PRICES, Most(), Most("--vnc-session-max-", seconds=1e-9), ledger).before(SMALL)
 
 
 WORKER = """
@@ -281,7 +288,7 @@ from pytest_vnc_use.agent.budget import Ledger
 from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.types import FrameRef, ModelAsked, ModelExchange, RunStarted, Usage
 
-budget = Budget(load_prices(), Most(), Most("--vnc-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
+budget = Budget(load_prices(), Most(), Most("--vnc-session-max-", tokens=20_000), Ledger(Path(sys.argv[1])))
 while True:
     try:
         budget.before(ModelAsked("planner", "m", 300, 0, 100))
@@ -318,7 +325,7 @@ def test_what_a_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "asked\n"
         process.kill()
-    budget = Budget(PRICES, Most(), Most("--vnc-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
+    budget = Budget(PRICES, Most(), Most("--vnc-session-max-", tokens=300 + SMALL_TOKENS), Ledger(tmp_path))
     assert asked_until_refused(budget, Usage(input=100, output=100))[0] == 1
 
 
@@ -396,7 +403,7 @@ def test_no_order_of_calls_and_crashes_goes_beyond_the_limit_and_one_call_each(
     dollars: float,
     events: list[tuple[int, str, int, int]],
 ) -> None:
-    limits = Most("--vnc-max-", tokens=tokens, dollars=None if tokens else dollars)
+    limits = Most("--vnc-session-max-", tokens=tokens, dollars=None if tokens else dollars)
     workers = Workers(Ledger(tmp_path_factory.mktemp("ledger")), limits)
     for event in events:
         workers.carry_out(*event)

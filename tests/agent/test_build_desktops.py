@@ -98,7 +98,7 @@ def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        (Settings(), "no planner is configured: do the task once yourself with --vnc-record=demonstrate"),
+        (Settings(), "no planner is configured: do the task once yourself with --vnc-record=manual"),
         (Settings(planner="gemini", base_url=LOCAL), "--vnc-base-url needs --vnc-planner=openai, got .*'gemini'"),
         (Settings(planner="openai", base_url=LOCAL), "--vnc-model must name the model at --vnc-base-url"),
         (Settings(planner="no_such_module:plan"), "'no_such_module:plan' must be importable"),

@@ -83,7 +83,7 @@ def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:
 
 @pytest.mark.slow
 def test_a_judge_that_is_slow_is_an_outage_once_the_time_is_up(before: Any) -> None:
-    _, agent = before([says("holds"), gemini_server.hang(60.0)], seconds=2.0)
+    _, agent = before([says("holds"), gemini_server.hang(60.0)], max_seconds=2.0)
     with pytest.raises(ModelUnavailable, match="did not answer within"):
         agent.assess(CLAIM, votes=3)
     assert agent.verdicts == []

@@ -34,7 +34,9 @@ def check(environment: dict[str, str]) -> None:
 def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
-    settings = Settings(server=server, app=PAD_LINE, qt_open="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL")
+    settings = Settings(
+        server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL"
+    )
     desktop = build.lease_desktop(settings)
     try:
         check(json.loads(desktop.run(PRINTS).stdout))

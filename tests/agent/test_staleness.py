@@ -174,7 +174,7 @@ def test_a_desktop_that_goes_while_the_model_thinks_is_told_at_once(
         return finished()
 
     with pytest.raises(ConnectionLost, match="closed"):
-        run(ListPlanner([hang]), seconds=60.0)
+        run(ListPlanner([hang]), max_seconds=60.0)
     answered.set()
 
 

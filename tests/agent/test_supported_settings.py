@@ -27,7 +27,7 @@ OTHER: dict[str, Any] = {
     "detect_prompt_injection": False,
     "disabled_safety_policies": ("ACCOUNT_CREATION",),
     "computer_tool": "computer_20250124",
-    "vocabulary": "computer_use",
+    "toolset": "computer_use",
     "coordinates": "pixels",
     "temperature": 0.5,
     "keep_thoughts": 2,

@@ -27,7 +27,7 @@ def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> N
     before = agent.run("Click")
     assert (before.outcome, controller.performed) == (Outcome.DONE, [Click(0, 1), Click(1, 1), Click(2, 1)])
 
-    agent.settings = dataclasses.replace(agent.settings, step_delay=0.01, steps=1, seconds=60.0, stall=5)
+    agent.settings = dataclasses.replace(agent.settings, step_delay=0.01, max_steps=1, max_seconds=60.0, stall=5)
     controller.performed.clear()
     after = agent.run("Click")
     assert (after.outcome, controller.performed) == (Outcome.STEP_LIMIT, [Click(0, 1), Wait(0.01)])
@@ -41,7 +41,7 @@ def test_how_long_a_request_may_take_holds_from_the_next_run_on(
     with GeminiServer([text("done"), hang(), text("done")]) as server:
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        settings = Settings(planner="gemini", runs_dir=str(tmp_path), seconds=60.0)
+        settings = Settings(planner="gemini", runs_dir=str(tmp_path), max_seconds=60.0)
         agent = VncUseAgent(settings=settings, controller=PaintedController())
         assert agent.run("Look").outcome is Outcome.DONE
         assert agent.planner is agent.planner
@@ -58,7 +58,7 @@ def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None
     player = PLAYERS[name]
     late = dataclasses.replace(player.done, hang_s=100.0)
     with player.replying([player.done, late, *[player.done] * 3]) as (server, planner):
-        settings = Settings(runs_dir=str(tmp_path), seconds=60.0)
+        settings = Settings(runs_dir=str(tmp_path), max_seconds=60.0)
         agent = VncUseAgent(settings=settings, planner=planner, controller=PaintedController())
         assert agent.run("Look").outcome is Outcome.DONE
         agent.settings = dataclasses.replace(agent.settings, request_seconds=3.0)
@@ -79,7 +79,7 @@ def test_within_one_test(
                 vnc_agent.settings = dataclasses.replace(vnc_agent.settings, **timing)
 
             vnc_agent.run("Look", expect=None)
-            change(request_seconds=3.0, seconds=60.0)
+            change(request_seconds=3.0, max_seconds=60.0)
             vnc_agent.run("Look", expect=None)
     """)
     server = model(text("done"), hang(100.0), *[text("done")] * 3)
@@ -102,6 +102,6 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
 
 
 def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
-    of_a_run = {"seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"}
+    of_a_run = {"max_seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"}
     over = {"start_seconds", "lease_seconds"}
     assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

@@ -1,4 +1,4 @@
-"""The recipes of docs/servers.md: their commands are run, a word is typed, and `cua-vnc doctor` names the recipe."""
+"""The recipes of docs/vnc-servers.md: their commands run, a word is typed, `cua-vnc doctor` names the recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.stages.qemu import BOOT_SECTOR
 from support.stages.stage import Stage, Wish
 from support.vnc_servers import PACKAGES, is_free, own_displays, require, require_pyside, running, wait_for
 
-PAGE = (ROOT / "docs" / "servers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "vnc-servers.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
     r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:(?!```).*\n)*)```\n\nIts address is .*?`(.+?)`", PAGE, re.M
 )

@@ -1,4 +1,4 @@
-"""A frame as PNG bytes against the other VNC clients, and against the floor: a table in Markdown. Run as a script:
+"""A frame as PNG bytes against the other VNC clients: a table in Markdown. Run as a script:
 
     python tests/bench/run.py capture [ROUNDS]
 
@@ -18,9 +18,7 @@ from desktop_page import desktop_page
 from peers import asyncvnc_capture, by_vncdotool, pytest_vnc_capture, vncdotool_client
 from PIL import Image
 from ratios import head, in_turn, machine, median_ms, row
-from shared_memory import shared_screen
 
-from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.vnc import connect
 
 SIZES = ((1440, 900), (1920, 1080), (3840, 2160))
@@ -44,13 +42,11 @@ def measured(size: tuple[int, int], rounds: int) -> dict[str, float]:
     with desktop_page(size) as server, ExitStack() as stack:
         ours = stack.enter_context(closing(connect(server.address, encoding="raw")))
         theirs = stack.enter_context(vncdotool_client(server.address))
-        floor = stack.enter_context(shared_screen(server.display, size))
         ways: dict[str, Callable[[], bytes]] = {
             OURS: lambda: ours.frame().png,
             "vncdotool `captureScreen` to memory": lambda: by_vncdotool(theirs),
             "asyncvnc `screenshot`, Pillow": stack.enter_context(asyncvnc_capture(server.address)),
             "pytest-vnc `capture`, Pillow": stack.enter_context(pytest_vnc_capture(server.address)),
-            "floor: XShmGetImage, our codec": lambda: encode_png(np.ascontiguousarray(floor.fetch())),
         }
         check_alike(ways)
         return {name: median_ms(times_s) for name, times_s in in_turn(ways, rounds).items()}

@@ -19,8 +19,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     Decision,
     Frame,

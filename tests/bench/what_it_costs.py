@@ -56,7 +56,7 @@ def requests(steps: int) -> Sequence[ModelAsked]:
     counted = Requests()
     turns = [Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.") for number in range(steps)]
     with tempfile.TemporaryDirectory(prefix="costs-") as runs, desktop() as shop:
-        settings = Settings(server=shop.server, runs_dir=runs, steps=steps + 1, watch=False)
+        settings = Settings(server=shop.server, runs_dir=runs, max_steps=steps + 1, watch=False)
         with PLAYERS["gemini"].asked(turns) as (_, planner), GeminiServer([text(HOLDS)]) as judging:
             judge = GeminiJudge(api_key=judging.api_key, base_url=judging.url)
             with VncUseAgent(settings=settings, planner=planner, judge=judge, budget=counted) as agent:

@@ -75,7 +75,7 @@ def test_workflow_is_valid(tmp_path: Path, kind: str) -> None:
     source = workflow(kind, tmp_path)
     check_schema(parsed(source), "github-workflows")
     assert "pull_request_target" not in source  # it would give a fork's code the secrets
-    assert ("-o vnc_qt_open=true --vnc-record=replay" in source) == (kind == "qt")  # jobs are in containers
+    assert ("-o vnc_qt_host_network=true --vnc-record=replay" in source) == (kind == "qt")  # jobs are in containers
     assert ("VNC_USE_PASSWORD" in source) == (kind == "address")
 
 
@@ -243,7 +243,7 @@ def origin(tmp_path: Path) -> Path:
     target = read_target(PAD_LINE, "qt", project)
     files = Project(project, target, "Click into the middle").plan(ci="github", policy=True)
     for path in ("gitlab.yml", "Jenkinsfile", "github-shards.yml"):
-        source = (CI / path).read_text("utf-8").replace("-m vnc ", "-m vnc -o vnc_qt_open=true ")
+        source = (CI / path).read_text("utf-8").replace("-m vnc ", "-m vnc -o vnc_qt_host_network=true ")
         files[{"gitlab.yml": ".gitlab/desktop-tests.yml"}.get(path, path)] = source
     for path, source in files.items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)

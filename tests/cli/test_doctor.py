@@ -96,7 +96,11 @@ def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: 
         "util.find_spec = lambda name, *rest: None if name == 'PySide6' else found(name, *rest)\n"
         "from pytest_vnc_use.cli import main; sys.exit(main(['doctor', '--vnc', 'qt']))"
     )
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "VNC_USE_QT_OPEN": "true"}  # no network namespace is needed
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(tmp_path),
+        "VNC_USE_QT_HOST_NETWORK": "true",
+    }  # no network namespace is needed
     done = subprocess.run(
         [sys.executable, "-c", hidden], env=env, capture_output=True, text=True, timeout=400, check=False
     )
@@ -107,9 +111,13 @@ def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: 
     ("settings", "word", "said"),
     [
         (Settings(server="qt"), "FAIL", "allows no network namespace to protect it (unshare: refused). Allow"),
-        (Settings(server="winbox::1"), "--", "behind a firewall, -o vnc_qt_open=true"),
-        (Settings(server="qt", qt_open="true"), "ok", "which everybody can reach: vnc_qt_open is true"),
-        (Settings(server="qt", qt_open="always"), "ok", "which everybody can reach: vnc_qt_open is always"),
+        (Settings(server="winbox::1"), "--", "behind a firewall, -o vnc_qt_host_network=true"),
+        (Settings(server="qt", qt_host_network="true"), "ok", "which everybody can reach: vnc_qt_host_network is true"),
+        (
+            Settings(server="qt", qt_host_network="always"),
+            "ok",
+            "which everybody can reach: vnc_qt_host_network is always",
+        ),
     ],
 )
 def test_qt_that_nothing_protects_is_refused_as_by_pytest(

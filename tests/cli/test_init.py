@@ -64,7 +64,7 @@ def test_qt_program_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.Mo
         "from PySide6.QtGui import QGuiApplication, QWindow\n"
         "app = QGuiApplication([])\nwindow = QWindow()\nwindow.show()\napp.exec()\n"
     )
-    monkeypatch.setenv("VNC_USE_QT_OPEN", "true")  # this machine may allow no network namespace
+    monkeypatch.setenv("VNC_USE_QT_HOST_NETWORK", "true")  # this machine may allow no network namespace
     first = init(tmp_path, f"{sys.executable} app.py", "--task", TASK, "--policy")
     assert (first.returncode, first.stderr) == (0, ""), first.stdout
     written = tree(tmp_path)
@@ -76,7 +76,7 @@ def test_qt_program_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert "ok    Qt: PySide6" in first.stdout
     assert "ok    start: the program was started, shown and ended in " in first.stdout
     assert "ok    test: pytest finds tests/test_first.py" in first.stdout
-    assert first.stdout.endswith("    python -m pytest tests/test_first.py --vnc-record=demonstrate\n")
+    assert first.stdout.endswith("    python -m pytest tests/test_first.py --vnc-record=manual\n")
     again = init(tmp_path, f"{sys.executable} app.py", "--task", TASK, "--policy")
     assert again.returncode == 0
     assert tree(tmp_path) == written
@@ -153,7 +153,7 @@ def test_existing_files_are_kept(tmp_path: Path) -> None:
     assert "write  spec/test_type_hello_into_the.py" in done.stdout
     assert "add '-p no:langsmith_plugin' to addopts in pyproject.toml" in done.stdout
     assert "note   git ignores spec/__vnc_recordings__" in done.stdout
-    assert done.stdout.endswith("--vnc-record=demonstrate -n 0\n")
+    assert done.stdout.endswith("--vnc-record=manual -n 0\n")
     after = tree(tmp_path)
     assert after["spec/test_first.py"] == before["spec/test_first.py"]
     assert after[".gitignore"].endswith(b"*.json\r\n/runs\r\n# runs and reports of pytest-vnc-use\r\nreport.html\r\n")
@@ -193,8 +193,8 @@ def test_obstacle_stops_before_writing(tmp_path: Path) -> None:
     assert (done.returncode, ".gitignore' cannot be read: Is a directory" in done.stderr) == (2, True)
     assert not tree(tmp_path)
     (tmp_path / ".gitignore").rmdir()
-    done = init(tmp_path, "mousepad", "--task", TASK, VNC_USE_STEPS="some")
-    assert (done.returncode, "VNC_USE_STEPS must be a whole number" in done.stderr) == (2, True)
+    done = init(tmp_path, "mousepad", "--task", TASK, VNC_USE_MAX_STEPS="some")
+    assert (done.returncode, "VNC_USE_MAX_STEPS must be a whole number" in done.stderr) == (2, True)
     assert not tree(tmp_path)
 
 
@@ -400,7 +400,7 @@ def test_init_to_replay_takes_three_commands(tmp_path: Path, program: str, at: t
         done = init(tmp_path, program, "--task", "Type Hello")
         assert done.returncode == 0, done.stdout + done.stderr
         *_, test, option = done.stdout.splitlines()[-1].split()
-        assert option == "--vnc-record=demonstrate"
+        assert option == "--vnc-record=manual"
         code, output = demonstrate(tmp_path, partial(type_hello, at=at), test, "-p", "no:pytest-vnc")
         assert code == 0, output
         assert "1 recording written" in output

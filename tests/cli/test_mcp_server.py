@@ -401,16 +401,16 @@ def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
 @pytest.mark.desktop
 def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
     before = talk.told("get_timing")
-    assert (before["step_delay"], before["seconds"]) == (0.0, 300.0)
+    assert (before["step_delay"], before["max_seconds"]) == (0.0, 300.0)
     try:
         assert talk.told("set_timing", name="step_delay", seconds=0.25) == {**before, "step_delay": 0.25}
-        talk.told("set_timing", name="seconds", seconds=77)
+        talk.told("set_timing", name="max_seconds", seconds=77)
         talk.replies += [text("looked")]
         run_id = talk.told("run_task", task="Look")["run_id"]
         started = read_trace(talk.folder / "runs" / run_id).started
         assert (started.settings["step_delay"], started.limits.seconds) == (0.25, 77.0)
     finally:
-        for name in ("step_delay", "seconds"):
+        for name in ("step_delay", "max_seconds"):
             talk.told("set_timing", name=name, seconds=before[name])
     assert "step_delay must be a number of seconds, 0 or more, got -1.0" in talk.refused(
         "set_timing", name="step_delay", seconds=-1

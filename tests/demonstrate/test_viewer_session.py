@@ -1,4 +1,4 @@
-"""`--vnc-record=demonstrate`: pytest in a process of its own, a person at the viewer that it names, and the till."""
+"""`--vnc-record=manual`: pytest in a process of its own, a person at the viewer that it names, and the till."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
 @pytest.fixture
 def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
     """Start it where a person does the tasks."""
-    return lambda source, *options, **more: start(source, "--vnc-record=demonstrate", *options, **more)
+    return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
 
 
 def file_in(folder: Path) -> Path:
@@ -390,7 +390,7 @@ def test_viewer_closed_without_action_gives_up(demonstrate: Callable[..., Sessio
 
 @pytest.mark.slow
 def test_time_limit_disconnects_the_viewer(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
-    session = demonstrate(PAID, "--vnc-seconds=20")
+    session = demonstrate(PAID, "--vnc-max-seconds=20")
     with session.person() as person:
         person.click(380, 224)
         with pytest.raises((EOFError, ConnectionError)):
@@ -398,7 +398,7 @@ def test_time_limit_disconnects_the_viewer(demonstrate: Callable[..., Session], 
     done = session.ended()
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
     assert re.search(r"within \d+ s, then close it", done.out)
-    assert "seconds= in the marker, or --vnc-seconds, allows it" in done.out
+    assert "seconds= in the marker, or --vnc-max-seconds, allows it" in done.out
     told = "the limit of 20 s was reached: what you did was not recorded, because the viewer was still open"
     assert told in done.out
     assert "no step was made" not in done.out
@@ -445,11 +445,11 @@ def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: 
 
 @pytest.mark.parametrize("asks", ["option", pytest.param("marker", marks=pytest.mark.slow)])
 def test_demonstrate_with_xdist_is_refused(start: Callable[..., Session], asks: str) -> None:
-    marked = PAID.replace(f'"{TASK}"', f'"{TASK}", record="demonstrate"')
-    done = start(PAID, "--vnc-record=demonstrate", "-n1").ended() if asks == "option" else start(marked, "-n1").ended()
+    marked = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
+    done = start(PAID, "--vnc-record=manual", "-n1").ended() if asks == "option" else start(marked, "-n1").ended()
     code = pytest.ExitCode.USAGE_ERROR if asks == "option" else pytest.ExitCode.TESTS_FAILED
     assert done.code == code, done.out
-    assert "--vnc-record=demonstrate needs one process" in done.out
+    assert "--vnc-record=manual needs one process" in done.out
     assert "add -n 0 where addopts has them" in done.out
 
 

@@ -242,6 +242,6 @@ def test_the_job_in_the_readme_runs_its_tests_in_the_example_desktop(pytester: p
     pytester.makepyfile(
         "def test_it(vnc_desktop): assert 'program' in vnc_desktop.logs() and not vnc_desktop.program_fault()"
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"-ovnc_engine={ENGINE}", *options)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", f"-ovnc_container_engine={ENGINE}", *options)
     result.assert_outcomes(passed=1)
     assert (pytester.path / "report.html").exists()

@@ -149,7 +149,7 @@ def test_where_no_namespace_is_allowed_it_starts_only_if_it_may_be_open(
     start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")
-    with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_open=true"):
+    with pytest.raises(SettingsError, match=r"unshare: not permitted.*vnc_qt_host_network=true"):
         start(qt_program, may_be_open=False)
     with pytest.warns(UserWarning, match=r"on all interfaces without a password.*unshare: not permitted"):
         assert start(qt_program).server.startswith("127.0.0.1::")

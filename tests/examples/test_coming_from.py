@@ -44,7 +44,7 @@ def test_the_page_names_the_program_that_the_examples_look_at() -> None:
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition("\n## ")
     assert rest.count('read_file("events.txt")') == 4
-    assert "Four of them read `events.txt`." in head
+    assert "The examples read `events.txt`" in head
     (program,) = re.findall(r'--vnc-app="python ([^"]+)"', head)
     assert "events.txt" in (ROOT / program).read_text(encoding="utf-8")
 

@@ -108,7 +108,7 @@ def test_both_machines_run_tests_and_their_pictures_are_in_one_report(tmp_path: 
 @pytest.mark.slow
 @needs_two_machines
 def test_failures_of_both_machines_are_in_a_report_of_one_file(tmp_path: Path) -> None:
-    done = show(f"--html={tmp_path / 'report.html'}", "--self-contained-html", "--vnc-steps=1", *TESTS)
+    done = show(f"--html={tmp_path / 'report.html'}", "--self-contained-html", "--vnc-max-steps=1", *TESTS)
     assert done.returncode == 1, done.stdout + done.stderr
     report = Report(tmp_path / "report.html")
     assert report.machines == ["one", "two"]

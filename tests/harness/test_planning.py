@@ -76,7 +76,7 @@ def desk(tmp_path: Path, controller: PaintedController) -> VncUseAgent:
 
 
 def run(desk: VncUseAgent, agent: Any, steps: int = 5) -> RunResult:
-    return desk.run("Type hello", planner=agent, limits=Limits(steps, desk.settings.seconds, 3))
+    return desk.run("Type hello", planner=agent, limits=Limits(steps, desk.settings.max_seconds, 3))
 
 
 def test_actions_of_class_become_steps(desk: VncUseAgent, controller: PaintedController) -> None:
@@ -264,7 +264,7 @@ class Late(Agent):
 
 
 def test_action_after_run_is_not_performed(desk: VncUseAgent, controller: PaintedController) -> None:
-    desk.settings = replace(desk.settings, seconds=2.0)
+    desk.settings = replace(desk.settings, max_seconds=2.0)
     others = {*threading.enumerate()}
     assert run(desk, Late).outcome is Outcome.TIME_LIMIT
     [thread] = [each for each in threads() if each not in others]

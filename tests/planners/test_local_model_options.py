@@ -71,7 +71,7 @@ def test_an_error_is_json_with_its_kind() -> None:
 
 
 def test_the_first_of_two_calls_is_done_and_the_second_refused_by_name() -> None:
-    with chat([TWO, TWO], vocabulary="computer_use", extra_calls="first") as talk:
+    with chat([TWO, TWO], toolset="computer_use", extra_calls="first") as talk:
         assert talk.actions() == [Wait(1.0)]
         talk.decide()
         first, second = (tool["content"] for tool in talk.server.requests[1].of("tool"))
@@ -81,9 +81,7 @@ def test_the_first_of_two_calls_is_done_and_the_second_refused_by_name() -> None
 
 def test_a_second_call_cannot_end_the_run() -> None:
     ending = ("computer_use", {"action": "terminate", "status": "success"})
-    with chat(
-        [calls(("computer_use", {"action": "wait"}), ending)], vocabulary="computer_use", extra_calls="first"
-    ) as t:
+    with chat([calls(("computer_use", {"action": "wait"}), ending)], toolset="computer_use", extra_calls="first") as t:
         assert t.decide().kind == "act"
 
 

@@ -146,7 +146,7 @@ def test_a_call_in_the_content_is_answered_like_any_other() -> None:
 
 
 def test_the_name_of_qwens_tool_may_be_left_out() -> None:
-    decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), vocabulary="computer_use")
+    decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), toolset="computer_use")
     assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
 
 
@@ -193,7 +193,7 @@ def test_arguments_of_text_get_declared_types() -> None:
     decision = decide(said(batch))
     assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("[1]"), TypeText("[1]")]
     drag = "<function=computer_use><parameter=action>left_click</parameter><parameter=coordinate>[500, 500]</parameter>"
-    assert decide(said(drag), vocabulary="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
+    assert decide(said(drag), toolset="computer_use").proposals[0].as_proposed["args"]["coordinate"] == [500, 500]
 
 
 @pytest.mark.parametrize("arguments", [{"seconds": 2}, '{"seconds": 2}', '"{\\"seconds\\": 2}"', ' {"seconds": "2"} '])

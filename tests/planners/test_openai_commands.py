@@ -229,7 +229,7 @@ def test_a_bad_action_of_a_batch_stands_at_its_place(item: Any, told: str) -> No
     ],
 )
 def test_computer_use(arguments: Any, action: Action) -> None:
-    assert meaning("computer_use", arguments, vocabulary="computer_use") == [action]
+    assert meaning("computer_use", arguments, toolset="computer_use") == [action]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_computer_use(arguments: Any, action: Action) -> None:
     ],
 )
 def test_what_computer_use_cannot_mean(arguments: Any, told: str) -> None:
-    assert told in problem(meaning("computer_use", arguments, vocabulary="computer_use"))
+    assert told in problem(meaning("computer_use", arguments, toolset="computer_use"))
 
 
 def test_without_a_point_computer_use_goes_on_where_the_pointer_is() -> None:
@@ -258,13 +258,13 @@ def test_without_a_point_computer_use_goes_on_where_the_pointer_is() -> None:
         call("left_click"),
         call("computer_use", action="scroll", pixels=-100),
     ]
-    with chat(script, vocabulary="computer_use") as talk:
+    with chat(script, toolset="computer_use") as talk:
         actions = [talk.actions()[0] for _ in script]
     assert actions == [Move(720, 450), Drag(720, 450, 0, 0), TypeText("a"), Click(0, 0), Scroll(0, 0, "down", 1)]
 
 
 def test_an_excluded_action_of_computer_use() -> None:
-    settings = {"vocabulary": "computer_use", "excluded_actions": ["type"]}
+    settings = {"toolset": "computer_use", "excluded_actions": ["type"]}
     assert "'type' is excluded" in problem(meaning("computer_use", {"action": "type", "text": "a"}, **settings))
 
 
@@ -272,7 +272,7 @@ def test_an_excluded_action_of_computer_use() -> None:
     ("settings", "told"),
     [
         ({"excluded_actions": ["clack"]}, r"excluded_actions must be among .*'click'.*, got \['clack'\]"),
-        ({"vocabulary": "gestures"}, "vocabulary must be one of commands, computer_use, vnc_command, local_agent, got"),
+        ({"toolset": "gestures"}, "toolset must be one of commands, computer_use, vnc_command, local_agent, got"),
         ({"coordinates": "percent"}, "coordinates must be one of 1000, pixels, got 'percent'"),
         ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),

@@ -153,7 +153,7 @@ def test_an_observer_who_cannot_be_asked_is_told_to_the_model(tmp_path: Path) ->
     assert (result.outcome, step.error[:27]) == (Outcome.DONE, "verify raised KeyRejected: ")
 
 
-@pytest.mark.parametrize("settings", [{"exclude": ("verify",)}, {"vocabulary": "computer_use"}])
+@pytest.mark.parametrize("settings", [{"exclude": ("verify",)}, {"toolset": "computer_use"}])
 def test_an_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Path, settings: dict[str, Any]) -> None:
     with ChatServer(lambda request: said("I would click.")) as server:
         with_observer(tmp_path, server, PaintedController(), **settings)

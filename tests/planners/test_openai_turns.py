@@ -46,7 +46,7 @@ def test_what_is_sent_only_where_it_is_asked_for() -> None:
     with chat([CLICK]) as talk:
         talk.decide()
         assert not {"temperature", "parallel_tool_calls"} & set(talk.server.requests[0].body)
-    with chat([call("left_click", coordinate=[1, 1])], vocabulary="computer_use", coordinates="pixels") as talk:
+    with chat([call("left_click", coordinate=[1, 1])], toolset="computer_use", coordinates="pixels") as talk:
         talk.decide()
         [request] = talk.server.requests
     assert request.body["parallel_tool_calls"] is False
@@ -153,7 +153,7 @@ def test_a_turn_that_broke_off_is_told_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "answer", "kind", "words"),
+    ("toolset", "answer", "kind", "words"),
     [
         ("commands", call("task_complete", summary="It is open."), "finished", "It is open."),
         ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
@@ -174,8 +174,8 @@ def test_a_turn_that_broke_off_is_told_in_words() -> None:
         ),
     ],
 )
-def test_the_model_says_how_it_ends(vocabulary: str, answer: Any, kind: str, words: str) -> None:
-    with chat([answer], vocabulary=vocabulary) as talk:
+def test_the_model_says_how_it_ends(toolset: str, answer: Any, kind: str, words: str) -> None:
+    with chat([answer], toolset=toolset) as talk:
         decision = talk.decide()
     assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
 
@@ -195,7 +195,7 @@ MANY = calls(*[("wait", {})] * 21)
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "answer", "line"),
+    ("toolset", "answer", "line"),
     [
         ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
         ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
@@ -206,8 +206,8 @@ MANY = calls(*[("wait", {})] * 21)
         ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was carried out"),
     ],
 )
-def test_it_is_asked_for_again_with_a_line(vocabulary: str, answer: Any, line: str) -> None:
-    with chat([answer, call("wait")], vocabulary=vocabulary) as talk:
+def test_it_is_asked_for_again_with_a_line(toolset: str, answer: Any, line: str) -> None:
+    with chat([answer, call("wait")], toolset=toolset) as talk:
         assert [proposal.action for proposal in talk.act().proposals] == [Wait(1.0)]
         again = talk.server.requests[1]
         assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
@@ -218,11 +218,11 @@ def test_it_is_asked_for_again_with_a_line(vocabulary: str, answer: Any, line: s
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "answer", "requests"),
+    ("toolset", "answer", "requests"),
     [("commands", said("I would click."), 2), ("commands", MANY, 4), ("computer_use", TWO, 4)],
 )
-def test_but_not_for_ever(vocabulary: str, answer: Any, requests: int) -> None:
-    with chat(lambda request: answer, vocabulary=vocabulary) as talk:
+def test_but_not_for_ever(toolset: str, answer: Any, requests: int) -> None:
+    with chat(lambda request: answer, toolset=toolset) as talk:
         decision = talk.decide()
         assert decision.kind == "gave_up"
         assert decision.words.startswith("nothing of the model's answer can be carried out: ")

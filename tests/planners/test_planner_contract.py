@@ -33,7 +33,7 @@ STARTERS = {
     "anthropic": lambda stack, converse: stack.enter_context(claude(lambda asked: CLAUDES_CLICK)).planner,
     "openai-compatible": lambda stack, converse: stack.enter_context(chat(lambda asked: CHATS_CLICK)).planner,
     "openai-compatible-qwen": lambda stack, converse: (
-        stack.enter_context(chat(lambda asked: QWENS_CLICK, vocabulary="computer_use")).planner
+        stack.enter_context(chat(lambda asked: QWENS_CLICK, toolset="computer_use")).planner
     ),
     "openai": lambda stack, converse: stack.enter_context(gpt(lambda asked: GPTS_CLICK)).planner,
 }
@@ -44,7 +44,7 @@ TALKS = {
     "anthropic": lambda stack, converse: stack.enter_context(claude(lambda asked: CLAUDES_CLICK)),
     "openai-compatible": lambda stack, converse: stack.enter_context(chat(lambda asked: CHATS_CLICK)),
     "openai-compatible-qwen": lambda stack, converse: stack.enter_context(
-        chat(lambda asked: QWENS_CLICK, vocabulary="computer_use")
+        chat(lambda asked: QWENS_CLICK, toolset="computer_use")
     ),
     "openai": lambda stack, converse: stack.enter_context(gpt(lambda asked: GPTS_CLICK)),
 }

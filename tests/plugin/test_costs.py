@@ -66,10 +66,10 @@ def test_what_a_test_cost_is_told(pytester: pytest.Pytester, model: Callable[...
 
 
 def test_the_dollars_of_a_test_run_out(pytester: pytest.Pytester, never_done: GeminiServer, run: Run) -> None:
-    pytester.makepyfile(CLICKS.format(marker=", dollars=0.009, expect=None"))
+    pytester.makepyfile(CLICKS.format(marker=", max_dollars=0.009, expect=None"))
     result = run(never_done)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-dollars*"])
+    result.stdout.fnmatch_lines(["*budget: *the dollars of this test are used up: 0.0* of 0.009*--vnc-max-dollars*"])
     assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.009
 
 
@@ -101,7 +101,9 @@ def test_what_was_spent_in_vain_is_part_of_what_a_test_cost(
 A_DOLLAR_A_MILLION = '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 1\noutput = 1\n'
 
 
-@pytest.mark.parametrize("option", ["--vnc-dollars=0.006", "--vnc-max-dollars=0.006", "--vnc-tokens=6000"])
+@pytest.mark.parametrize(
+    "option", ["--vnc-max-dollars=0.006", "--vnc-session-max-dollars=0.006", "--vnc-max-tokens=6000"]
+)
 def test_a_request_that_nobody_answered_may_have_been_paid(pytester: pytest.Pytester, run: Run, option: str) -> None:
     """A call is reckoned at about 4,100 tokens."""
     pytester.makepyfile(CLICKS.format(marker=", expect=None"))
@@ -163,12 +165,12 @@ def test_given(vnc_agent, planner):
 """
 
 
-@pytest.mark.parametrize("option", ["--vnc-dollars=1", "--vnc-max-dollars=1"])
+@pytest.mark.parametrize("option", ["--vnc-max-dollars=1", "--vnc-session-max-dollars=1"])
 def test_a_planner_whose_model_has_no_price_asks_nothing_where_dollars_are_limited(
     pytester: pytest.Pytester, never_done: GeminiServer, run: Run, option: str
 ) -> None:
     pytester.makepyfile(OWN_MODELS)
-    result = run(never_done, option, "--vnc-steps=2")
+    result = run(never_done, option, "--vnc-max-steps=2")
     result.assert_outcomes(failed=2)
     assert never_done.requests == []
     told = "*settings: the price of the model 'gemini-9-new' is unknown, *"
@@ -181,7 +183,7 @@ def test_tokens_that_leave_no_judging_ask_no_planner(
 ) -> None:
     pytester.makepyfile(CLICKS.format(marker=expect))
     server = model(text("done"))
-    result = run(server, "--vnc-tokens=5000")
+    result = run(server, "--vnc-max-tokens=5000")
     result.assert_outcomes(passed=asked, failed=1 - asked)
     assert len(server.requests) == asked
     if not asked:
@@ -193,19 +195,19 @@ def test_four_workers_share_the_dollars_of_a_session(
     pytester: pytest.Pytester, never_done: GeminiServer, run: Run
 ) -> None:
     pytester.makepyfile(FOUR_TESTS)
-    result = run(never_done, "-n4", "--vnc-max-dollars=0.02", "--vnc-steps=100")
+    result = run(never_done, "-n4", "--vnc-session-max-dollars=0.02", "--vnc-max-steps=100")
     result.assert_outcomes(failed=4)
-    result.stdout.fnmatch_lines(["*the dollars of this session are used up: 0.0* of 0.02*--vnc-max-dollars*"])
+    result.stdout.fnmatch_lines(["*the dollars of this session are used up: 0.0* of 0.02*--vnc-session-max-dollars*"])
     assert 0 < len(never_done.requests) * CALL_DOLLARS <= 0.02 + 4 * CALL_DOLLARS
 
 
 @pytest.mark.parametrize(
     ("option", "problem"),
     [
-        ("--vnc-max-dollars=0", "--vnc-max-dollars must be a number of US dollars above 0, got '0'"),
-        ("--vnc-dollars=-1", "--vnc-dollars must be a number of US dollars above 0, got '-1'"),
-        ("--vnc-tokens=0", "--vnc-tokens must be a whole number, at least 1, got '0'"),
-        ("--vnc-max-dollars=1 --vnc-model=gemini-9-new", "the price of the model 'gemini-9-new'"),
+        ("--vnc-session-max-dollars=0", "--vnc-session-max-dollars must be a number of US dollars above 0, got '0'"),
+        ("--vnc-max-dollars=-1", "--vnc-max-dollars must be a number of US dollars above 0, got '-1'"),
+        ("--vnc-max-tokens=0", "--vnc-max-tokens must be a whole number, at least 1, got '0'"),
+        ("--vnc-session-max-dollars=1 --vnc-model=gemini-9-new", "the price of the model 'gemini-9-new'"),
         ("-ovnc_prices=prices.toml", "price.0.input: Input should be greater than or equal to 0, got -1"),
         ("-ovnc_prices=nowhere.toml", "vnc_prices must name a TOML file of prices, got '*nowhere.toml'"),
     ],

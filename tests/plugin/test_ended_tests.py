@@ -11,7 +11,7 @@ import pytest
 
 from pytest_vnc_use.plugin.results import FILE
 from pytest_vnc_use.report.results import read_results
-from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
+from pytest_vnc_use.runs.folder import EndedTest, read_ended_test
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
 from support.vnc_servers import require_package

@@ -77,10 +77,10 @@ SAID: dict[str, tuple[str, Sequence[Reply]]] = {
 """By the name of a test: its triage, and what the service answers; the last answer again and again."""
 
 MARKERS = {
-    "circles_to_the_limit": ", steps=3",
-    "steps_used_up": ", steps=2",
-    "seconds_used_up": ", seconds=5",
-    "tokens_used_up": ", tokens=6000",
+    "circles_to_the_limit": ", max_steps=3",
+    "steps_used_up": ", max_steps=2",
+    "seconds_used_up": ", max_seconds=5",
+    "tokens_used_up": ", max_tokens=6000",
 }
 BODIES = {
     "wrong_total_in_the_body": "assert vnc_desktop.read_file('events.txt') == '3.00'",

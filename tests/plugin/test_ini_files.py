@@ -8,8 +8,8 @@ import secrets
 import pytest
 
 NATIVE = """
-vnc_steps = 20
-vnc_seconds = 12.5
+vnc_max_steps = 20
+vnc_max_seconds = 12.5
 vnc_exclude = ["search", "go_back"]
 vnc_screen_size = [800, 600]
 vnc_watch = false
@@ -17,8 +17,8 @@ vnc_model = "a model"
 vnc_runs_dir = "kept"
 """
 AS_TEXT = """
-vnc_steps = 20
-vnc_seconds = 12.5
+vnc_max_steps = 20
+vnc_max_seconds = 12.5
 vnc_exclude = search, go_back
 vnc_screen_size = 800x600
 vnc_watch = false
@@ -27,7 +27,7 @@ vnc_runs_dir = kept
 """
 TEST = """
 def test_it(vnc_settings, pytestconfig):
-    assert (vnc_settings.steps, vnc_settings.seconds, vnc_settings.watch) == ({steps}, 12.5, False)
+    assert (vnc_settings.max_steps, vnc_settings.max_seconds, vnc_settings.watch) == ({steps}, 12.5, False)
     assert vnc_settings.exclude == ("search", "go_back")
     assert vnc_settings.screen_size == (800, 600)
     assert vnc_settings.model == "a model"
@@ -76,8 +76,8 @@ def test_a_program_of_the_project_is_found_from_any_folder(
 def test_the_command_line_is_stronger(pytester: pytest.Pytester, name: str, text: str) -> None:
     (pytester.path / name).write_text(text, encoding="utf-8")
     pytester.makepyfile(TEST.format(steps=7))
-    pytester.runpytest_subprocess("--vnc-steps=7").assert_outcomes(passed=1)
-    pytester.runpytest_subprocess("-o", "vnc_steps=7").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("--vnc-max-steps=7").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("-o", "vnc_max_steps=7").assert_outcomes(passed=1)
 
 
 @pytest.mark.slow
@@ -85,9 +85,9 @@ def test_the_command_line_is_stronger(pytester: pytest.Pytester, name: str, text
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("vnc_steps = 0", "ini option vnc_steps must be a whole number, at least 1, got 0"),
-        ("vnc_steps = true", "ini option vnc_steps must be a whole number, at least 1, got True"),
-        ("vnc_seconds = [1, 2]", r"ini option vnc_seconds must be a number of seconds above 0, got \[1, 2\]"),
+        ("vnc_max_steps = 0", "ini option vnc_max_steps must be a whole number, at least 1, got 0"),
+        ("vnc_max_steps = true", "ini option vnc_max_steps must be a whole number, at least 1, got True"),
+        ("vnc_max_seconds = [1, 2]", r"ini option vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
         ("vnc_model = {name = 'a'}", "ini option vnc_model must be text, a number, true or false, or a list of these"),
         ("vnc_exclude = [['a']]", "ini option vnc_exclude must be text, a number, true or false, or a list of these"),
     ],
@@ -103,12 +103,12 @@ def test_a_wrong_native_value_is_told(pytester: pytest.Pytester, line: str, comp
 def test_a_file_of_variables_is_read_if_a_setting_names_it(pytester: pytest.Pytester) -> None:
     """Its key is redacted, and stays out of the environment."""
     key = secrets.token_hex(16)
-    (pytester.path / ".env").write_text(f"VNC_USE_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
+    (pytester.path / ".env").write_text(f"VNC_USE_MAX_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
     pytester.makepyfile(
         """
         import os, pathlib
         def test_it(vnc_settings):
-            assert (vnc_settings.steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
+            assert (vnc_settings.max_steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
             assert pathlib.Path(".env").read_text() == ""
         """
     )

@@ -47,7 +47,7 @@ AgentOf = Callable[..., VncUseAgent]
 @pytest.fixture
 def agent_of(tmp_path: Path) -> AgentOf:
     def build(*decisions: Decision, seconds: float = 300.0, **options: object) -> VncUseAgent:
-        settings = Settings(runs_dir=str(tmp_path / "runs"), seconds=seconds)
+        settings = Settings(runs_dir=str(tmp_path / "runs"), max_seconds=seconds)
         controller, planner = PaintedController(), ListPlanner(decisions)
         return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
 

@@ -99,7 +99,7 @@ def test_a_live_test_says_where_it_is_and_leaves_nothing_behind(
         (["--capture=sys"], {}),
         (["--log-cli-level=INFO"], {}),
         (["-o", "log_cli=true"], {}),
-        ([], {"record": "demonstrate"}),
+        ([], {"record": "manual"}),
     ],
 )
 def test_where_others_write_on_the_terminal_it_is_not_shown(

@@ -22,7 +22,7 @@ def test_task(vnc_agent):
 @pytest.mark.parametrize(
     ("planner", "told"),
     [
-        ("--vnc-planner=", "*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"),
+        ("--vnc-planner=", "*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*"),
         ("--vnc-planner=gemini", "*no API key*"),
     ],
 )

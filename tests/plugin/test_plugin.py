@@ -209,7 +209,7 @@ def test_a_limit_in_the_marker_is_kept(
         """
         import pytest
 
-        @pytest.mark.vnc_task("Click it", steps=2, expect=None)
+        @pytest.mark.vnc_task("Click it", max_steps=2, expect=None)
         def test_it(vnc_desktop):
             assert False, "the body is not reached"
         """
@@ -231,7 +231,7 @@ def test_a_broken_tool_reads_as_infra(
 
 @pytest.mark.parametrize(
     ("marker", "told"),
-    [("", "exactly one task"), ("'Click', step=3", "no argument 'step'"), ("'Click', seconds=0", "above 0")],
+    [("", "exactly one task"), ("'Click', step=3", "no argument 'step'"), ("'Click', max_seconds=0", "above 0")],
 )
 def test_a_wrong_marker_is_a_usage_error_that_names_the_test(pytester: pytest.Pytester, marker: str, told: str) -> None:
     pytester.makepyfile(f"import pytest\n@pytest.mark.vnc_task({marker})\ndef test_it(): ...\n")
@@ -242,9 +242,9 @@ def test_a_wrong_marker_is_a_usage_error_that_names_the_test(pytester: pytest.Py
 
 def test_a_wrong_option_and_a_bad_policy_are_usage_errors(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): ...")
-    result = pytester.runpytest_subprocess("--vnc-steps=none")
+    result = pytester.runpytest_subprocess("--vnc-max-steps=none")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --vnc-steps must be a whole number, at least 1, got 'none'"])
+    result.stderr.fnmatch_lines(["ERROR: --vnc-max-steps must be a whole number, at least 1, got 'none'"])
     pytester.makefile(".toml", policy='[[rule]]\ndecision = "maybe"\naction = "click"\n')
     result = pytester.runpytest_subprocess("--vnc-policy=policy.toml")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -257,7 +257,7 @@ def test_without_a_planner_or_a_desktop_the_error_says_what_to_pass(pytester: py
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*--vnc-server must name a desktop, got ''*"])
     result = pytester.runpytest_subprocess("--vnc-server=127.0.0.1::1")
-    result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=demonstrate*--vnc-planner=gemini*"])
+    result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*"])
 
 
 def refused(pytester: pytest.Pytester) -> str:
@@ -465,13 +465,13 @@ def test_the_settings_of_a_marker_hold_for_its_own_task(
         FIRST = [Proposal(Click(10, 10), "buy", {}, Confirmation("this buys"))]
 
         @pytest.mark.vnc_task("strict", expect=None)
-        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=1, expect=None)
+        @pytest.mark.vnc_task("lax", policy="lax.toml", max_steps=1, expect=None)
         def test_two(vnc_settings):
             assert False, "the body is not reached"
 
-        @pytest.mark.vnc_task("lax", policy="lax.toml", steps=7, expect=None)
+        @pytest.mark.vnc_task("lax", policy="lax.toml", max_steps=7, expect=None)
         def test_one(vnc_settings):
-            assert (vnc_settings.policy, vnc_settings.steps) == ("lax.toml", 7)
+            assert (vnc_settings.policy, vnc_settings.max_steps) == ("lax.toml", 7)
         """
     )
     result.assert_outcomes(failed=1, passed=1)
@@ -771,7 +771,7 @@ def test_the_time_limit_ends_a_run_whose_model_hangs(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
     pytester.makepyfile(PASSES_EVENTS_ON)
-    result = run(model(hang(100)), "--vnc-seconds=2")
+    result = run(model(hang(100)), "--vnc-max-seconds=2")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*ended as time_limit: the limit of 2 s*"])
 
@@ -867,7 +867,7 @@ def test_where_no_test_has_a_desktop_only_hooks_and_options_are_loaded(
                 pass
         """
     )
-    monkeypatch.delenv("VNC_USE_QT_OPEN")
+    monkeypatch.delenv("VNC_USE_QT_HOST_NETWORK")
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
     pytester.makeconftest(

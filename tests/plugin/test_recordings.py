@@ -375,7 +375,7 @@ def test_new_test_is_offered_no_recording_in_use(recorded: Project, other: str) 
 def test_the_marker_says_it_for_one_test(project: Project) -> None:
     project.write("test_till.py", TEST.replace("None)", "None, record='sometimes')"))
     wrong = project.run("--collect-only")
-    modes = "auto, replay, accept, rewrite, demonstrate, off"
+    modes = "auto, replay, accept, rewrite, manual, off"
     assert f"vnc_task(record=…) must be one of {modes}, got 'sometimes'" in wrong.out
     project.write("test_till.py", TEST.replace("None)", "None, record='replay')"))
     assert "there is no recording of" in project.run().out

@@ -372,7 +372,7 @@ def test_without_a_test_on_a_desktop_nothing_is_told(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     monkeypatch.delenv("VNC_USE_WATCH")
     monkeypatch.delenv("VNC_USE_REHEARSE")
-    monkeypatch.delenv("VNC_USE_QT_OPEN", raising=False)
+    monkeypatch.delenv("VNC_USE_QT_HOST_NETWORK", raising=False)
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile(
         "import pytest\n\ndef test_it(): assert 0\n\n@pytest.mark.skip\ndef test_later(vnc_desktop): ..."

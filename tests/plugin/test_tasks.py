@@ -50,7 +50,7 @@ def test_a_task_may_name_the_preset_strict(tmp_path: Path) -> None:
 
 
 def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
-    specs = [TaskSpec("short", settings={"steps": 1}), TaskSpec("long")]
+    specs = [TaskSpec("short", settings={"max_steps": 1}), TaskSpec("long")]
     one_step = ListPlanner([act(CLICK), finished()])
     run_tasks(agent_of(one_step, PaintedController(), tmp_path), specs)
     two_steps = ListPlanner([act(CLICK), act(CLICK), finished()])

@@ -19,7 +19,7 @@ CLICK = calls(("click", {"x": 500, "y": 500, "intent": "open the basket"}))
 
 BASKET = """\
 app = "python shop"
-steps = 30
+max_steps = 30
 
 [[test]]
 name = "basket"
@@ -31,7 +31,7 @@ parameters = { fruit = ["apples", "pears"] }
 name = "sign in"
 task = ["Sign in with <secret:SHOP_PASSWORD>", "Sign out"]
 expect = ["nobody is signed in", "no error is shown"]
-steps = 5
+max_steps = 5
 secrets = ["SHOP_PASSWORD"]
 policy = "shop.toml"
 """
@@ -51,7 +51,7 @@ def test_each_combination_of_parameters_is_a_test(tmp_path: Path) -> None:
         "Add two pears to the basket",
         ("the basket shows 2 pears",),
     )
-    assert dict(pears.specs[0].settings) == {"app": "python shop", "steps": 30}
+    assert dict(pears.specs[0].settings) == {"app": "python shop", "max_steps": 30}
 
 
 def test_several_tasks_are_in_order_and_the_claims_are_the_last_ones(
@@ -63,7 +63,7 @@ def test_several_tasks_are_in_order_and_the_claims_are_the_last_ones(
     assert (first.task, first.expect) == ("Sign in with <secret:SHOP_PASSWORD>", ())
     assert second.expect == ("nobody is signed in", "no error is shown")
     assert first.secrets == {"SHOP_PASSWORD": "geheim"}
-    assert first.settings["steps"] == 5
+    assert first.settings["max_steps"] == 5
     assert first.settings["policy"] == str(tmp_path / "shop.toml")
 
 
@@ -76,12 +76,12 @@ MISTAKES = [
     (TEST + 'task = "again"', 4, "not TOML: Cannot overwrite a value"),
     (TEST.replace("[[test]]", "[test]"), 1, r"'test' begins with two brackets: write \[\[test\]\]"),
     (TEST.replace("test", "tests"), 1, "'tests' is unknown; it must be one of"),
-    (TEST + "stepps = 3", 4, "'stepps' is unknown; it must be one of steps, seconds"),
+    (TEST + "stepps = 3", 4, "'stepps' is unknown; it must be one of max_steps, max_seconds"),
     ("stepps = 3\n" + TEST, 1, "'stepps' is unknown; it must be one of"),
-    (TEST + "steps = 0", 4, "'steps' must be a whole number, at least 1, got 0"),
-    ("steps = 0\n" + TEST, 1, "'steps' must be a whole number, at least 1, got 0"),
+    (TEST + "max_steps = 0", 4, "'max_steps' must be a whole number, at least 1, got 0"),
+    ("max_steps = 0\n" + TEST, 1, "'max_steps' must be a whole number, at least 1, got 0"),
     (TEST + "votes = 2", 4, "'votes' must be an odd number, at least 1, got 2"),
-    (TEST + 'steps = "many"', 4, "'steps' must be a valid integer, got 'many'"),
+    (TEST + 'max_steps = "many"', 4, "'max_steps' must be a valid integer, got 'many'"),
     (TEST + '\n[[test]]\nname = "b"', 5, "'task' is missing"),
     (TEST + 'expect = [""]', 4, "'expect' must have at least 1 character, got ''"),
     (TEST + "expect = 5", 4, "'expect' must be text, a list of texts, or false, got 5"),

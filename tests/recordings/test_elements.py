@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
-from pytest_vnc_use.runs.takeover import REPLAYED, seen_by_live
+from pytest_vnc_use.runs.transcript import REPLAYED, seen_by_live
 from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
 from pytest_vnc_use.types.elements import Element
 from support.paths import EXAMPLES

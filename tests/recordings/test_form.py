@@ -219,7 +219,7 @@ def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
     assert told in str(raised.value)
     assert str(file) in str(raised.value)
     assert "--vnc-record=rewrite" in str(raised.value)
-    assert "--vnc-record=demonstrate" in str(raised.value), "who recorded by hand has no planner"
+    assert "--vnc-record=manual" in str(raised.value), "who recorded by hand has no planner"
 
 
 IMAGES = {

@@ -1,6 +1,6 @@
 """Real programs on TigerVNC: what was recorded passes again, also where harmless things are other.
 
-All of it many times over, and beside a model's time: tests/bench/run.py real_programs, harmless.
+All of it many times over: tests/bench/run.py foreign_programs, harmless.
 """
 
 from __future__ import annotations

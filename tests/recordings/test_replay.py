@@ -140,7 +140,7 @@ def test_drift_of_most_of_manual_recordings_screen_offers_no_mask(recorded: Till
     ):
         played.run()
     assert "cua-vnc mask" not in str(drift.value)
-    assert re.findall(r"--vnc-record=(\w+)", str(drift.value)) == ["accept", "demonstrate", "rewrite", "auto"]
+    assert re.findall(r"--vnc-record=(\w+)", str(drift.value)) == ["accept", "manual", "rewrite", "auto"]
 
 
 @pytest.mark.slow

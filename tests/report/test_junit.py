@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_vnc_use.report.junit import add_attachments, workspace
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 

@@ -13,8 +13,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.markdown import block, code, run_markdown
 from pytest_vnc_use.report.page.writing import write_report
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     CallFunction,
     Click,

@@ -18,7 +18,7 @@ from PIL import Image
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.report.page.writing import write_report
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 from support.paths import PAD

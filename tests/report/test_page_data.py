@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import session_view
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
+from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drag, Drifted, Judged, Region, RunEnded, Times, TypeText, Verdict
 
 SNAPSHOT = Path(__file__).with_name("page_data.json")

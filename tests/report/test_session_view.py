@@ -14,8 +14,7 @@ from pytest_vnc_use.report.page.run_view import show_run
 from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_vnc_use.runs.captions import CaptionPart, action_in_words, caption
-from pytest_vnc_use.runs.transcript import action_line
+from pytest_vnc_use.runs.transcript import CaptionPart, action_in_words, action_line, caption
 from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, MouseDown, Move, Region, Scroll, TypeText
 from pytest_vnc_use.types.elements import Element, Elements
 

@@ -24,8 +24,7 @@ from pytest_vnc_use.runs.folder import (
     read_trace,
     to_json,
 )
-from pytest_vnc_use.runs.json_lines import JsonLines
-from pytest_vnc_use.runs.reading import LARGEST
+from pytest_vnc_use.runs.json_lines import LARGEST, JsonLines
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -494,3 +493,8 @@ def test_a_file_of_lines_grows_no_larger_than_what_is_read(tmp_path: Path) -> No
     os.truncate(lines.path, 2 * LARGEST)
     with pytest.raises(RunFolderUnwritable, match=f"must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
         JsonLines(lines.path).append({"a": 4})
+
+
+def test_to_json_surrogate_in_key_becomes_question_mark() -> None:
+    call = Proposal(CallFunction("f", {"a\ud800": {"\udfff": ["b\ud800"]}}))
+    assert to_json(call)["action"]["arguments"] == {"a?": {"?": ["b\ud800"]}}

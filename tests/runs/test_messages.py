@@ -16,8 +16,8 @@ from pytest_vnc_use.backends.client import Outgoing
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.page.writing import write_report
-from pytest_vnc_use.runs import messages
-from pytest_vnc_use.runs.messages import FILE, MessageLog
+from pytest_vnc_use.runs import logger as messages
+from pytest_vnc_use.runs.logger import FILE, MessageLog
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.settings import Settings
 from pytest_vnc_use.types import Click, TypeText
@@ -170,7 +170,7 @@ def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_pat
 
     with xterm(tigervnc, "cat >/dev/null"):
         assert not (run() / FILE).exists()
-        folder = run(keep_messages=True)
+        folder = run(rfb_log=True)
     lines = of_input(folder)
     texts = [line["text"] for line in lines if line["kind"] == "text"]
     assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed by itself

@@ -12,8 +12,7 @@ import pytest
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.results import session_results, write_results
-from pytest_vnc_use.runs.folder import path_of
-from pytest_vnc_use.runs.program_logs import keep_logs
+from pytest_vnc_use.runs.folder import keep_logs, path_of
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Proposal
 from support.memory_desktop import ListPlanner, PaintedController, act, finished

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_vnc_use.runs.takeover import REPLAYED, seen_by_live
+from pytest_vnc_use.runs.transcript import REPLAYED, seen_by_live
 from pytest_vnc_use.types import NO_FRAME, Decision, Observation, Turn
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_vnc_use.plain_text import columns_of, fit
-from pytest_vnc_use.runs.terminal_line import TerminalLine, can_show
+from pytest_vnc_use.runs.progress import TerminalLine, can_show
 from support.terminal import Terminal
 
 

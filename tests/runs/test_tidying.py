@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.runs.tidying import drop_pictures, make_room
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, drop_pictures, make_room, read_ended_test, write_ended_test
 
 
 def run(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:

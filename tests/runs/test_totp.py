@@ -7,8 +7,7 @@ import base64
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.totp import totp
+from pytest_vnc_use.runs.redaction import Redactor, totp
 
 KEY = base64.b32encode(b"12345678901234567890").decode()
 

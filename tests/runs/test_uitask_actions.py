@@ -9,8 +9,7 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.runs.uitask_actions import actions_of, words_for
-from pytest_vnc_use.runs.uitask_trace import read_execution
+from pytest_vnc_use.runs.uitask_trace import actions_of, read_execution, words_for
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,

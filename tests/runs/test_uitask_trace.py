@@ -347,9 +347,9 @@ def test_pytest_takes_the_desktop_from_the_environment(
 
         @pytest.mark.vnc_task("Click", expect=None)
         def test_it(vnc_settings):
-            assert vnc_settings.steps == 9
+            assert vnc_settings.max_steps == 9
     """)
     monkeypatch.setenv("VNC_USE_SERVER", pad.server)
-    monkeypatch.setenv("VNC_USE_STEPS", "9")
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=400).assert_outcomes(passed=1)
     assert happened(pad) == ["press 7 8 left"]

@@ -23,27 +23,27 @@ VALUE = secrets.token_hex(12)
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_STEPS", "VNC_USE_PASSWORD", "SHOP"):
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_MAX_STEPS", "VNC_USE_PASSWORD", "SHOP"):
         monkeypatch.delenv(name, raising=False)
     yield tmp_path / ".env"
     use_env_file("", tmp_path)
 
 
 def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
+    file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     use_env_file(".env", file.parent)
     settings = build.settings_of({})
-    assert (settings.steps, found_key(None, ("GOOGLE_API_KEY",)), build.given_password(settings)) == (
+    assert (settings.max_steps, found_key(None, ("GOOGLE_API_KEY",)), build.given_password(settings)) == (
         7,
         VALUE,
         "pass word",
     )
     assert read_secret("SHOP", "--vnc-secret", file.parent) == ("SHOP", VALUE)
-    monkeypatch.setenv("VNC_USE_STEPS", "9")
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "9")
     monkeypatch.setenv("GOOGLE_API_KEY", "the environment's")
-    assert (build.settings_of({}).steps, found_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
+    assert (build.settings_of({}).max_steps, found_key(None, ("GOOGLE_API_KEY",))) == (9, "the environment's")
     assert env_file_in_words() == (
-        "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_STEPS"
+        "read from the file: VNC_USE_PASSWORD, SHOP; the environment's own count: GOOGLE_API_KEY, VNC_USE_MAX_STEPS"
     )
 
 
@@ -71,11 +71,11 @@ def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> N
 
 
 def test_the_earlier_variables_come_back(file: Path) -> None:
-    file.write_text("VNC_USE_STEPS=7")
+    file.write_text("VNC_USE_MAX_STEPS=7")
     put_back = use_env_file(".env", file.parent)
-    assert build.settings_of({}).steps == 7
+    assert build.settings_of({}).max_steps == 7
     put_back()
-    assert build.settings_of({}).steps == 40
+    assert build.settings_of({}).max_steps == 40
 
 
 @pytest.mark.parametrize(

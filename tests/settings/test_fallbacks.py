@@ -10,7 +10,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.fallbacks import VARIABLES, fallbacks_in_words
 
-CHOSEN = {"vocabulary": "local_agent"}
+CHOSEN = {"toolset": "local_agent"}
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_setting_is_stronger_than_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct")
-    settings = build.settings_of({**CHOSEN, "model": "other", "steps": 3, "picture_size": (640, 400)})
-    assert (settings.model, settings.steps, settings.picture_size) == ("other", 3, (640, 400))
+    settings = build.settings_of({**CHOSEN, "model": "other", "max_steps": 3, "picture_size": (640, 400)})
+    assert (settings.model, settings.max_steps, settings.picture_size) == ("other", 3, (640, 400))
     assert build.build_planner(settings).name == "openai-compatible (other at localhost:1234)"
 
 
@@ -32,7 +32,7 @@ def test_variables_go_nowhere_else(given: dict[str, Any], monkeypatch: pytest.Mo
     monkeypatch.setenv("LMSTUDIO_MODEL", "qwen3-vl-8b")
     monkeypatch.setenv("AGENT_MAX_STEPS", "12")
     settings = build.settings_of(given)
-    assert (settings.model, settings.base_url, settings.steps) == ("", given.get("base_url", ""), 40)
+    assert (settings.model, settings.base_url, settings.max_steps) == ("", given.get("base_url", ""), 40)
 
 
 def test_wrong_value_is_refused_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,5 +46,5 @@ def test_doctor_names_variables_and_no_value() -> None:
     [read] = fallbacks_in_words("local_agent", found)
     assert read == "read where no setting says otherwise: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS"
     [unread] = fallbacks_in_words("commands", found)
-    assert unread == "not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_vocabulary = local_agent"
+    assert unread == "not read: LMSTUDIO_ENDPOINT, AGENT_MAX_STEPS; they count with vnc_toolset = local_agent"
     assert list(fallbacks_in_words("local_agent", {})) == []

@@ -13,11 +13,11 @@ from pytest_vnc_use.settings.settings import Settings, option_name
 
 
 def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
-    ini = ({"steps": "10", "seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
-    environment = environment_layer({"VNC_USE_STEPS": "20"})
-    command_line = ({"steps": None, "seconds": "7.5"}, option_name)
+    ini = ({"max_steps": "10", "max_seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
+    environment = environment_layer({"VNC_USE_MAX_STEPS": "20"})
+    command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
     settings = merge(ini, environment, command_line)
-    assert (settings.steps, settings.seconds, settings.model) == (20, 7.5, "a")
+    assert (settings.max_steps, settings.max_seconds, settings.model) == (20, 7.5, "a")
     assert settings.keep_screenshots == Settings().keep_screenshots
 
 
@@ -31,10 +31,10 @@ def test_values_may_be_python_ones() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "right"),
     [
-        ("steps", "0", "a whole number, at least 1"),
-        ("steps", "many", "a whole number, at least 1"),
-        ("seconds", "-1", "a number of seconds above 0"),
-        ("seconds", "nan", "a number of seconds above 0"),
+        ("max_steps", "0", "a whole number, at least 1"),
+        ("max_steps", "many", "a whole number, at least 1"),
+        ("max_seconds", "-1", "a number of seconds above 0"),
+        ("max_seconds", "nan", "a number of seconds above 0"),
         ("step_delay", "-0.5", "a number of seconds"),
         ("step_delay", "nan", "a number of seconds"),
         ("step_delay", "soon", "a number of seconds, 0 or more"),
@@ -42,7 +42,7 @@ def test_values_may_be_python_ones() -> None:
         ("screen_size", "0x900", "WIDTHxHEIGHT"),
         ("planner", "oracle", "one of"),
         ("rehearse", "-1", "a whole number, 0 for none"),
-        ("transients", "maybe", "one of tell, fail"),
+        ("transients", "maybe", "one of report, fail"),
         ("include_thoughts", "perhaps", "true or false"),
     ],
 )
@@ -61,14 +61,14 @@ def test_a_pause_may_be_zero_in_any_spelling(value: str, seconds: float) -> None
 
 def test_settings_show_what_was_given() -> None:
     assert repr(Settings()) == "Settings()"
-    assert repr(Settings(steps=3, server="xvnc")) == "Settings(server='xvnc', steps=3)"
+    assert repr(Settings(max_steps=3, server="xvnc")) == "Settings(server='xvnc', max_steps=3)"
 
 
 def test_settings_are_frozen_values() -> None:
-    settings = Settings(steps=3)
-    with pytest.raises(FrozenInstanceError, match="steps"):
-        settings.steps = 4
-    assert settings == replace(Settings(), steps=3) != Settings()
+    settings = Settings(max_steps=3)
+    with pytest.raises(FrozenInstanceError, match="max_steps"):
+        settings.max_steps = 4
+    assert settings == replace(Settings(), max_steps=3) != Settings()
     assert {settings: "found"}[replace(settings)] == "found"
 
 
@@ -79,10 +79,10 @@ def test_an_unknown_setting_is_refused() -> None:
 
 def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "apple")
-    spec = task_spec(("Sign in",), {"expect": "the basket is empty", "steps": 3, "secrets": ["SHOP_PASSWORD"]})
+    spec = task_spec(("Sign in",), {"expect": "the basket is empty", "max_steps": 3, "secrets": ["SHOP_PASSWORD"]})
     assert spec.task == "Sign in"
     assert spec.expect == ("the basket is empty",)
-    assert spec.settings == {"steps": 3}
+    assert spec.settings == {"max_steps": 3}
     assert spec.secrets == {"SHOP_PASSWORD": "apple"}
     assert "apple" not in repr(spec)
 
@@ -96,7 +96,7 @@ def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         ((3,), {}, "exactly one task"),
         (("a",), {"step": 3}, "no argument 'step'"),
         (("a",), {"euros": 3}, "no argument 'euros'"),
-        (("a",), {"steps": 0}, "vnc_task(steps=…)"),
+        (("a",), {"max_steps": 0}, "vnc_task(max_steps=…)"),
         (("a",), {"expect": [""]}, "expect"),
         (("a",), {"secrets": [3]}, "secrets"),
     ],

@@ -174,7 +174,7 @@ def test_every_response_keeps_its_screenshot(converse: Converse) -> None:
 
 def test_run_without_done_ends_at_its_limit(converse: Converse) -> None:
     server = converse(lambda request: call("click_at", **AT), **IN_BROWSER).server
-    with agent_at(server.url, server.api_key, steps=3) as agent:
+    with agent_at(server.url, server.api_key, max_steps=3) as agent:
         assert agent.run("Find the top article").outcome is Outcome.STEP_LIMIT
 
 

@@ -18,7 +18,7 @@ from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.memory_desktop import PaintedController
 
-LOCAL = {"vocabulary": "local_agent"}
+LOCAL = {"toolset": "local_agent"}
 SAVE = {"label": "the button Save"}
 MIDDLE = Click(719, 449)
 LOOK = call("observe_screen")
@@ -177,9 +177,9 @@ def test_prompt_has_rule(rule: str) -> None:
         ("AGENT_IMAGE_H", "400", "picture_size", (1536, 864), (1536, 400)),
         ("AGENT_KEEP_LAST_SCREENSHOTS", "1", "keep_screenshots", 2, 1),
         ("AGENT_KEEP_LAST_THINKS", "1", "keep_thoughts", 2, 1),
-        ("AGENT_MAX_STEPS", "7", "steps", 10, 7),
+        ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
         ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
-        ("AGENT_MAX_STEPS", "20", "seconds", 3000.0, 6000.0),
+        ("AGENT_MAX_STEPS", "20", "max_seconds", 3000.0, 6000.0),
         ("", "", "planner", "openai", "openai"),
         ("", "", "show_pointer", True, True),
     ],

@@ -49,7 +49,7 @@ FUNCTIONS = {"functions": [list_elements, VERIFY]}
 
 
 def meaning(name: str, /, **arguments: Any) -> list[Action]:
-    with chat([call(name, **arguments)], vocabulary="vnc_command", **FUNCTIONS) as talk:
+    with chat([call(name, **arguments)], toolset="vnc_command", **FUNCTIONS) as talk:
         return talk.actions()
 
 
@@ -134,7 +134,7 @@ def test_queue_holds_twenty_actions(count: int, problem: str) -> None:
     ],
 )
 def test_function_ends_run(name: str, arguments: dict[str, Any], ending: tuple[str, str]) -> None:
-    with chat([call(name, **arguments)], vocabulary="vnc_command") as talk:
+    with chat([call(name, **arguments)], toolset="vnc_command") as talk:
         decision = talk.decide()
     assert (decision.kind, decision.words) == ending
 
@@ -156,7 +156,7 @@ def test_function_ends_run(name: str, arguments: dict[str, Any], ending: tuple[s
     ],
 )
 def test_tool_is_declared_with_parameters(tool: str, parameters: set[str]) -> None:
-    with chat([call("task_complete", summary="")], vocabulary="vnc_command", **FUNCTIONS) as talk:
+    with chat([call("task_complete", summary="")], toolset="vnc_command", **FUNCTIONS) as talk:
         talk.decide()
         tools = talk.server.requests[0].tools
     assert set(tools) == {"vnc_command", "action_queue", "verify", "task_complete", "task_failed"}
@@ -186,7 +186,7 @@ def test_tool_is_declared_with_parameters(tool: str, parameters: set[str]) -> No
     ],
 )
 def test_prompt_has_rule(rule: str) -> None:
-    with chat([call("task_complete", summary="")], vocabulary="vnc_command", **FUNCTIONS) as talk:
+    with chat([call("task_complete", summary="")], toolset="vnc_command", **FUNCTIONS) as talk:
         talk.decide()
         assert rule in " ".join(talk.server.requests[0].texts[0].split())
 
@@ -194,7 +194,7 @@ def test_prompt_has_rule(rule: str) -> None:
 def test_screenshots_come_first_and_on_request_only() -> None:
     click, queue = call("vnc_command", action="mouse_click", **AT), call("action_queue", actions=QUEUE)
     look = call("vnc_command", action="screenshot")
-    with chat([click, queue, look, click, click], vocabulary="vnc_command") as talk:
+    with chat([click, queue, look, click, click], toolset="vnc_command") as talk:
         for _ in range(5):
             talk.act()
         counts = [len(request.images) for request in talk.server.requests]
@@ -204,7 +204,7 @@ def test_screenshots_come_first_and_on_request_only() -> None:
 
 def test_elements_have_name_and_box() -> None:
     asked = call("vnc_command", action="detect_elements")
-    with chat([asked, asked], vocabulary="vnc_command", **FUNCTIONS) as talk:
+    with chat([asked, asked], toolset="vnc_command", **FUNCTIONS) as talk:
         talk.act(output=list_elements())
         talk.decide()
         [result] = talk.server.requests[1].of("tool")
@@ -212,32 +212,32 @@ def test_elements_have_name_and_box() -> None:
 
 
 def test_elements_are_refused_where_none_are_known() -> None:
-    with chat([call("vnc_command", action="detect_elements")], vocabulary="vnc_command") as talk:
+    with chat([call("vnc_command", action="detect_elements")], toolset="vnc_command") as talk:
         [action] = talk.actions()
     assert isinstance(action, InvalidAction)
     assert "they need vnc_elements, or vnc_cdp" in action.problem
 
 
 def test_timing_has_times_and_screen() -> None:
-    timing = Timing(0.5, {"step_delay": 0.5, "seconds": 300.0}).functions()
-    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nseconds_ms: 300000"
-    with chat([call("vnc_command", action="get_timing")] * 2, vocabulary="vnc_command") as talk:
+    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0}).functions()
+    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    with chat([call("vnc_command", action="get_timing")] * 2, toolset="vnc_command") as talk:
         talk.act(output=str(timing["get_timing"]()))
         talk.decide()
         [result] = talk.server.requests[1].of("tool")
     lines = result["content"].splitlines()
-    assert lines == ["step_delay_ms: 40", "seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
+    assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
 
 
 @pytest.mark.parametrize("excluded", ["paste", "action_queue", "verify"])
 def test_excluded_name_is_not_offered(excluded: str) -> None:
-    settings = {"vocabulary": "vnc_command", "excluded_actions": [excluded], **FUNCTIONS}
+    settings = {"toolset": "vnc_command", "excluded_actions": [excluded], **FUNCTIONS}
     with chat([call("task_complete", summary="")], **settings) as talk:
         talk.decide()
         tools = talk.server.requests[0].tools
     assert excluded not in tools
     assert excluded not in tools["vnc_command"]["parameters"]["properties"]["action"]["enum"]
-    unknown = {"vocabulary": "vnc_command", "excluded_actions": ["fly"]}
+    unknown = {"toolset": "vnc_command", "excluded_actions": ["fly"]}
     with pytest.raises(SettingsError, match=r"got \['fly'\]"), chat([], **unknown):
         pass
 
@@ -259,7 +259,7 @@ def test_run_of_example_ends_in_report(tmp_path: Path) -> None:
 
     controller = PaintedController()
     with ChatServer(answer) as server:
-        fields = {"planner": "openai", "base_url": server.url, "model": MODEL, "vocabulary": "vnc_command"}
+        fields = {"planner": "openai", "base_url": server.url, "model": MODEL, "toolset": "vnc_command"}
         settings = Settings(runs_dir=str(tmp_path / "runs"), **fields)
         with VncUseAgent(settings=settings, controller=controller) as agent:
             result = agent.run("Open example.com")

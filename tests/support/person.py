@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 
 def demonstrate(folder: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
-    return attend([sys.executable, "-m", "pytest", "--vnc-record=demonstrate", *arguments], folder, show)
+    return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], folder, show)
 
 
 def attend(command: Sequence[str], folder: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:

@@ -12,7 +12,7 @@ WHY_OPEN = qt.why_not_closable() if sys.platform == "linux" else ""
 
 
 class QtDesktop(qt.QtDesktop):
-    """The same for tests that start it themselves. Sessions that they start inherit `VNC_USE_QT_OPEN`: conftest.py."""
+    """The same for tests that start it themselves. Sessions that they start inherit it (conftest.py)."""
 
     def __init__(self, *args: Any, may_be_open: bool = True, **options: Any) -> None:
         super().__init__(*args, may_be_open=may_be_open, **options)

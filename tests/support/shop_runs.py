@@ -64,7 +64,7 @@ def _said(turn: Sequence[Proposal]) -> Said:
 
 
 def in_common(action: Action) -> tuple[Action, ...]:
-    """Return the same in actions that every vocabulary has."""
+    """Return the same in actions that every toolset has."""
     match action:
         case TypeText(x=int(x), y=int(y)):
             return Click(x, y), *in_common(replace(action, x=None, y=None))
@@ -82,7 +82,7 @@ def in_common(action: Action) -> tuple[Action, ...]:
 
 TASKS = _tasks()
 
-# --- the vocabularies ------------------------------------------------------------------------------------------------
+# --- the toolsets ------------------------------------------------------------------------------------------------
 
 
 def on_grid(x: int, y: int) -> tuple[int, int]:
@@ -113,7 +113,7 @@ def geminis(action: Action) -> tuple[str, JsonObject]:
             return "hotkey", {"keys": list(keys)}
         case Wait(duration_s=seconds):
             return "wait", {"seconds": seconds}
-    raise ValueError(f"an action must be one that every vocabulary has, got {action!r}")
+    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
 def commands(action: Action) -> tuple[str, JsonObject]:
@@ -149,7 +149,7 @@ def qwens(action: Action) -> JsonObject:
             return {"action": "key", "keys": list(keys)}
         case Wait(duration_s=seconds):
             return {"action": "wait", "time": seconds}
-    raise ValueError(f"an action must be one that every vocabulary has, got {action!r}")
+    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
 def claudes(action: Action) -> tuple[str, JsonObject]:
@@ -171,7 +171,7 @@ def claudes(action: Action) -> tuple[str, JsonObject]:
             return "key", {"text": "+".join(keys)}
         case Wait(duration_s=seconds):
             return "wait", {"duration": seconds}
-    raise ValueError(f"an action must be one that every vocabulary has, got {action!r}")
+    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
 def openais(action: Action) -> JsonObject:
@@ -193,7 +193,7 @@ def openais(action: Action) -> JsonObject:
             return {"type": "keypress", "keys": list(keys)}
         case Wait(duration_s=seconds) if seconds == WAIT_S:
             return {"type": "wait"}
-    raise ValueError(f"an action must be one that every vocabulary has, got {action!r}")
+    raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
 # --- turns -----------------------------------------------------------------------------------------------------------
@@ -284,9 +284,9 @@ class Player:
             yield server, self.planner(server, **options)
 
 
-def _chats(vocabulary: str) -> Callable[..., Planner]:
+def _chats(toolset: str) -> Callable[..., Planner]:
     def planner(server: chat_server.ChatServer, **options: Any) -> Planner:
-        return OpenAICompatible(server.url, chat_server.MODEL, vocabulary=vocabulary, **options)
+        return OpenAICompatible(server.url, chat_server.MODEL, toolset=toolset, **options)
 
     return planner
 
@@ -341,7 +341,7 @@ def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs
     """Carry out a task in the shop, started anew."""
     desktop.run(["find", ".", "-mindepth", "1", "-delete"])
     desktop.launch(SHOP)
-    settings = Settings(server=desktop.server, runs_dir=str(runs_dir), steps=100, watch=False)
+    settings = Settings(server=desktop.server, runs_dir=str(runs_dir), max_steps=100, watch=False)
     with player.asked(said) as (server, planner), VncUseAgent(settings=settings, planner=planner) as agent:
         result = agent.run(task)
         files = desktop.run(["sh", "-c", 'grep "" *']).stdout

@@ -90,11 +90,11 @@ class _Asking:
 class OpenAICompatible:
     """A planner for a model behind `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
-    `vocabulary` is a toolset: `commands`, single VNC commands and batches for any model that calls tools;
+    `toolset` is a toolset: `commands`, single VNC commands and batches for any model that calls tools;
     `computer_use`, the tool that Qwen's models know; `vnc_command`, the tools of an agent with a tool prompt; or
     `local_agent`, those of a local vision agent. The latter two have coordinates of their own. `coordinates` is the
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
-    vocabulary. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
+    toolset. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
     `error_format` is `text` or `json`, an object with the kind of the error. `extra_calls` is for an answer with too
     many calls: `refuse` refuses all of them, `first` carries out the first ones. Raises SettingsError.
@@ -106,7 +106,7 @@ class OpenAICompatible:
         model: str,
         api_key: str = "",
         *,
-        vocabulary: str = "commands",
+        toolset: str = "commands",
         coordinates: Coordinates = "1000",
         functions: Sequence[Offered] = (),
         excluded_actions: Sequence[str] = (),
@@ -123,12 +123,12 @@ class OpenAICompatible:
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
         _check_known("coordinates", coordinates, get_args(Coordinates))
-        _check_known("vocabulary", vocabulary, tuple(TABLES))
+        _check_known("toolset", toolset, tuple(TABLES))
         _check_known("error_format", error_format, ("text", "json"))
         _check_known("extra_calls", extra_calls, ("refuse", "first"))
-        table = TABLES[vocabulary]
+        table = TABLES[toolset]
         self._takes_first = extra_calls == "first" or table.typed_errors
-        self._coordinates = _COORDINATES.get(vocabulary, coordinates)
+        self._coordinates = _COORDINATES.get(toolset, coordinates)
         self._toolset = Toolset(table, functions, excluded_actions, call_in=call_of)
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens

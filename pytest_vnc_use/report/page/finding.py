@@ -10,7 +10,7 @@ from pytest_vnc_use.errors import RunFolderError
 from pytest_vnc_use.report.page.session_view import NOT_FOUND, KnownResults
 from pytest_vnc_use.report.page.text import without_place
 from pytest_vnc_use.report.results import NO_TESTS, ItemResult, SessionResults, read_results, session_problems
-from pytest_vnc_use.runs.reading import LARGEST, read_whole
+from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 
 _TRACE, _RESULTS = "trace.jsonl", "vnc-results.json"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pytest_vnc_use.report.phrases import Tone
-from pytest_vnc_use.runs.captions import Caption
+from pytest_vnc_use.runs.transcript import Caption
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ from pytest_vnc_use.report.page.shots import Shots
 from pytest_vnc_use.report.page.step_view import step_views
 from pytest_vnc_use.report.page.text import short, without_place
 from pytest_vnc_use.report.phrases import Tone
-from pytest_vnc_use.runs.ended_test import EndedTest, read_ended_test
-from pytest_vnc_use.runs.folder import Trace, read_trace
-from pytest_vnc_use.runs.program_logs import read_logs
-from pytest_vnc_use.runs.run_summary import outcome_of
+from pytest_vnc_use.runs.folder import EndedTest, Trace, read_ended_test, read_logs, read_trace
+from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import Judged, Outcome, Reading, RunEnded, Step, Verdict, VerdictKind
 
 VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}

@@ -7,7 +7,7 @@ from pathlib import PureWindowsPath
 
 from pytest_vnc_use.report.page.run_view import RunPage
 from pytest_vnc_use.report.results import ItemResult
-from pytest_vnc_use.runs.ended_test import EndedTest
+from pytest_vnc_use.runs.folder import EndedTest
 
 PagedRun = tuple[RunPage, str]
 """A run, and the address of its page."""

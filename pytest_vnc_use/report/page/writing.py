@@ -25,7 +25,7 @@ from pytest_vnc_use.report.page.run_view import RunPage, show_run
 from pytest_vnc_use.report.page.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.page.text import free_name, without_place
 from pytest_vnc_use.report.templates import attribute, render_page
-from pytest_vnc_use.runs import messages
+from pytest_vnc_use.runs import logger as messages
 from pytest_vnc_use.runs.folder import write_atomically
 
 INDEX = "index.html"

@@ -20,7 +20,7 @@ BROKEN = {first + offset: fault for first in (3, 13) for offset, fault in zip(ra
 CLAIMED = (11, 12, 19)
 """Live tests with a claim besides the body."""
 LIMITS = {
-    "seconds": 20,
+    "max_seconds": 20,
     "gate_seconds": 5,
     "start_seconds": 15,
     "lease_seconds": 40,

@@ -29,9 +29,8 @@ from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.page.finding import find_runs, results_beside
 from pytest_vnc_use.report.page.writing import write_report
 from pytest_vnc_use.report.results import figures_of
-from pytest_vnc_use.runs.ended_test import EndedTest, write_ended_test
-from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
-from pytest_vnc_use.runs.run_summary import line_of, summary_of
+from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_exchanges, read_trace, write_ended_test
+from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.types import (
     Action,

@@ -75,7 +75,7 @@ _SERVED: dict[str, tuple[Callable[[str], Any], list[Reply]]] = {
         ],
     ),
     "chat, computer_use": (
-        lambda url: OpenAICompatible(url, chat_server.MODEL, vocabulary="computer_use", backoff=_ONCE),
+        lambda url: OpenAICompatible(url, chat_server.MODEL, toolset="computer_use", backoff=_ONCE),
         [
             chat_server.call("computer_use", action="left_click", coordinate=[500, 500]),
             chat_server.call("computer_use", action="scroll", coordinate=[5, 5], pixels=-300),

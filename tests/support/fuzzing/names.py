@@ -103,7 +103,7 @@ def _mcp(folder: Path) -> Iterator[Try]:
             case 3:
                 compile(tools.propose_test(random.choice(("run", text)), text), "test", "exec")
             case _:
-                tools.set_timing(random.choice(("seconds", text)), random.choice((1.0, -1, 1e308, float("nan"))))
+                tools.set_timing(random.choice(("max_seconds", text)), random.choice((1.0, -1, 1e308, float("nan"))))
 
     yield attempt
     tools.desk.close()
