@@ -57,6 +57,7 @@ from pytest_vnc_use.types.protocols import Approver, Controller, Desktop, EndsRu
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.redaction import Redactions
+    from pytest_vnc_use.backends.screen import Framebuffer
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -535,6 +536,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             )
             self._controller = self._redacted(controller, settings.server if settings.scope != "test" else "")
         return self._controller
+
+    @property
+    def live_screen(self) -> Framebuffer | None:
+        """The pixels as the desktop sends them; None while it is not connected, or if secrets may be on them."""
+        screen: Framebuffer | None = None
+        if self._controller is not None and (not self._hides_typed or self.settings.show_secrets):
+            screen = getattr(self._controller, "screen", None)  # a user's own controller may have none
+        return screen
 
     def _redacted(self, controller: Controller, shared: str = "") -> Controller:
         """Return the controller with redaction, if the test has secrets or masks.

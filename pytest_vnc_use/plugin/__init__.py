@@ -7,6 +7,7 @@ desktop. Once one has, `register_the_rest` registers the other modules, each a p
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -42,6 +43,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_vnc_use.plugin import session_settings
 
         is_set = session_settings.read_layers(config)
+    has_desk = config.getoption("vnc_ui") or "VNC_DESK_SESSION" in os.environ
+    if has_desk or "vnc_ui" in getattr(config, "workerinput", ()):
+        from pytest_vnc_use.plugin import ui
+
+        register_the_rest(config)
+        config.pluginmanager.register(ui.DeskPlugin(config), "vnc_use_ui")
     if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the tests are collected elsewhere
         register_the_rest(config)
 

@@ -18,10 +18,16 @@ _REVIEWER = pytest.StashKey[Reviewer]()
 
 
 def review_of(item: pytest.Item, at_the_terminal: Callable[[pytest.Config], AbstractContextManager[None]]) -> Review:
-    """Return the review of a test's replay. Without a terminal, as on a worker of pytest-xdist, the answer is no."""
+    """Return the review of a test's replay. With `--vnc-ui` the page asks.
+
+    Without a terminal, as on a worker of pytest-xdist, the answer is no.
+    """
     config = item.config
 
     def ask(question: Question) -> Answer:
+        if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
+            answer: Answer = desk.ask(question)
+            return answer
         if hasattr(config, "workerinput"):
             return _NO_WORKER
         with at_the_terminal(config):

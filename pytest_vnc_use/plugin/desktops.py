@@ -140,6 +140,8 @@ def agent_of_test(
     recorded = recordings.recorded_test(item, settings, planner, judge, declared, desktop)
     if recorded:
         settings = replace(settings, show_secrets=not recorded.redacts)
+    desk = item.config.pluginmanager.get_plugin("vnc_use_ui")
+    watcher = desk.watcher_of(item) if desk and not state.rehearsal else None
     agent = VncUseAgent(
         vnc_password=desktop.password,
         settings=build.settings_at(settings, desktop.server),
@@ -149,7 +151,12 @@ def agent_of_test(
         functions=functions,
         secrets={**secrets.given, **declared},
         other_secrets=secrets.declared,
-        observers=[runtest.ItemObserver(item), *live_line.open_line(item), runtest.HookCalls(item)],
+        observers=[
+            runtest.ItemObserver(item),
+            *live_line.open_line(item),
+            runtest.HookCalls(item),
+            *filter(None, [watcher]),
+        ],
         test_id=item.nodeid,
         check=True,
         desktop=desktop,
@@ -159,12 +166,16 @@ def agent_of_test(
     state.runs = agent.runs
     secrets.add(build.ambient_secrets(settings, desktop.password))
     state.agent = agent
+    if watcher:
+        desk.watch(watcher, agent)
     yield agent
     try:
         if state.has_passed:
             agent.end_body()  # of a run that a fixture made meanwhile
     finally:
         state.agent = None  # pytest keeps the item to the session's end, and with it the screens
+        if watcher:
+            watcher.close()
         agent.close()
         live_line.close_line(item.config)
     if failed := agent.unmet():

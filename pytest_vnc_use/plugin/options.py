@@ -9,9 +9,7 @@ import pytest
 
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, option_name
 
-SECRET_HELP = (
-    "a secret: its name, and where its value comes from, such as SHOP=env:SHOP_PASSWORD, file:PATH, cmd:COMMAND"
-)
+SECRET_HELP = "a secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"vnc_{name}", f"as {option_name(name)}", default=None)
         else:
             parser.addini(f"vnc_{name}", about + default, default=None)
+    group.addoption(
+        "--vnc-ui", dest="vnc_ui", action="store_true", default=None, help="Serve a page to watch the tests as they run"
+    )
     group.addoption("--vnc-secret", dest="vnc_secret", metavar="NAME=…", action="append", default=[], help=SECRET_HELP)
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
 

@@ -257,9 +257,7 @@ class Settings:
     session_max_steps: int | None = _setting(
         None, _limit(_count), "most steps of the session, over all its processes", "N"
     )
-    session_max_seconds: float | None = _setting(
-        None, _limit(_seconds), "most seconds of the session; no model is asked after that", "S"
-    )
+    session_max_seconds: float | None = _setting(None, _limit(_seconds), "most seconds of the session", "S")
     session_max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session", "N")
     session_max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session", "USD")
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
@@ -276,7 +274,7 @@ class Settings:
     transients: str = _setting(
         "report",
         _one_of("report", "fail"),
-        "Report or fail on transients missing from the recording: report, fail (default: report)",
+        "Report or fail on transients missing from the recording: report, fail",
         "MODE",
     )
     rehearse: int = _setting(
@@ -287,9 +285,7 @@ class Settings:
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
     watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
-    repeat: int = _setting(
-        1, _count, "run each test this many times, and print how often all runs passed (pass^k)", "N"
-    )
+    repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(
         "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"
     )

@@ -933,7 +933,7 @@ def test_an_ini_option_given_for_this_run_goes_before_the_environment(
 
 def test_help_markers_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     told = pytester.runpytest_subprocess("--help").stdout.str()
-    assert "--vnc-server=WHERE" in told
+    assert "--vnc-server=TARGET" in told
     assert "(default: None)" not in told
     ours = told.partition("tests over VNC (pytest-vnc-use)")[2].partition("\n\n")[0]
     assert len(ours.splitlines()) <= 50, "our part fits on one screen"
