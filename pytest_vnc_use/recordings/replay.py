@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
@@ -62,7 +63,6 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.action_points import Point, points
-from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.forwarding import ForwardingController
 from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
 
@@ -395,7 +395,7 @@ class Replay(ForwardingController):
             found = [part for part in found if any(map(part.meets, unlike))]
         return found
 
-    def elements_of(self, action: Action) -> Elements | None:
+    def elements_of(self, action: Action) -> Any:
         """Return the elements that the recorded step acted on; None once the live planner has taken over."""
         step = None if self.is_live else self.newest_step
         return step.elements if step else None
