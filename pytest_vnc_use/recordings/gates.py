@@ -241,8 +241,12 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
         if screen.shape != seen.shape:
             return []
         marked &= differing(seen, screen)
-    colours = {box: np.unique(box.part_of(seen)[box.part_of(marked)]) for box in boxes_of(marked)}
-    return [box for box in colours if not box.is_within(CARET_PX) and len(colours[box]) > 1]
+    found = []
+    for box in boxes_of(marked):
+        pixels = box.part_of(seen)[box.part_of(marked)]
+        if not box.is_within(CARET_PX) and (pixels != pixels[0]).any():
+            found.append(box)
+    return found
 
 
 def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:

@@ -291,7 +291,7 @@ def _with_images(recording: Recording, folder: Path) -> tuple[Recording, dict[st
 
     def add(name: str, pixels: Pixels, visible: Mask | None = None) -> str:
         content = webp_of(pixels, visible)
-        if name in former and same_picture(former[name], content):
+        if former.get(name, content) != content and same_picture(former[name], content):
             content = former[name]
         image = f"{name}-{_digest(content)}.webp"
         images[image] = content
