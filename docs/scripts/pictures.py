@@ -18,6 +18,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,14 +61,15 @@ def test_hello(vnc_desktop):
 
 SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/pictures.py")
 ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_an_order_is_placed*")
-PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/page/report.css")
+PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/report.css")
 TEXTS = ("pytest_vnc_use/demonstrate/viewer_session.py", "pytest_vnc_use/planners/local/person_judge.py")
 MADE_OF = {
     "run.gif": ORDER,
-    "report.png": (*ORDER, "pytest_vnc_use/report/run.css", "pytest_vnc_use/report/templates/run.html.j2"),
-    "session.png": (*PAGES, "pytest_vnc_use/report/templates/page_session.html.j2"),
-    "drift.png": (*PAGES, "pytest_vnc_use/report/templates/page_[pr]*.html.j2"),
+    "report.png": (*ORDER, "pytest_vnc_use/report/report.css", "pytest_vnc_use/report/templates/*.html.j2"),
+    "session.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
+    "drift.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
     "recording.png": (*TEXTS, "docs/scripts/pictures.py"),
+    "desk.png": (*SHOP, "pytest_vnc_use/ui/page/*"),
     "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/pictures.py"),
 }
 """Patterns of the files that decide how each picture looks: not all of the code, which changes every day."""
@@ -105,7 +107,7 @@ def stale() -> list[str]:
 
 def main() -> None:
     """Make all pictures, each of a real run, and keep what they were made of."""
-    for make in (an_order, a_wrong_total, a_recording, a_live_run):
+    for make in (an_order, a_wrong_total, a_recording, a_live_run, a_desk):
         with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
             make(Path(folder))
     digests = {name: digest(patterns) for name, patterns in MADE_OF.items()}
@@ -209,6 +211,34 @@ class Typist:
     def answer(self, text: str) -> None:
         """Type a line."""
         os.write(self._terminal._master, f"{text}\n".encode())
+
+
+def a_desk(folder: Path) -> None:
+    """Pause a test in the middle, on the page of `cua-vnc ui`: desk.png."""
+    from playwright.sync_api import sync_playwright
+
+    options = shlex.join(["-p", "no:cacheprovider", f"--vnc-runs-dir={folder / 'runs'}"])
+    command = [sys.executable, "-m", "pytest_vnc_use.cli", "ui", TESTS, "--options", options]
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "CI": ""})
+    with server, sync_playwright() as playwright:
+        assert server.stdout
+        url = server.stdout.readline().split()[-1]
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(url)
+        page.locator("#run-all:enabled").wait_for(timeout=60_000)
+        page.get_by_role("button", name="Run test_basket", exact=True).click()
+        page.locator("#steps li").nth(5).wait_for(timeout=60_000)
+        page.keyboard.press("p")
+        page.get_by_text("paused before this step").wait_for(timeout=60_000)
+        page.screenshot(path=PICTURES / "desk.png")
+        page.keyboard.press("p")
+        page.locator("#tests .passed").wait_for(timeout=60_000)
+        browser.close()
+        server.send_signal(signal.SIGINT)
+    Image.open(PICTURES / "desk.png").convert("RGB").quantize(128).save(PICTURES / "desk.png", optimize=True)
+    report_size(PICTURES / "desk.png")
 
 
 def draw_terminal(rows: Sequence[str], path: Path) -> None:

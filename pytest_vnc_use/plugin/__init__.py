@@ -7,6 +7,7 @@ desktop. Once one has, `register_the_rest` registers the other modules, each a p
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -37,11 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, read the settings, and register the other plugins if they may be needed."""
     for marker in (MARKER, ALL_MARKER):
         config.addinivalue_line("markers", marker)
-    is_set = False
-    if options.may_be_set(config):
-        from pytest_vnc_use.plugin import session_settings
+    is_set = options.read_layers(config)
+    has_desk = config.getoption("vnc_ui") or "VNC_DESK_SESSION" in os.environ
+    if has_desk or "vnc_ui" in getattr(config, "workerinput", ()):
+        from pytest_vnc_use.plugin import ui
 
-        is_set = session_settings.read_layers(config)
+        register_the_rest(config)
+        config.pluginmanager.register(ui.DeskPlugin(config), "vnc_use_ui")
     if is_set or config.getoption("dist", "no") != "no":  # with pytest-xdist the tests are collected elsewhere
         register_the_rest(config)
 
@@ -52,22 +55,21 @@ def register_the_rest(config: pytest.Config) -> None:
         return
     from pytest_vnc_use.plugin import (
         costs,
-        html_report,
-        junit,
-        live_line,
         markers,
         recordings,
         redaction,
         rehearsals,
+        reporting,
         results,
         runtest,
-        session_settings,
+        state,
+        terminal,
         triage,
     )
 
-    settings = config.stash[session_settings.SETTINGS] = session_settings.read_settings(config)
-    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, html_report, live_line]
-    plugins += [costs, markers, recordings, rehearsals, junit]
+    settings = config.stash[state.SETTINGS] = options.read_settings(config)
+    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, reporting, terminal]
+    plugins += [costs, markers, recordings, rehearsals]
     if settings.playwright:
         from pytest_vnc_use.plugin import playwright_page
 

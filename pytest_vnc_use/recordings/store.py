@@ -43,7 +43,7 @@ from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, s
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
-from pytest_vnc_use.types.json_depth import DEEPEST, is_shallow
+from pytest_vnc_use.types.actions import DEEPEST, is_shallow
 
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100

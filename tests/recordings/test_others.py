@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,26 @@ def test_a_terminal_on_tigervnc(tmp_path: Path) -> None:
     other = [*terminal[:-1], "PS1='now: ' exec sh -i"]
     with tigervnc() as server, server.run(*other), pytest.raises(RecordingDrifted, match=r"^drift "):
         drive(server, tmp_path, "replay", gate_s=5.0)
+
+
+SUGGESTS = """
+import os, time, tty
+tty.setcbreak(0)
+typed_at = 0
+print("ready")
+while key := os.read(0, 16):
+    if key.startswith(b"\\33"):
+        print(" chosen" if time.monotonic() - typed_at > 0.35 else " too early", flush=True)
+    else:
+        os.write(1, key)
+        typed_at = time.monotonic()
+"""
+
+
+@pytest.mark.slow
+def test_replay_waits_for_list_off_screen(tmp_path: Path) -> None:
+    terminal = ["xterm", "-geometry", "80x24+100+100", "-e", sys.executable, "-c", SUGGESTS]
+    with tigervnc() as server, server.run(*terminal):
+        assert drive(server, tmp_path, "auto", Click(300, 200), TypeText("java"), KeyCombo(("down",))) is Outcome.DONE
+    with tigervnc() as server, server.run(*terminal):
+        assert drive(server, tmp_path, "replay", gate_s=5.0) is Outcome.DONE

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use.desktops import supervisor
 from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
 from support.chaos.link import Link
 from support.chaos.project import PROGRAM
@@ -269,7 +268,7 @@ def _test_of(process: Process) -> int | None:
     if process.name == "vnc-supervisor":
         children = [each for each in processes() if each.parent == process.pid and _is_program(each)]
         return int(children[0].words[-2]) if children else None
-    mark = next((name for name in (supervisor.MARK, "DISPLAY") if name in own), "")
+    mark = "HOME" if "/vnc-use-" in own.get("HOME", "") else "DISPLAY" if "DISPLAY" in own else ""
     if process.name == "Xtigervnc" and not mark:
         return _test_at("DISPLAY", process.words[1])
     return _test_at(mark, own.get(mark, "")) if mark else None

@@ -1,0 +1,122 @@
+"""`--vnc-ui`, and sessions that `cua-vnc ui` starts: the connection of this process to the desk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.results import result_of
+from pytest_vnc_use.plugin.state import attached_to
+from pytest_vnc_use.triage.failure_text import sanitize
+
+try:
+    from pytest_vnc_use.ui.link import Link, Watcher
+except ImportError as exc:
+    raise SettingsError(f"--vnc-ui needs a library ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
+from pytest_vnc_use.ui.runner import VARIABLE
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.agent.agent import VncUseAgent
+    from pytest_vnc_use.recordings.accept import Answer, Question
+
+_STARTS_S = 20.0
+
+
+class DeskPlugin:
+    """Tells the desk about the tests of this process. With pytest-xdist each worker tells about its own."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._url, self._token, self.page = _desk_of(config)
+        worker = getattr(config, "workerinput", {}).get("workerid", "")
+        self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
+        self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: object) -> None:
+        """Hand the connection to a worker of pytest-xdist, past its command line and environment."""
+        spec = node.gateway.spec  # type: ignore[attr-defined]  # pytest-xdist has no types
+        if not spec.popen:
+            raise pytest.UsageError(f"--vnc-ui shows tests of this machine only, but a worker is on {spec!r}")
+        node.workerinput["vnc_ui"] = [self._url, self._token]  # type: ignore[attr-defined]
+
+    def pytest_sessionstart(self) -> None:
+        """Print the address, past capturing."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self.page and reporter:
+            reporter.write_line(f"vnc-use: watch the tests at {self.page}")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """List the tests."""
+        if self._runs_tests:
+            self.link.send(type="collected", tests=[item.nodeid for item in session.items])
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note that a test begins."""
+        if self._runs_tests:
+            self.link.send(type="test", test=nodeid, state="running")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell the result of a test, as far as it is known."""
+        if not self._runs_tests or (report.passed and report.when != "call"):
+            return
+        attached = attached_to(report)
+        hide = secrets_of(self._config).hide
+        message = str(attached.get("message", "")) or (report.longreprtext if report.failed else "")
+        facts = {"triage": str(attached.get("triage", "")), "message": sanitize(message, hide)}
+        self.link.send(
+            type="test", test=report.nodeid, state=result_of(report), seconds=round(report.duration, 2), **facts
+        )
+
+    def pytest_unconfigure(self) -> None:
+        """End the connection; the page shows the results as long as it is open."""
+        self.link.close()
+
+    def watcher_of(self, item: pytest.Item) -> Watcher:
+        """Return the observer of a test's runs."""
+        return Watcher(self.link, item.nodeid, secrets_of(item.config).hide)
+
+    def watch(self, watcher: Watcher, agent: VncUseAgent) -> None:
+        """Show the live screen of the test's agent."""
+        watcher.screen = lambda: agent.live_screen
+        watcher.stored = lambda ref: _read(agent.runs[-1] / "screens" / f"{ref.digest}.png") if agent.runs else None
+        watcher.start()
+
+    def ask(self, question: Question) -> Answer:
+        """Put a question of `--vnc-record=accept` to the user at the page."""
+        return self.link.ask(question, secrets_of(self._config).hide)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:  # its run keeps no images
+        return None
+
+
+def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
+    """Return the address for sessions, the token, and the page's address where this process has started the desk."""
+    if given := getattr(config, "workerinput", {}).get("vnc_ui"):
+        return given[0], given[1], ""
+    if file := os.environ.pop(VARIABLE, ""):
+        url, token = json.loads(Path(file).read_text("utf-8"))
+        return url, token, ""
+    if os.environ.get("CI"):
+        raise pytest.UsageError("--vnc-ui needs a user at a browser, but CI is set. Leave it out in CI")
+    command = [sys.executable, "-m", "pytest_vnc_use.ui"]
+    desk = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    assert desk.stdout is not None
+    first = desk.stdout.readline()
+    if not first:
+        raise pytest.UsageError(f"--vnc-ui: the page's server ended with exit code {desk.wait(_STARTS_S)}")
+    page, url, token = json.loads(first)
+    return url, token, page

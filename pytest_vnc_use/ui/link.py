@@ -1,0 +1,242 @@
+"""The connection of a process of a test session to the desk: what happens goes out, what a user wants comes in.
+
+A thread sends and another receives, so no test waits for the desk; if the desk dies, tests go on as without it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import queue
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from websockets.exceptions import WebSocketException
+from websockets.sync.client import connect
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    FrameRef,
+    GateAwaited,
+    Judged,
+    ModelAsked,
+    ModelExchange,
+    Proposal,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+)
+from pytest_vnc_use.types.actions import points
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.backends.screen import Framebuffer
+
+LEAST_S = 1 / 15
+"""The shortest time between two frames of a test."""
+SHARE = 8
+"""A frame's encoding is followed by so many times as long without one: watching may not slow a test down."""
+MAX_PARTS = 8
+"""The most rectangles of one frame; more become the box around them."""
+
+
+class Link:
+    """The connection. `hello` says which process this is, `on_stop` is called when a user stops the tests."""
+
+    def __init__(self, url: str, token: str, worker: str, on_stop: Callable[[], None]) -> None:
+        bearer = {"Authorization": f"Bearer {token}"}
+        self._closing = ExitStack()
+        self._websocket = self._closing.enter_context(
+            connect(url, additional_headers=bearer, compression=None, proxy=None, max_size=None)
+        )
+        self._on_stop = on_stop
+        self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._answers: dict[str, Answer] = {}
+        self._questions = 0
+        self._passed: set[str] = set()
+        self.is_open, self.is_paused, self.watched = True, False, 0
+        """`watched` is 0 while no page looks, else it grows each time that pages need whole screens."""
+        self.send(type="hello", worker=worker)
+        for work in (self._send_all, self._receive_all):
+            threading.Thread(target=work, daemon=True, name="vnc-use desk").start()
+
+    def send(self, **message: Any) -> None:
+        """Send a message soon; never waits."""
+        if self.is_open:
+            self._outgoing.put(json.dumps(message))
+
+    def send_frame(self, png: bytes, **header: Any) -> None:
+        """Send a part of a screen: the length of the header, the header, the image."""
+        head = json.dumps(header).encode()
+        if self.is_open:
+            self._outgoing.put(struct.pack(">I", len(head)) + head + png)
+
+    def close(self) -> None:
+        """Send what is left, and end the connection."""
+        self._outgoing.put(None)
+
+    def wait_while_paused(self, test: str) -> None:
+        """Wait while a user has paused the tests, for the next step or the end of the pause; no limit counts it."""
+        if not self.is_paused:
+            return
+        self.send(type="test", test=test, is_waiting=True)
+        with uncounted(), self._changed:
+            self._passed.discard(test)
+            self._changed.wait_for(lambda: not (self.is_paused and self.is_open) or test in self._passed)
+        self.send(type="test", test=test, is_waiting=False)
+
+    def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
+        """Return a user's answer; no if the desk is gone."""
+        self._questions += 1
+        number = f"{id(self)}-{self._questions}"
+        self.send(
+            type="question",
+            id=number,
+            test=question.test,
+            problem=hide(question.problem),
+            boxes=[[box.left, box.top, box.right, box.bottom] for box in question.boxes],
+            images=[base64.b64encode(Path(image).read_bytes()).decode() for image in question.images],
+            masked_px=question.masked_px if question.masks else 0,
+            acts=[hide(act) for act in question.acts],
+            moved=[hide(target) for target in question.moved],
+            claim=hide(question.claim),
+        )
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._answers or not self.is_open)
+            return self._answers.pop(number, NO)
+
+    def _send_all(self) -> None:
+        try:
+            while (message := self._outgoing.get()) is not None:
+                self._websocket.send(message)
+        except (OSError, WebSocketException):
+            pass  # the desk is gone, and `_receive_all` notes it
+        self._closing.close()
+
+    def _receive_all(self) -> None:
+        try:
+            for text in self._websocket:
+                self._obey(json.loads(text))
+        except (OSError, WebSocketException):
+            pass  # as at the end
+        with self._changed:
+            self.is_open, self.watched = False, 0
+            self._changed.notify_all()
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        with self._changed:
+            match message["type"]:
+                case "watch":
+                    self.watched = self.watched + 1 if message["on"] else 0
+                case "pause":
+                    self.is_paused = message["on"]
+                case "next":
+                    self._passed.add(message["test"])
+                case "answer":
+                    self._answers[message["id"]] = Answer(message["kind"], message["words"])
+                case "stop":
+                    self._on_stop()
+            self._changed.notify_all()
+
+    def wait_watched(self, timeout_s: float) -> int:
+        """Wait until a page looks, at most so long; return `watched`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.watched, timeout_s)
+            return self.watched
+
+
+class Watcher:
+    """An observer that shows the runs of one test on the desk. `hide` takes secrets out of texts.
+
+    `screen` returns the live pixels, None where there are none, or where a secret might be seen on them. Then the frame
+    after each step is shown, as the run directory has it: `stored` returns its PNG.
+    """
+
+    def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
+        self._link, self._test, self._hide = link, test, hide
+        self._ended = threading.Event()
+        self.screen: Callable[[], Framebuffer | None] = lambda: None
+        self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
+        self._dollars = 0.0
+
+    def start(self) -> None:
+        """Send frames until `close`."""
+        threading.Thread(target=self._send_frames, daemon=True, name="vnc-use frames").start()
+
+    def close(self) -> None:
+        """Send no more frames."""
+        self._ended.set()
+
+    def observe(self, event: RunEvent) -> None:
+        """Tell the desk what happened; wait before a step while a user has paused the tests."""
+        match event:
+            case RunStarted():
+                self._tell(task=self._hide(event.task), planner=event.planner, doing=f"waits for {event.planner}")
+            case StepStarted():
+                self._step(event.number, event.proposal, event.ruling.kind, is_done=False)
+                self._link.wait_while_paused(self._test)
+            case StepFinished():
+                step = event.step
+                self._step(step.number, step.proposal, step.ruling.kind, is_done=True, error=self._hide(step.error))
+                self._tell(doing="")
+                if self._link.watched and self.screen() is None and (png := self.stored(step.frame_after)):
+                    ref = step.frame_after
+                    self._link.send_frame(png, test=self._test, x=0, y=0, width=ref.width, height=ref.height)
+            case GateAwaited():
+                self._tell(doing=f"waits for the recorded screen, {event.remaining_s:.0f} s left")
+            case ModelAsked():
+                self._tell(doing=f"asks {'the judge' if event.purpose == 'judge' else event.model}")
+            case ModelExchange():
+                self._dollars += event.dollars or 0.0
+                self._tell(dollars=round(self._dollars, 6))
+            case Judged():
+                verdict = event.verdict
+                self._tell(claim=self._hide(verdict.claim), verdict=verdict.kind, reason=self._hide(verdict.reason))
+            case ApprovalAsked():
+                self._tell(doing="waits for approval")
+            case RunEnded():
+                self._tell(doing="", outcome=str(event.outcome or ""), problem=self._hide(event.message or event.error))
+            case _:
+                pass  # the run directory has the rest
+
+    def _tell(self, **facts: Any) -> None:
+        self._link.send(type="test", test=self._test, **facts)
+
+    def _step(self, number: int, proposal: Proposal, ruling: str, *, is_done: bool, error: str = "") -> None:
+        caption = self._hide(proposal.intent or action_in_words(proposal.action))
+        at = [list(point) for point in points(proposal.action)]
+        facts = {"caption": caption, "points": at, "ruling": ruling, "is_done": is_done, "error": error}
+        self._link.send(type="step", test=self._test, number=number, **facts)
+
+    def _send_frames(self) -> None:
+        sent, since, pause_s = 0, float("-inf"), LEAST_S
+        while not self._ended.wait(pause_s):
+            watched = self._link.wait_watched(LEAST_S)
+            screen = self.screen() if watched else None
+            if screen is None or not all(screen.size):
+                continue
+            began_s = clock.monotonic()
+            if watched != sent:
+                sent, since = watched, float("-inf")
+            since, parts = screen.parts_since(since)
+            width, height = screen.size
+            if len(parts) > MAX_PARTS:
+                left, top = min(part.left for part, _ in parts), min(part.top for part, _ in parts)
+                right, bottom = max(part.right for part, _ in parts), max(part.bottom for part, _ in parts)
+                box = type(parts[0][0])(left, top, right, bottom)
+                parts = [(box, screen.part(box))]
+            for part, pixels in parts:
+                header = {"test": self._test, "x": part.left, "y": part.top, "width": width, "height": height}
+                self._link.send_frame(encode_png(pixels), **header)
+            pause_s = max(LEAST_S, SHARE * (clock.monotonic() - began_s))

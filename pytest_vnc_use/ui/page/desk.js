@@ -1,0 +1,267 @@
+import { drawFrame, screenOf, show } from "./screens.js";
+
+const $ = (id) => document.getElementById(id);
+const tests = new Map();
+const questions = new Map();
+const session = { can_run: false, is_running: false, is_paused: false };
+let selected = "";
+let socket = null;
+let follows = true; // the large screen shows the newest running test until the user selects one
+
+const send = (message) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
+
+async function start() {
+  const token = location.hash.slice(1);
+  if (token) {
+    history.replaceState(null, "", location.pathname);
+    const answer = await fetch("login", { method: "POST", body: token });
+    if (!answer.ok && !(await canOpen())) return status(await answer.text());
+  }
+  connect();
+}
+
+const canOpen = () => new Promise((resolve) => {
+  const probe = new WebSocket(pageUrl());
+  probe.onopen = () => { probe.close(); resolve(true); };
+  probe.onerror = () => resolve(false);
+});
+
+const pageUrl = () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/page`;
+
+function connect() {
+  socket = new WebSocket(pageUrl());
+  socket.binaryType = "arraybuffer";
+  socket.onmessage = ({ data }) => (typeof data === "string" ? take(JSON.parse(data)) : takeFrame(data));
+  socket.onclose = () => status("Not connected. Open the URL that the terminal shows.");
+}
+
+function status(text) {
+  $("status").textContent = text;
+}
+
+function take(message) {
+  switch (message.type) {
+    case "state":
+      tests.clear();
+      message.tests.forEach((test) => tests.set(test.id, test));
+      message.questions.forEach((question) => questions.set(question.id, question));
+      Object.assign(session, message);
+      break;
+    case "tests":
+      message.tests.forEach((test) => tests.set(test.id, test));
+      break;
+    case "session":
+      Object.assign(session, message);
+      break;
+    case "test": {
+      const known = tests.get(message.id) ?? { steps: [] };
+      const begins = message.state === "running" && known.state !== "running";
+      tests.set(message.id, { ...known, ...message, steps: begins ? [] : known.steps });
+      if (begins && follows) selected = message.id;
+      break;
+    }
+    case "step": {
+      const test = tests.get(message.test);
+      if (!test) break;
+      test.steps = [...test.steps.filter((step) => step.number !== message.number), message];
+      break;
+    }
+    case "question":
+      questions.set(message.id, message);
+      break;
+    case "answered":
+      questions.delete(message.id);
+      break;
+  }
+  schedule();
+}
+
+function takeFrame(buffer) {
+  const test = drawFrame(buffer);
+  if (!$("watch").querySelector("canvas") || !selected) schedule();
+  return test;
+}
+
+let scheduled = false;
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => { scheduled = false; render(); });
+}
+
+function element(name, text = "", properties = {}) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return Object.assign(made, properties);
+}
+
+const running = () => [...tests.values()].filter((test) => test.state === "running");
+const isBad = (test) => test.state === "failed" || test.state === "error";
+
+function render() {
+  if (!tests.has(selected)) selected = running()[0]?.id ?? tests.keys().next().value ?? "";
+  const all = [...tests.values()];
+  const count = (state) => all.filter((test) => test.state === state).length;
+  const bad = all.filter(isBad).length;
+  const figures = [[count("passed"), "passed"], [bad, "failed"], [running().length, "running"]];
+  const text = figures.filter(([number]) => number).map(([number, word]) => `${number} ${word}`).join(", ");
+  if (socket?.readyState === WebSocket.OPEN) {
+    status(`${all.length} ${all.length === 1 ? "test" : "tests"}${text ? `: ${text}` : ""}${session.is_running ? "" : "; no session runs"}`);
+  }
+  $("run-all").hidden = $("run-failed").hidden = !session.can_run;
+  $("run-all").disabled = session.is_running;
+  $("run-failed").disabled = session.is_running || !bad;
+  $("stop").disabled = !session.is_running;
+  $("pause").setAttribute("aria-pressed", session.is_paused);
+  renderTests(all);
+  renderScreen();
+  renderQuestion();
+}
+
+function renderTests(all) {
+  const wanted = $("filter").value.toLowerCase();
+  const focused = document.activeElement?.dataset?.key;
+  const rows = [];
+  let file = null;
+  for (const test of all.filter((each) => each.id.toLowerCase().includes(wanted))) {
+    const [path, ...names] = test.id.split("::");
+    if (path !== file) {
+      file = path;
+      const row = element("li", path, { className: "file" });
+      if (session.can_run) row.append(runButton(path, [path]));
+      rows.push(row);
+    }
+    const row = element("li");
+    const state = test.is_waiting ? "waiting" : test.state;
+    const choose = element("button", "", { onclick: () => { selected = test.id; follows = false; schedule(); } });
+    choose.dataset.key = `choose ${test.id}`;
+    choose.setAttribute("aria-current", String(test.id === selected));
+    choose.append(element("span", state || "not run", { className: `mark ${state}` }), names.join("::"));
+    row.append(choose);
+    if (session.can_run) row.append(runButton(names.join("::"), [test.id]));
+    rows.push(row);
+  }
+  $("tests").replaceChildren(...rows);
+  if (focused) [...$("tests").querySelectorAll("button")].find((each) => each.dataset.key === focused)?.focus();
+}
+
+function runButton(name, ids) {
+  const button = element("button", "Run", { disabled: session.is_running, onclick: () => run(ids) });
+  button.setAttribute("aria-label", `Run ${name}`);
+  button.dataset.key = `run ${ids[0]}`;
+  return button;
+}
+
+function run(ids) {
+  follows = true;
+  send({ type: "run", tests: ids });
+}
+
+function renderScreen() {
+  const test = tests.get(selected);
+  $("screen-heading").textContent = test ? selected : "No test selected";
+  $("task").textContent = test?.task ?? "";
+  $("doing").textContent = test?.is_waiting ? "paused before this step" : test?.doing ?? "";
+  $("next").disabled = !test?.is_waiting;
+  const steps = [...(test?.steps ?? [])].sort((one, other) => one.number - other.number);
+  if (test) show($("large"), selected, test.state === "running" ? steps.at(-1)?.points : []);
+  $("others").replaceChildren(...running().filter((each) => each.id !== selected).map(small));
+  $("steps").replaceChildren(...steps.map((step) => {
+    const item = element("li", `${step.caption}${step.error ? `: ${step.error}` : ""}${step.is_done ? "" : " …"}`, { value: step.number });
+    item.setAttribute("value", step.number);
+    return item;
+  }));
+  const facts = test ? [
+    ["result", test.state], ["triage", test.triage], ["message", test.message], ["claim", test.claim],
+    ["verdict", test.verdict], ["reason", test.reason], ["seconds", test.seconds],
+    ["cost", test.dollars ? `$${test.dollars.toFixed(4)}` : ""],
+  ] : [];
+  const shown = facts.filter(([, value]) => value !== undefined && value !== "");
+  $("result").replaceChildren(...shown.flatMap(([name, value]) => [element("dt", name), element("dd", String(value))]));
+}
+
+function small(test) {
+  const item = element("li");
+  const button = element("button", test.id.split("::").slice(1).join("::"), { onclick: () => { selected = test.id; follows = false; schedule(); } });
+  const place = element("div", "", { className: "screen" });
+  place.append(screenOf(test.id).canvas);
+  item.append(place, button);
+  return item;
+}
+
+let asked = "";
+function renderQuestion() {
+  const question = questions.values().next().value;
+  if (!question) {
+    asked = "";
+    if ($("question").open) $("question").close();
+    return;
+  }
+  if (asked === question.id) return;
+  asked = question.id;
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : "The screen differs from its recording";
+  $("question-test").textContent = question.test;
+  $("question-problem").textContent = question.problem;
+  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
+  $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
+  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = `data:image/png;base64,${question.images[number]}`; });
+  $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
+  const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
+  answer("accept").disabled = question.moved.length > 0;
+  answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
+  answer("mask").hidden = !question.masked_px;
+  answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
+  $("bug").hidden = true;
+  $("bug-words").value = "";
+  if (!$("question").open) $("question").showModal();
+}
+
+/** Draw a box around each difference; the images have the screen's size. */
+function outline(shot, boxes) {
+  const { naturalWidth: width, naturalHeight: height } = $("recorded");
+  shot.querySelectorAll(".box").forEach((box) => box.remove());
+  for (const [left, top, right, bottom] of boxes) {
+    const box = element("span", "", { className: "box" });
+    Object.assign(box.style, {
+      left: `${(100 * left) / width}%`, top: `${(100 * top) / height}%`,
+      width: `${(100 * (right - left)) / width}%`, height: `${(100 * (bottom - top)) / height}%`,
+    });
+    shot.append(box);
+  }
+}
+
+function reply(kind, words = "") {
+  send({ type: "answer", id: asked, kind, words });
+}
+
+function view(name) {
+  $("pair").dataset.view = name;
+  document.querySelectorAll("[data-view][aria-pressed]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.view === name)));
+  $("slider-label").hidden = name !== "slide";
+  $("now").style.clipPath = name === "slide" ? `inset(0 0 0 ${$("slider").value}%)` : "";
+}
+
+$("run-all").onclick = () => run([]);
+$("run-failed").onclick = () => run([...tests.values()].filter(isBad).map((test) => test.id));
+$("pause").onclick = () => send({ type: "pause", on: !session.is_paused });
+$("next").onclick = () => send({ type: "next", test: selected });
+$("stop").onclick = () => send({ type: "stop" });
+$("filter").oninput = schedule;
+$("slider").oninput = () => view("slide");
+document.querySelectorAll("[data-view][aria-pressed]").forEach((button) => { button.onclick = () => view(button.dataset.view); });
+document.querySelectorAll("[data-answer]").forEach((button) => {
+  button.onclick = () => {
+    if (button.dataset.answer !== "bug") return reply(button.dataset.answer);
+    $("bug").hidden = false;
+    $("bug-words").focus();
+  };
+});
+$("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-words").value); };
+$("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
+setInterval(() => $("pair").classList.toggle("off"), 600);
+document.onkeydown = (event) => {
+  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || $("question").open) return;
+  if (event.key === "p") $("pause").click();
+  if (event.key === "n") $("next").click();
+};
+start();

@@ -1,0 +1,45 @@
+// The live screens: each test's newest pixels on a canvas of its own, drawn from the changed parts in order.
+
+const screens = new Map();
+
+export function screenOf(test) {
+  if (!screens.has(test)) screens.set(test, { canvas: document.createElement("canvas"), drawn: Promise.resolve() });
+  return screens.get(test);
+}
+
+/** Draw a frame: the length of its header, the header, and a PNG. Parts of one test are drawn one after the other. */
+export function drawFrame(buffer) {
+  const length = new DataView(buffer).getUint32(0);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const image = createImageBitmap(new Blob([new Uint8Array(buffer, 4 + length)], { type: "image/png" }));
+  const screen = screenOf(header.test);
+  screen.drawn = screen.drawn.then(() => image).then((bitmap) => {
+    const { canvas } = screen;
+    if (canvas.width !== header.width || canvas.height !== header.height) {
+      canvas.width = header.width;
+      canvas.height = header.height;
+    }
+    canvas.getContext("2d").drawImage(bitmap, header.x, header.y);
+    bitmap.close();
+    canvas.dispatchEvent(new Event("drawn"));
+  }).catch(() => {}); // an image that this browser cannot read leaves the screen as it was
+  return header.test;
+}
+
+/** Show a test's canvas, with the points of its newest step, in an element. */
+export function show(element, test, points = []) {
+  const { canvas } = screenOf(test);
+  if (canvas.parentElement !== element) element.replaceChildren(canvas);
+  element.querySelectorAll(".point").forEach((point) => point.remove());
+  for (const [x, y] of points) {
+    const point = document.createElement("span");
+    point.className = "point";
+    point.style.left = `${(100 * (x + 0.5)) / canvas.width}%`;
+    point.style.top = `${(100 * (y + 0.5)) / canvas.height}%`;
+    element.append(point);
+  }
+}
+
+export function forget(test) {
+  screens.delete(test);
+}

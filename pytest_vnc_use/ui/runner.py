@@ -1,0 +1,73 @@
+"""The test sessions that the desk starts: pytest in a process of its own, and who may connect from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+VARIABLE = "VNC_DESK_SESSION"
+"""Names the file, readable by this user only, from which a session reads where its desk is: [url, token]."""
+
+
+class PytestRunner:
+    """Runs tests of `paths`, one session at a time, in this directory; `options` go to pytest as they are."""
+
+    def __init__(self, paths: Sequence[str], options: Sequence[str]) -> None:
+        self._paths, self._options = list(paths), list(options)
+        self._directory = TemporaryDirectory(prefix="vnc-use-desk-")  # 0700
+        self._process: subprocess.Popen[bytes] | None = None
+        self.on_end: Callable[[], object] = lambda: None
+        """Called from a thread when a session has ended."""
+        self.session_file = Path(self._directory.name, "session.json")
+
+    def connect(self, url: str, token: str) -> None:
+        """Note where sessions connect to."""
+        self.session_file.touch(mode=0o600)
+        self.session_file.write_text(json.dumps([url, token]), encoding="utf-8")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a session runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def run(self, tests: list[str]) -> None:
+        """Run these tests, or all for an empty list. Node IDs come from the page, so none may be an option."""
+        wanted = [test for test in tests if not test.startswith("-")]
+        self._start([*self._options, *(wanted or self._paths)])
+
+    def collect(self) -> None:
+        """List the tests, without running one."""
+        self._start(["--collect-only", "-q", *self._options, *self._paths])
+
+    def stop(self) -> None:
+        """Interrupt the session as Ctrl-C does."""
+        if self._process:
+            self._process.send_signal(signal.SIGINT)
+
+    def close(self) -> None:
+        """End the session, and forget who may connect."""
+        self.on_end = lambda: None
+        self.stop()
+        if self._process:
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._directory.cleanup()
+
+    def _start(self, arguments: Sequence[str]) -> None:
+        environment = {**os.environ, VARIABLE: str(self.session_file)}
+        command = [sys.executable, "-m", "pytest", *arguments]
+        self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self.on_end()

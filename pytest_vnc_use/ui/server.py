@@ -1,0 +1,362 @@
+"""The server of the desk: the page, and the websockets between pages and test sessions.
+
+Only who has the one-time token of the printed URL gets the cookie that a page's websocket needs, and only sessions that
+got the session token may connect: other users of the machine reach loopback too. Texts of models, tests and programs
+travel as JSON, frames as PNG, and the page shows them as text and images only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import secrets
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.ui.runner import PytestRunner
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import FileResponse, Response
+    from starlette.routing import Route, WebSocketRoute
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+except ImportError as exc:
+    raise SettingsError(f"the page needs Starlette and uvicorn ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
+
+COOKIE = "vnc_use_desk"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+MAX_FRAMES = 30
+"""The most frames that wait for one page; a slower one gets whole screens from then on."""
+MAX_STEPS = 500
+"""The most steps kept of one test."""
+CLOSED_PAGE_S = 10.0
+"""How long after the last page has closed a question is answered with no: a page may be loaded again."""
+_FILES = {"/": "index.html", "/desk.css": "desk.css", "/desk.js": "desk.js", "/screens.js": "screens.js"}
+_PAGE = Path(__file__).with_name("page")
+
+
+class Page:
+    """One open page: messages in order, and frames as far as it keeps up."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self.websocket = websocket
+        self.outgoing: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self.is_behind = False
+
+    def put(self, message: str | bytes) -> None:
+        """Queue a message; drop a frame that a slow page would get late."""
+        self.is_behind = isinstance(message, bytes) and self.outgoing.qsize() >= MAX_FRAMES
+        if not self.is_behind:
+            self.outgoing.put_nowait(message)
+
+    async def send_all(self) -> None:
+        """Send what is queued until the page closes."""
+        while True:
+            message = await self.outgoing.get()
+            if isinstance(message, bytes):
+                await self.websocket.send_bytes(message)
+            else:
+                await self.websocket.send_text(message)
+
+
+class Desk:
+    """The state that pages show: the tests, their steps and open questions, as sessions tell them."""
+
+    def __init__(self, runner: PytestRunner | None = None) -> None:
+        self.runner = runner
+        self.token, self.session_token, self._cookie = (secrets.token_urlsafe(32) for _ in range(3))
+        self.pages: set[Page] = set()
+        self.sessions: dict[WebSocket, str] = {}
+        """The connected processes of test sessions, each with its pytest-xdist worker, "" for the session's own."""
+        self.tests: dict[str, dict[str, Any]] = {}
+        self.questions: dict[str, tuple[WebSocket, dict[str, Any]]] = {}
+        self.is_paused = False
+        self.on_idle: Callable[[], None] = lambda: None
+        """Called when neither a page nor a session is left."""
+        self._leaving: asyncio.Task[None] | None = None
+
+    # Who may.
+
+    def is_local(self, connection: HTTPConnection) -> bool:
+        """Return whether the request names this server: another site's page, or a rebound name, does not."""
+        host = connection.headers.get("host", "")
+        origin = connection.headers.get("origin")
+        name = urlsplit(f"//{host}").hostname
+        return name in (*LOOPBACK, connection.app.state.host) and (origin is None or urlsplit(origin).netloc == host)
+
+    def is_known(self, connection: HTTPConnection) -> bool:
+        """Return whether the request has the cookie."""
+        return hmac.compare_digest(connection.cookies.get(COOKIE, "").encode(), self._cookie.encode())
+
+    async def log_in(self, request: Request) -> Response:
+        """Exchange the one-time token for the cookie."""
+        given = await request.body() if int(request.headers.get("content-length", "0")) < 1000 else b""
+        if not self.is_local(request) or not self.token or not hmac.compare_digest(given, self.token.encode()):
+            return Response("This link was used already, or is wrong: see the terminal.", 403, HEADERS)
+        self.token = ""
+        response = Response(status_code=204, headers=HEADERS)
+        secure = request.url.scheme == "https"
+        response.set_cookie(COOKIE, self._cookie, httponly=True, samesite="strict", secure=secure)
+        return response
+
+    # Pages.
+
+    async def serve_page(self, websocket: WebSocket) -> None:
+        """Show the state to a page, and do what it asks."""
+        if not self.is_local(websocket) or not self.is_known(websocket):
+            await websocket.close(4403)
+            return
+        await websocket.accept()
+        if self.runner:
+            self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._tell_session)
+        page = Page(websocket)
+        self.pages.add(page)
+        page.put(self._state())
+        self._watch()
+        sending = asyncio.create_task(page.send_all())
+        try:
+            while True:
+                await self._obey(json.loads(await websocket.receive_text()))
+        except (WebSocketDisconnect, RuntimeError, ValueError, KeyError, TypeError):
+            pass  # RuntimeError: it closed while a message was sent; the others: no message of this page
+        finally:
+            sending.cancel()
+            self.pages.discard(page)
+            self._watch()
+            if not self.pages:
+                self._leaving = asyncio.create_task(self._leave())
+
+    def _state(self) -> str:
+        asked = [question for _, question in self.questions.values()]
+        state = {"tests": list(self.tests.values()), "questions": asked, "can_run": self.runner is not None}
+        return json.dumps({"type": "state", **state, **self._session()})
+
+    def _tell_session(self) -> None:
+        self.tell({"type": "session", **self._session()})
+
+    def _session(self) -> dict[str, Any]:
+        is_running = bool(self.sessions) or bool(self.runner and self.runner.is_running)
+        return {"is_running": is_running, "is_paused": self.is_paused}
+
+    async def _leave(self) -> None:
+        """Answer open questions with no once no page is left for a while."""
+        await asyncio.sleep(CLOSED_PAGE_S if self.questions else 0)
+        if not self.pages:
+            for number in list(self.questions):
+                await self._answer(number, {"kind": "no", "words": "the page was closed"})
+            self._check_idle()
+
+    def _check_idle(self) -> None:
+        if not self.pages and not self.sessions:
+            self.on_idle()
+
+    async def _obey(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "run" if self.runner and not self.runner.is_running:
+                self.runner.run([str(test) for test in message["tests"]])
+                self._tell_session()
+            case "stop":
+                if self.runner and self.runner.is_running:
+                    self.runner.stop()
+                else:
+                    await self._to_sessions({"type": "stop"})
+            case "pause":
+                self.is_paused = bool(message["on"])
+                await self._to_sessions({"type": "pause", "on": self.is_paused})
+                self._tell_session()
+            case "next":
+                await self._to_sessions({"type": "next", "test": message["test"]})
+            case "answer":
+                await self._answer(message["id"], {"kind": message["kind"], "words": str(message.get("words", ""))})
+            case "whole":
+                self._watch()
+            case _:
+                pass  # nothing that a page of this version sends
+
+    async def _answer(self, number: str, answer: dict[str, str]) -> None:
+        websocket, _ = self.questions.pop(number, (None, None))
+        if websocket is not None:
+            await _send(websocket, {"type": "answer", "id": number, **answer})
+            self.tell({"type": "answered", "id": number})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Send a message to all pages."""
+        text = json.dumps(message)
+        for page in self.pages:
+            page.put(text)
+
+    # Sessions.
+
+    async def serve_session(self, websocket: WebSocket) -> None:
+        """Take what a process of a test session tells."""
+        given = websocket.headers.get("authorization", "").removeprefix("Bearer ")
+        if websocket.headers.get("origin") or not hmac.compare_digest(given.encode(), self.session_token.encode()):
+            await websocket.close(4403)
+            return
+        await websocket.accept()
+        self.sessions[websocket] = ""
+        try:
+            await _send(websocket, {"type": "pause", "on": self.is_paused})
+            await _send(websocket, {"type": "watch", "on": bool(self.pages)})
+            while True:
+                received = await websocket.receive()
+                if received["type"] == "websocket.disconnect":
+                    break
+                if (frame := received.get("bytes")) is not None:
+                    self._show(frame)
+                else:
+                    self._note(websocket, json.loads(received["text"]))
+        except (RuntimeError, ValueError, KeyError):
+            pass  # RuntimeError: it closed while a message was sent; the others: no message of this version
+        finally:
+            del self.sessions[websocket]
+            for number in [number for number, (asker, _) in self.questions.items() if asker is websocket]:
+                del self.questions[number]
+                self.tell({"type": "answered", "id": number})
+            for test in self.tests.values():
+                if test.get("session") == id(websocket) and test["state"] == "running":
+                    self._change(test, state="", message="the session ended before the test did")
+            self._tell_session()
+            self._check_idle()
+
+    def _show(self, frame: bytes) -> None:
+        for page in self.pages:
+            page.put(frame)
+        if any(page.is_behind for page in self.pages):
+            self._watch()
+
+    def _note(self, websocket: WebSocket, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "hello":
+                self.sessions[websocket] = str(message["worker"])
+                self._tell_session()
+            case "collected":
+                for test in message["tests"]:
+                    self.tests.setdefault(test, {"id": test, "state": "", "steps": []})
+                self.tell({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
+            case "question":
+                self.questions[message["id"]] = websocket, message
+                self.tell(message)
+            case "step":
+                steps = self._test(message["test"])["steps"]
+                steps[:] = [step for step in steps if step["number"] != message["number"]][-MAX_STEPS:]
+                steps.append({name: value for name, value in message.items() if name not in ("type", "test")})
+                self.tell(message)
+            case "test":
+                test = self._test(message["test"])
+                if message.get("state") == "running":
+                    test |= {"steps": [], "message": "", "triage": "", "session": id(websocket)}
+                self._change(test, **{name: value for name, value in message.items() if name not in ("type", "test")})
+
+    def _test(self, name: str) -> dict[str, Any]:
+        return self.tests.setdefault(name, {"id": name, "state": "", "steps": []})
+
+    def _change(self, test: dict[str, Any], **changes: Any) -> None:
+        test |= changes
+        self.tell({"type": "test", **{name: value for name, value in test.items() if name != "steps"}})
+
+    def _watch(self) -> None:
+        """Have frames sent, whole screens first, while a page is open."""
+        for websocket in self.sessions:
+            asyncio.create_task(_send(websocket, {"type": "watch", "on": bool(self.pages)}))  # noqa: RUF006  # ends soon
+
+    async def _to_sessions(self, message: dict[str, Any]) -> None:
+        for websocket in list(self.sessions):
+            await _send(websocket, message)
+
+
+async def _send(websocket: WebSocket, message: dict[str, Any]) -> None:
+    with suppress(RuntimeError, WebSocketDisconnect):  # it has just closed, and `serve_session` ends too
+        await websocket.send_text(json.dumps(message))
+
+
+async def _file(request: Request) -> Response:
+    if not request.app.state.desk.is_local(request):
+        return Response("wrong host", 400, HEADERS)
+    return FileResponse(_PAGE / _FILES[request.url.path], headers=HEADERS)
+
+
+def application(desk: Desk, host: str) -> Starlette:
+    """Return the application; `host` is the name under which pages are opened."""
+    app = Starlette(
+        routes=[
+            *(Route(path, _file) for path in _FILES),
+            Route("/login", desk.log_in, methods=["POST"]),
+            WebSocketRoute("/page", desk.serve_page),
+            WebSocketRoute("/session", desk.serve_session),
+        ]
+    )
+    app.state.desk, app.state.host = desk, host
+    return app
+
+
+class DeskServer:
+    """The server on a socket of its own: any free port of loopback, or `host`, which needs a certificate."""
+
+    def __init__(self, desk: Desk, host: str = "127.0.0.1", port: int = 0, cert: str = "", key: str = "") -> None:
+        if host not in LOOPBACK and not cert:
+            raise SettingsError(
+                f"--host={host} can be reached from other machines, so it needs TLS: give --cert and --key, or leave "
+                f"--host out and use ssh -L"
+            )
+        self._desk = desk
+        try:
+            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        except OSError as exc:
+            raise SettingsError(f"the page cannot listen on {host!r}, port {port}: {exc}") from exc
+        self._scheme, self._host = "https" if cert else "http", f"[{host}]" if ":" in host else host
+        config = uvicorn.Config(
+            application(desk, host),
+            log_level="error",
+            lifespan="off",
+            ssl_certfile=cert or None,
+            ssl_keyfile=key or None,
+            ws="websockets-sansio",  # its default was, and is in some versions, a deprecated part of websockets
+            ws_max_size=1 << 26,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        desk.on_idle = lambda: None
+
+    @property
+    def address(self) -> str:
+        """The address without a token."""
+        return f"{self._scheme}://{self._host}:{self._socket.getsockname()[1]}"
+
+    @property
+    def url(self) -> str:
+        """The address for a browser; its token is used once, and is not sent to any server."""
+        return f"{self.address}/#{self._desk.token}"
+
+    @property
+    def session_url(self) -> str:
+        """The address for test sessions."""
+        return f"{self.address.replace('http', 'ws', 1)}/session"
+
+    def end_when_idle(self) -> None:
+        """End once neither a page nor a session is left."""
+        self._desk.on_idle = self.end
+
+    def end(self) -> None:
+        """End soon; any thread may call this."""
+        self._server.should_exit = True
+
+    def run(self) -> None:
+        """Serve until `end`, Ctrl-C or SIGTERM."""
+        self._server.run(sockets=[self._socket])

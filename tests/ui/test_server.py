@@ -1,0 +1,224 @@
+"""The desk's server, over real sockets: who may open it, and what passes between sessions and pages."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.types import Region
+from support.vnc_servers import require_package, wait_for
+
+require_package("starlette")
+from pytest_vnc_use.ui.link import Link  # noqa: E402
+from pytest_vnc_use.ui.server import COOKIE, Desk, DeskServer  # noqa: E402
+
+WITHIN_S = 20
+
+
+class Served:
+    """A desk that serves on loopback."""
+
+    def __init__(self) -> None:
+        self.desk = Desk()
+        self.server = DeskServer(self.desk)
+        self.token = urlsplit(self.server.url).fragment
+        self.netloc = urlsplit(self.server.address).netloc
+        self.links: list[Link] = []
+        self.thread = threading.Thread(target=self.server.run, daemon=True)
+        self.thread.start()
+
+    def ask(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str, dict[str, str]]:
+        with closing(http.client.HTTPConnection(self.netloc, timeout=WITHIN_S)) as connection:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read().decode(), dict(response.getheaders())
+
+    def log_in(self, token: str = "", **headers: str) -> tuple[int, str, str]:
+        status, text, got = self.ask("POST", "/login", token or self.token, **headers)
+        return status, text, got.get("set-cookie", "")
+
+    def cookie(self) -> str:
+        return self.log_in()[2].partition(";")[0]
+
+    def page(self, cookie: str, **headers: str) -> Any:
+        return connect(f"ws://{self.netloc}/page", additional_headers={"Cookie": cookie, **headers}, proxy=None)
+
+    def link(self, on_stop: Any = lambda: None) -> Link:
+        self.links.append(Link(self.server.session_url, self.desk.session_token, "gw0", on_stop))
+        return self.links[-1]
+
+    def end(self) -> None:
+        for link in self.links:
+            link.close()
+        self.server.end()
+        self.thread.join(WITHIN_S)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.end()
+
+
+def received(page: ClientConnection, kind: str) -> Any:
+    """Return the next message of a kind."""
+    while True:
+        message = page.recv(WITHIN_S)
+        if isinstance(message, str) and json.loads(message)["type"] == kind:
+            return json.loads(message)
+
+
+@contextmanager
+def asking(link: Link, tmp_path: Path) -> Iterator[queue.Queue[Answer]]:
+    """Ask a question from another thread, as a test does."""
+    image, answers = tmp_path / "image.png", queue.Queue[Answer]()
+    image.write_bytes(b"\x89PNG")
+    question = Question("test_it", "it differs", (Region(1, 2, 3, 4),), (image, image, image))
+    thread = threading.Thread(target=lambda: answers.put(link.ask(question, str)), daemon=True)
+    thread.start()
+    yield answers
+    thread.join(WITHIN_S)
+
+
+def test_token_logs_in_once(served: Served) -> None:
+    assert served.log_in("wrong")[0] == 403
+    status, _, cookie = served.log_in()
+    assert status == 204
+    assert cookie.startswith(f"{COOKIE}=")
+    assert {"httponly", "samesite=strict"} <= {part.strip().lower() for part in cookie.split(";")}
+    status, text, _ = served.log_in()
+    assert (status, "used already" in text) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:1"}]
+)
+def test_other_site_cannot_log_in(served: Served, headers: dict[str, str]) -> None:
+    assert served.log_in(**headers)[0] == 403
+
+
+def test_forwarded_port_can_log_in(served: Served) -> None:
+    """As with `ssh -L 9000:localhost:PORT`."""
+    forwarded = {"Host": "localhost:9000", "Origin": "http://localhost:9000"}
+    assert served.log_in(**forwarded)[0] == 204
+
+
+@pytest.mark.parametrize("cookie", ["", f"{COOKIE}=wrong"])
+def test_page_needs_cookie(served: Served, cookie: str) -> None:
+    with pytest.raises(InvalidStatus), served.page(cookie):
+        pass
+
+
+def test_page_of_other_origin_is_rejected(served: Served) -> None:
+    with pytest.raises(InvalidStatus), served.page(served.cookie(), Origin="http://evil.example"):
+        pass
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}])
+def test_session_needs_its_token(served: Served, headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidStatus), connect(served.server.session_url, additional_headers=headers, proxy=None):
+        pass
+
+
+def test_files_forbid_foreign_scripts_and_frames(served: Served) -> None:
+    for path in ("/", "/desk.js", "/screens.js", "/desk.css"):
+        status, _, headers = served.ask("GET", path)
+        policy = headers["content-security-policy"]
+        assert (status, "script-src 'self'" in policy, "frame-ancestors 'none'" in policy) == (200, True, True)
+
+
+def test_host_without_certificate_is_rejected() -> None:
+    with pytest.raises(SettingsError, match="needs TLS"):
+        DeskServer(Desk(), "0.0.0.0")
+
+
+def test_session_is_shown_on_page(served: Served) -> None:
+    link, cookie = served.link(), served.cookie()
+    with served.page(cookie) as page:
+        received(page, "state")
+        link.send(type="collected", tests=["test_it"])
+        assert [test["id"] for test in received(page, "tests")["tests"]] == ["test_it"]
+        link.send(type="test", test="test_it", state="running")
+        assert received(page, "test")["state"] == "running"
+        link.send(type="step", test="test_it", number=1, caption="click", points=[[1, 2]], is_done=False)
+        assert received(page, "step")["caption"] == "click"
+        assert link.wait_watched(WITHIN_S)
+        link.send_frame(b"\x89PNG", test="test_it", x=1, y=2, width=3, height=4)
+        while not isinstance(frame := page.recv(WITHIN_S), bytes):
+            pass
+        assert frame.endswith(b"\x89PNG")
+        link.close()
+        assert "the session ended" in received(page, "test")["message"]
+    with served.page(cookie) as late:
+        (test,) = received(late, "state")["tests"]
+        assert [step["number"] for step in test["steps"]] == [1]
+
+
+def test_paused_step_waits_for_next(served: Served) -> None:
+    link, passed = served.link(), threading.Event()
+    with served.page(served.cookie()) as page:
+        received(page, "state")
+        page.send(json.dumps({"type": "pause", "on": True}))
+        received(page, "session")
+        wait_for(lambda: link.is_paused, "the pause")
+        waiting = threading.Thread(target=lambda: (link.wait_while_paused("test_it"), passed.set()), daemon=True)
+        waiting.start()
+        while not received(page, "test").get("is_waiting"):
+            pass
+        assert not passed.is_set()
+        page.send(json.dumps({"type": "next", "test": "test_it"}))
+        assert passed.wait(WITHIN_S)
+
+
+def test_page_stops_session(served: Served) -> None:
+    stopped = threading.Event()
+    served.link(stopped.set).wait_watched(0)
+    wait_for(lambda: served.desk.sessions, "the session")
+    with served.page(served.cookie()) as page:
+        received(page, "state")
+        page.send(json.dumps({"type": "stop"}))
+        assert stopped.wait(WITHIN_S)
+
+
+def test_page_answers_question(served: Served, tmp_path: Path) -> None:
+    link = served.link()
+    with served.page(served.cookie()) as page, asking(link, tmp_path) as answers:
+        question = received(page, "question")
+        assert (question["problem"], len(question["images"])) == ("it differs", 3)
+        page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "words": "wrong word"}))
+        assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
+
+
+@pytest.mark.slow
+def test_closed_page_answers_no(served: Served, tmp_path: Path) -> None:
+    link, cookie = served.link(), served.cookie()
+    with asking(link, tmp_path) as answers:
+        wait_for(lambda: served.desk.questions, "the question")
+        with served.page(cookie) as page:
+            assert len(received(page, "state")["questions"]) == 1
+        assert answers.get(timeout=WITHIN_S).kind == "no"
+
+
+def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:
+    link = served.link()
+    with asking(link, tmp_path) as answers:
+        served.end()
+        assert answers.get(timeout=WITHIN_S) == NO
+    link.is_paused = True
+    link.wait_while_paused("test_it")
+    link.send(type="test", test="test_it", state="passed")
+    assert not link.watched

@@ -1,0 +1,182 @@
+"""The desk as a user has it: a browser beside real test sessions on the till."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.made_once import made_once
+from support.till_project import Project, project_in
+from support.tills import TILL
+from support.vnc_servers import require, require_package
+
+require_package("starlette")
+playwright = require_package("playwright.sync_api")
+axe = require_package("axe_playwright_python.sync_playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+LONG_MS = 90_000
+pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def record(path: Path) -> Path:
+        made = project_in(path)
+        ended = made.run("--vnc-record=auto")
+        assert ended.code == 0, ended.out
+        (made.path / "conftest.py").unlink()
+        return made.path
+
+    return made_once(tmp_path_factory, "project_of_desk", record)
+
+
+@pytest.fixture
+def project(recorded_once: Path, tmp_path: Path) -> Project:
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        require("chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+def options(fault: str = "") -> list[str]:
+    app = shlex.join([sys.executable, str(TILL), *([f"--fault={fault}"] if fault else [])])
+    return ["-p", "no:pytest-vnc", "--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+
+
+@contextmanager
+def started(project: Project, *command: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Yield the process and the page's URL, once it is printed."""
+    environment = {"VNC_USE_REHEARSE": "0", **os.environ, "CI": ""}
+    with subprocess.Popen(
+        [sys.executable, "-m", *command], cwd=project.path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout
+            url = next(filter(None, (re.search(r"http://\S+#\S+", line) for line in process.stdout)))
+            yield process, url[0]
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+
+
+def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None:
+    with started(project, "pytest_vnc_use.cli", "ui", "--options", shlex.join(options())) as (process, url):
+        page = browser.new_page()
+        page.goto(url)
+        assert "#" not in page.url
+        run = page.get_by_role("button", name="Run test_till", exact=True)
+        run.wait_for(timeout=LONG_MS)
+        assert axe.Axe().run(page).violations_count == 0
+        page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
+        page.get_by_role("button", name="Pause").click()
+        run.click()
+        page.get_by_text("paused before this step").wait_for(timeout=LONG_MS)
+        page.locator("#large canvas").wait_for(timeout=LONG_MS)
+        page.keyboard.press("n")
+        page.locator("#steps li").nth(1).wait_for(timeout=LONG_MS)
+        page.get_by_role("button", name="Pause").click()
+        page.locator("#tests .passed").wait_for(timeout=LONG_MS)
+        assert page.locator("#steps li").count() == 4
+        assert page.evaluate(COLOURS) > 3
+        assert page.evaluate("() => document.querySelector('#large canvas').width") == 800
+        late = browser.new_context().new_page()
+        late.goto(url)
+        late.get_by_text("used already").wait_for()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+COLOURS = """() => {
+    const canvas = document.querySelector("#large canvas")
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+    return new Set(new Uint32Array(data.buffer)).size
+}"""
+
+
+def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> None:
+    before = project.file.read_bytes()
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
+    with started(project, *command) as (process, url):
+        page = browser.new_page()
+        page.goto(url)
+        page.get_by_role("dialog").wait_for(timeout=LONG_MS)
+        assert page.evaluate("() => document.querySelector('#now').naturalWidth") == 800
+        for name in ("Slider", "Blink", "Difference", "Side by side"):
+            page.get_by_role("button", name=name).click()
+        assert axe.Axe().run(page).violations_count == 0
+        page.get_by_role("button", name="Accept: the screen now is right").click()
+        assert process.wait(120) == 0
+        page.locator("#tests .passed").wait_for()
+    assert project.file.read_bytes() != before
+
+
+def test_bug_on_page_fails_as_product(project: Project, browser: Any) -> None:
+    before = project.file.read_bytes()
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
+    with started(project, *command) as (process, url):
+        page = browser.new_page()
+        page.goto(url)
+        page.get_by_role("button", name="It is a bug").click(timeout=LONG_MS)
+        page.keyboard.type("the word is misspelt")
+        page.keyboard.press("Enter")
+        assert process.wait(120) == 1
+        page.get_by_text("the word is misspelt").first.wait_for()
+        assert page.get_by_text("product", exact=True).count() == 1
+    assert project.file.read_bytes() == before
+
+
+def test_killed_server_stops_no_test(project: Project) -> None:
+    with started(project, "pytest", "--vnc-ui", *options()) as (process, url):
+        port = int(url.partition("#")[0].rstrip("/").rpartition(":")[2])
+        os.kill(_listener(port), signal.SIGKILL)
+        assert process.stdout
+        assert (process.wait(120), "1 passed" in process.stdout.read()) == (0, True)
+
+
+def _listener(port: int) -> int:
+    """Return the process that listens on a port of loopback."""
+    inode = next(
+        fields[9]
+        for fields in map(str.split, Path("/proc/net/tcp").read_text("ascii").splitlines()[1:])
+        if fields[1].endswith(f":{port:04X}") and fields[3] == "0A"
+    )
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if str(link.readlink()) == f"socket:[{inode}]":
+                return int(link.parts[2])
+        except OSError:
+            continue
+    raise AssertionError(f"no process listens on {port}")
+
+
+@pytest.mark.parametrize("command", [["pytest", "--vnc-ui"], ["pytest_vnc_use.cli", "ui"]])
+def test_ci_is_rejected(project: Project, command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=project.path,
+        env={**os.environ, "CI": "true"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (2, 4)
+    assert "CI is set" in done.stdout + done.stderr
