@@ -46,10 +46,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, SecretText, points
 from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
-from pytest_vnc_use.types.secret_text import SecretText
 
 CROP_PX = (160, 60)
 """Width and height of the picture of the place."""

@@ -112,7 +112,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
     ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
-    arguments name. `settings` may be replaced: all but `start_seconds` and `lease_seconds` hold from the next run, look
+    arguments name. `settings` may be replaced: all but `lease_seconds` hold from the next run, look
     or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too.
     """
 
@@ -146,7 +146,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
         named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
-        named |= {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
+        options = {"include_initial_screenshot": include_initial_screenshot, "include_thoughts": include_thoughts}
+        given = [f"{name}={str(value).lower()}" for name, value in options.items() if value is not None]
+        named["planner_options"] = given or None
         self.settings = absolute_files(settings or build.settings_of(named), Path.cwd())
         self.budget = budget or build.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""

@@ -5,14 +5,16 @@ The only module that chooses concrete classes. Each is imported when it is chose
 
 from __future__ import annotations
 
+import argparse
 import inspect
+import json
 import os
 import re
 import shlex
 import subprocess
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -27,6 +29,7 @@ from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
+    OPTIONS as LOCAL_OPTIONS,
     fallback_layer,
     fallbacks_in_words as fallbacks_in_words,
     local_agent_value,
@@ -34,7 +37,7 @@ from pytest_vnc_use.settings.fallbacks import (
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
 from pytest_vnc_use.settings.variables import VARIABLES, from_file
-from pytest_vnc_use.types import Action, Frame
+from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTap, Planner
 from pytest_vnc_use.types.wire import Wire, host_and_port
@@ -45,10 +48,11 @@ if TYPE_CHECKING:
     from pytest_vnc_use.backends.vnc import VNCController
     from pytest_vnc_use.desktops.external import Lease
     from pytest_vnc_use.planners.common.http import Backoff
-    from pytest_vnc_use.planners.common.screens import PictureLimit
 
 GEMINI_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 API_KEY_VARIABLES = (*GEMINI_KEY_VARIABLES, "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+SERVER_KEY_VARIABLE = "VNC_USE_API_KEY"
+"""The variable with the key of the server at `base_url`."""
 MODELS = {"gemini": "gemini-3.8-flash", "anthropic": "claude-sonnet-5", "openai": "gpt-5.5"}
 """The default model of each service."""
 KEY_COMMAND_S = 60.0
@@ -56,40 +60,14 @@ KEY_COMMAND_S = 60.0
 MAX_KEY = 8192
 PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
 
-_SERVER = "openai with --vnc-base-url"
-_COMPUTER_TOOLS = ("gemini", "anthropic", "openai")
-_SERVICES = (*_COMPUTER_TOOLS, _SERVER)
-SUPPORTED_BY: dict[str, tuple[str, ...]] = {
-    "model": _SERVICES,
-    "exclude": _SERVICES,
-    "answer_tokens": _SERVICES,
-    "include_initial_screenshot": _SERVICES,
-    "keep_screenshots": _SERVICES,
-    "api_key_command": _SERVICES,
-    "include_thoughts": _COMPUTER_TOOLS,
-    "environment": ("gemini",),
-    "search_page": ("gemini",),
-    "detect_prompt_injection": ("gemini",),
-    "disabled_safety_policies": ("gemini",),
-    "computer_tool": ("anthropic",),
-    "toolset": (_SERVER,),
-    "coordinates": (_SERVER,),
-    "temperature": (_SERVER,),
-    "keep_thoughts": (_SERVER,),
-    "error_format": (_SERVER,),
-    "extra_calls": (_SERVER,),
-    "api_key_env": (_SERVER,),
-}
-"""The planners that support a setting. A setting that is missing here concerns all planners, or none."""
 START_SETTINGS = (
     *("server", "screen_size", "rendering", "start_seconds"),
-    *("container_engine", "container_port", "container_env", "container_network", "volumes"),
+    *("container_engine", "container_args", "app", "exec"),
 )
-"""The settings that decide which desktop is started, its program aside."""
+"""The settings that decide which desktop is started, with its program."""
 CONNECTION_SETTINGS = (
-    *("server", "password_env", "cdp", "scroll", "typing", "show_pointer", "show_secrets", "rfb_log"),
-    *("username", "tls", "tls_ca", "tls_fingerprint"),
-    *("blank_seconds", "frozen_seconds"),
+    *("server", "password_env", "cdp", "scroll", "typing", "toolset", "show_secrets", "rfb_log"),
+    *("username", "tls", "start_seconds"),
 )
 """The settings that decide how a controller connects."""
 
@@ -148,7 +126,7 @@ def api_keys() -> dict[str, str]:
 
 def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str, str]:
     """Return the secrets that no test declares: the API keys, the VNC password, the queries of desktops' addresses."""
-    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, settings.api_key_env)}
+    found = {name: VARIABLES.get(name, "").strip() for name in (settings.password_env, SERVER_KEY_VARIABLE)}
     found["VNC_PASSWORD"] = password or ""
     queries = re.findall(r"://[^?#,]*[?#](?!…)([^,]*[^\s,])", settings.server)
     found |= {f"vnc_server_query_{number}": query for number, query in enumerate(queries, 1)}
@@ -208,14 +186,16 @@ def _backoff(settings: Settings) -> Backoff:
 
 def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
-    planner = _SERVER if settings.base_url else settings.planner
-    for name, planners in SUPPORTED_BY.items():
+    wants = {} if settings.base_url else {"toolset": "openai with --vnc-base-url"}
+    if settings.planner not in PLANNERS:
+        wants |= dict.fromkeys(("model", "exclude", "api_key_command", "planner_options"), " or ".join(PLANNERS))
+    for name, planners in wants.items():
         value = getattr(settings, name)
-        if value != FIELDS[name].default and planner not in planners:
+        if value != FIELDS[name].default:
             option = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
                 f"the planner {settings.planner!r} does not support {option}, got {value!r}. Remove {option}, or use "
-                f"--vnc-planner={' or '.join(planners)}"
+                f"--vnc-planner={planners}"
             )
 
 
@@ -237,13 +217,63 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
 
         return named_planner(settings.planner)
     planner = _chat_planner(settings, functions) if settings.base_url else _service_planner(settings, functions)
-    if not _sends_smaller(settings):
+    if settings.toolset != LOCAL_AGENT:
         return planner
-    from pytest_vnc_use.planners.common.screens import SmallerPictures
+    from pytest_vnc_use.planners.common.screens import ScaledScreens
 
-    limit = _picture_limit(settings.planner, settings)
-    exactly = settings.toolset == LOCAL_AGENT
-    return SmallerPictures(planner, settings.picture_bytes, limit, settings.picture_size, exactly=exactly)
+    return ScaledScreens(planner, _local_agent_size())
+
+
+def _local_agent_size() -> tuple[int, int]:
+    """Return the size of a local agent's screenshots."""
+    names = "AGENT_IMAGE_W", "AGENT_IMAGE_H"
+    width, height = (read_value("max_steps", local_agent_value(name), name) for name in names)
+    return width, height
+
+
+_OPTION_TYPES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "Sequence[str]": (list,),
+}
+
+
+def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[str, Any]:
+    """Return the `planner_options` as keyword arguments of a planner's class. Raises SettingsError."""
+    parameters = inspect.signature(planner).parameters.values()
+    kinds = {each.name: str(each.annotation).removesuffix(" | None") for each in parameters if each.name not in fixed}
+    known = sorted(name for name, kind in kinds.items() if kind in ("str", "Coordinates", *_OPTION_TYPES))
+    given: dict[str, tuple[str, str]] = {}
+    if settings.toolset == LOCAL_AGENT:
+        given |= {name: (local_agent_value(variable), variable) for name, variable in LOCAL_OPTIONS.items()}
+    for word in settings.planner_options:
+        name, _, text = word.partition("=")
+        given[name] = text, f"{name} of vnc_planner_options"
+    options: dict[str, Any] = {}
+    for name, (text, origin) in given.items():
+        if name not in known:
+            raise SettingsError(
+                f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
+            )
+        kind = kinds[name]
+        options[name] = text
+        if kind == "Sequence[str]":
+            options[name] = text.split(",")
+        elif kind in _OPTION_TYPES:
+            try:
+                options[name] = json.loads(text)
+            except ValueError:
+                options[name] = text
+            if not isinstance(options[name], _OPTION_TYPES[kind]) or (kind != "bool" and options[name] is True):
+                raise SettingsError(f"{origin} must be {'true or false' if kind == 'bool' else kind}, got {text!r}")
+    return options
+
+
+def _coordinates(settings: Settings) -> Any:
+    from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+
+    return _options(settings, OpenAICompatible, ()).get("coordinates", "1000")
 
 
 def _service_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -252,33 +282,22 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
         "api_key": _service_key(settings, settings.planner),
         "excluded_actions": settings.exclude,
         "functions": functions,
-        "include_thoughts": settings.include_thoughts,
-        "include_initial_screenshot": settings.include_initial_screenshot,
-        "keep_screenshots": settings.keep_screenshots or 3,
         "backoff": _backoff(settings),
     }
     match settings.planner:
         case "gemini":
             from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
-            return GeminiComputerUse(
-                **{**shared, "keep_screenshots": settings.keep_screenshots or None},
-                environment=settings.environment,
-                detect_prompt_injection=settings.detect_prompt_injection,
-                disabled_safety_policies=settings.disabled_safety_policies,
-                search_page=settings.search_page,
-                opens_windows=bool(settings.cdp),
-                max_output_tokens=settings.answer_tokens or 8192,
-            )
+            shared["opens_windows"] = bool(settings.cdp)
+            return GeminiComputerUse(**shared, **_options(settings, GeminiComputerUse, shared))
         case "anthropic":
             from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 
-            max_tokens = settings.answer_tokens or 16_000
-            return AnthropicComputer(**shared, tool=settings.computer_tool, max_tokens=max_tokens)
+            return AnthropicComputer(**shared, **_options(settings, AnthropicComputer, shared))
         case _:
             from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 
-            return OpenAIComputer(**shared, max_output_tokens=settings.answer_tokens or 16_000)
+            return OpenAIComputer(**shared, **_options(settings, OpenAIComputer, shared))
 
 
 def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
@@ -291,25 +310,18 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
     log = None
     if settings.toolset == LOCAL_AGENT:
         directory, prefix, start = (local_agent_value(f"AGENT_DUMP_{name}") for name in ("DIR", "PREFIX", "START"))
-        log = AgentLog(directory, prefix, read_value("stall", start, "AGENT_DUMP_START"))
-    return OpenAICompatible(
-        settings.base_url,
-        settings.model,
-        _service_key(settings, settings.planner) or VARIABLES.get(settings.api_key_env, ""),
-        toolset=settings.toolset,
-        coordinates=settings.coordinates,
-        functions=(*functions, VERIFY) if verifies else functions,
-        excluded_actions=settings.exclude,
-        keep_screenshots=settings.keep_screenshots or 3,
-        include_initial_screenshot=settings.include_initial_screenshot,
-        keep_thoughts=settings.keep_thoughts,
-        error_format=settings.error_format,
-        extra_calls=settings.extra_calls,
-        temperature=settings.temperature,
-        max_tokens=settings.answer_tokens or 4096,
-        log=log,
-        backoff=_backoff(settings),
-    )
+        log = AgentLog(directory, prefix, read_value("max_steps", start, "AGENT_DUMP_START"))
+    fixed: dict[str, Any] = {
+        "base_url": settings.base_url,
+        "model": settings.model,
+        "api_key": _service_key(settings, settings.planner) or VARIABLES.get(SERVER_KEY_VARIABLE, ""),
+        "toolset": settings.toolset,
+        "functions": (*functions, VERIFY) if verifies else functions,
+        "excluded_actions": settings.exclude,
+        "log": log,
+        "backoff": _backoff(settings),
+    }
+    return OpenAICompatible(**fixed, **_options(settings, OpenAICompatible, fixed))
 
 
 def model_of(settings: Settings) -> str:
@@ -338,40 +350,23 @@ def given_planner(thing: object) -> Planner:
     return as_planner(thing)
 
 
-def counted_in(settings: Settings, look: Callable[[], bytes]) -> Callable[[int, int], tuple[int, int]]:
-    """Return a function from the screen's size to the size of the model's coordinates.
-
-    `look` returns the screen as PNG. It is called only if the size depends on the picture that is sent.
-    """
+def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
+    """Return a function from the screen's size to the size of the model's coordinates."""
     in_pixels = settings.planner in ("anthropic", "openai")
     if settings.base_url:
-        in_pixels = settings.coordinates == "pixels" or settings.toolset == "vnc_command"
+        in_pixels = _coordinates(settings) == "pixels" or settings.toolset == "vnc_command"
     if settings.planner in PLANNERS and not in_pixels:
         return lambda *_: (1000, 1000)
-    limit = _picture_limit(settings.planner, settings)
-    if _sends_smaller(settings) and settings.planner in PLANNERS:
-        from pytest_vnc_use.planners.common.screens import png_size, reduced
+    if settings.planner == "anthropic":
+        from pytest_vnc_use.planners.anthropic.planner import TOOLS, AnthropicComputer
 
-        return lambda *_: png_size(reduced(look(), settings.picture_bytes, limit, settings.picture_size))
-    return limit.fitted if limit else lambda width, height: (width, height)
+        default = inspect.signature(AnthropicComputer).parameters["tool"].default
+        return TOOLS[_options(settings, AnthropicComputer, ()).get("tool", default)].limit.fitted
+    if settings.planner == "openai" and not settings.base_url:
+        from pytest_vnc_use.planners.openai.planner import LIMIT
 
-
-def _sends_smaller(settings: Settings) -> bool:
-    return bool(settings.picture_bytes or settings.picture_size)
-
-
-def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
-    """Return the largest picture that a service accepts without scaling it down, if that is known."""
-    from pytest_vnc_use.planners.anthropic.planner import TOOLS
-    from pytest_vnc_use.planners.openai.planner import LIMIT
-
-    match service:
-        case "anthropic":
-            return TOOLS[settings.computer_tool].limit
-        case "openai" if not settings.base_url:
-            return LIMIT
-        case _:
-            return None
+        return LIMIT.fitted
+    return lambda width, height: (width, height)
 
 
 # --- the judge -------------------------------------------------------------------------------------------------------
@@ -379,16 +374,30 @@ def _picture_limit(service: str, settings: Settings) -> PictureLimit | None:
 
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
-    judge = _judge_by_name(settings)
-    if not _sends_smaller(settings):
-        return judge
-    from pytest_vnc_use.planners.common.judge import ScreenJudge
-    from pytest_vnc_use.planners.common.screens import SmallerFrames
+    model, backoff = model_that_judges(settings), _backoff(settings)
+    fetched = _service_key(settings, judge_of(settings))
+    match judge_of(settings):
+        case "gemini":
+            from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 
-    if not isinstance(judge, ScreenJudge):
-        return judge
-    limit = _picture_limit(judge_of(settings), settings)
-    return SmallerFrames(judge, settings.picture_bytes, limit, settings.picture_size)
+            return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
+        case "anthropic":
+            from pytest_vnc_use.planners.anthropic.planner import AnthropicJudge
+
+            return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
+        case "openai" if settings.base_url:
+            from pytest_vnc_use.planners.chat.planner import ChatJudge
+
+            key = fetched or VARIABLES.get(SERVER_KEY_VARIABLE, "")
+            return ChatJudge(settings.base_url, model, key, coordinates=_coordinates(settings), backoff=backoff)
+        case "openai":
+            from pytest_vnc_use.planners.openai.planner import OpenAIJudge
+
+            return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
+        case _:
+            from pytest_vnc_use.agent.claims import NoJudge
+
+            return NoJudge()
 
 
 def person_as_judge(ask: Callable[[str], str]) -> Judge:
@@ -398,38 +407,9 @@ def person_as_judge(ask: Callable[[str], str]) -> Judge:
     return AtTheKeyboard(ask, records=True)
 
 
-def _judge_by_name(settings: Settings) -> Judge:
-    model, backoff = model_that_judges(settings), _backoff(settings)
-    fetched = _service_key(settings, judge_of(settings))
-    match judge_of(settings):
-        case "gemini":
-            from pytest_vnc_use.planners.gemini.judge import GeminiJudge
-
-            return GeminiJudge(model=model, api_key=fetched, backoff=backoff)
-        case "anthropic":
-            from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
-
-            return AnthropicJudge(model=model, api_key=fetched, backoff=backoff)
-        case "openai" if settings.base_url:
-            from pytest_vnc_use.planners.chat.judge import ChatJudge
-
-            key, coordinates = fetched or VARIABLES.get(settings.api_key_env, ""), settings.coordinates
-            return ChatJudge(settings.base_url, model, key, coordinates=coordinates, backoff=backoff)
-        case "openai":
-            from pytest_vnc_use.planners.openai.judge import OpenAIJudge
-
-            return OpenAIJudge(model=model, api_key=fetched, backoff=backoff)
-        case _:
-            from pytest_vnc_use.agent.claims import NoJudge
-
-            return NoJudge()
-
-
 def judge_of(settings: Settings) -> str:
     """Return the service that judges; "" if none does."""
-    if settings.judge or settings.planner in PLANNERS:
-        return settings.judge or settings.planner
-    return "gemini" if settings.judge_model else ""
+    return settings.judge.partition(":")[0] or (settings.planner if settings.planner in PLANNERS else "")
 
 
 def model_that_judges(settings: Settings) -> str:
@@ -437,7 +417,7 @@ def model_that_judges(settings: Settings) -> str:
     judge = judge_of(settings)
     acts_only = settings.model.startswith("gemini-2.5-computer-use")
     own = "" if acts_only or judge != settings.planner else settings.model
-    return settings.judge_model or own or MODELS.get(judge, "")
+    return settings.judge.partition(":")[2] or own or MODELS.get(judge, "")
 
 
 # --- the desktop -----------------------------------------------------------------------------------------------------
@@ -455,7 +435,7 @@ def settings_at(settings: Settings, server: str) -> Settings:
     """
     if is_given(settings):
         return replace(settings, server=server)
-    return replace(settings, server=server, username="", tls="off", tls_ca="", tls_fingerprint="")
+    return replace(settings, server=server, username="", tls="off")
 
 
 def same_connection(one: Settings, other: Settings) -> bool:
@@ -463,14 +443,9 @@ def same_connection(one: Settings, other: Settings) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
 
 
-def same_start(one: Settings, other: Settings) -> bool:
-    """Return whether both ask for the same desktop, with any program."""
-    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
-
-
 def same_desktop(one: Settings, other: Settings) -> bool:
     """Return whether both ask for the same desktop, with the same program."""
-    return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
+    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
 
 
 def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Desktop:
@@ -529,7 +504,7 @@ def given_servers(settings: Settings) -> list[str]:
 
 def start_desktop(settings: Settings, name: str = "") -> Desktop:
     """Start a desktop without a program; `name` as in `lease_desktop`. Raises DesktopError, SettingsError."""
-    withhold(settings.password_env, settings.api_key_env)
+    withhold(settings.password_env, SERVER_KEY_VARIABLE)
     started: dict[str, Any] = {"size": settings.screen_size, "start_timeout_s": settings.start_seconds}
     own_home: dict[str, Any] = {"pinned": settings.rendering == "pinned", "name": name}
     match settings.server:
@@ -552,24 +527,38 @@ def start_desktop(settings: Settings, name: str = "") -> Desktop:
             from pytest_vnc_use.backends import vnc
             from pytest_vnc_use.desktops.container import ContainerDesktop
 
+            image, colons, port = settings.server.removeprefix("container:").partition("::")
             return ContainerDesktop(
-                settings.server.removeprefix("container:"),
+                image,
                 **started,
-                environment=settings.container_env,
-                volumes=settings.volumes,
-                port=settings.container_port,
-                network=settings.container_network,
+                **_container_options(settings.container_args),
+                port=read_value("max_steps", port, "the port of container:IMAGE::PORT") if colons else 5901,
                 engine=settings.container_engine,
                 password=given_password(settings),
                 connect=partial(vnc.connect, encoding="raw"),
             )
 
 
+def _container_options(text: str) -> dict[str, Any]:
+    """Return the keyword arguments of `ContainerDesktop` from arguments of `docker run`. Raises SettingsError."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("-e", "--env", dest="environment", action="append", default=[])
+    parser.add_argument("-v", "--volume", dest="volumes", action="append", default=[])
+    parser.add_argument("--network", "--net", default="")
+    try:
+        options, others = parser.parse_known_args(shlex.split(text))
+    except (argparse.ArgumentError, ValueError) as exc:
+        raise SettingsError(f"vnc_container_args must be arguments of docker run, got {text!r}: {exc}") from None
+    if others:
+        raise SettingsError(f"vnc_container_args may have -e, -v and --network, got {shlex.join(others)!r}")
+    return vars(options)
+
+
 def _given_desktop(settings: Settings, holder: str) -> Desktop:
     """Lease the first desktop that is free. Of several, skip one that does not answer, and warn of it."""
     from pytest_vnc_use.desktops.external import lease
 
-    withhold(settings.password_env, settings.api_key_env)
+    withhold(settings.password_env, SERVER_KEY_VARIABLE)
     servers = given_servers(settings)
     while True:
         leased = lease(servers, holder, timeout_s=settings.lease_seconds)
@@ -607,7 +596,7 @@ def given_desktop(settings: Settings) -> Desktop:
     from pytest_vnc_use.desktops.external import ExternalDesktop
     from pytest_vnc_use.desktops.remote import remote_exec_of
 
-    withhold(settings.password_env, settings.api_key_env)
+    withhold(settings.password_env, SERVER_KEY_VARIABLE)
     return ExternalDesktop(settings.server, remote_exec_of(settings.exec, settings.server) if settings.exec else None)
 
 
@@ -649,23 +638,24 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
     The latter read the browser's page if `cdp` is set, programs if `elements` is on. Raises SettingsError.
     """
     functions = named_functions(settings.functions)
-    size = counted_in(settings, lambda: _screen_now(settings, desktop).png)
+    size = counted_in(settings)
     if settings.cdp:
         from pytest_vnc_use.backends.browser import browser_at, browser_functions
 
         return (*functions, *browser_functions(partial(browser_at, settings.cdp, desktop.read_file), size))
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import elements_function
+        from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
 
-        return (*functions, elements_function(partial(_elements_in_view, settings, desktop), size))
+        def elements_in_view() -> tuple[list[Element], tuple[int, int]]:
+            server = settings_at(settings, desktop.server)
+            password = desktop.password or given_password(settings)
+            elements = desktop_elements(desktop.run)
+            with closing(connect_to(server, server.server, password)) as controller:
+                screen = controller.frame().ref
+            return elements, (screen.width, screen.height)
+
+        return (*functions, elements_function(elements_in_view, size))
     return functions
-
-
-def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
-    from pytest_vnc_use.backends.accessibility import desktop_elements
-
-    found, screen = desktop_elements(desktop.run), _screen_now(settings, desktop).ref
-    return found, (screen.width, screen.height)
 
 
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
@@ -681,19 +671,12 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
     return lambda _: ()
 
 
-def _screen_now(settings: Settings, desktop: Desktop) -> Frame:
-    """Return the screen now, through a connection of its own."""
-    there = settings_at(settings, desktop.server)
-    with closing(connect_to(there, there.server, desktop.password or given_password(settings))) as eyes:
-        return eyes.frame()
-
-
 # --- the connection --------------------------------------------------------------------------------------------------
 
 
 def wire_of(settings: Settings) -> Wire:
     """Return the rules for the connection to a given desktop. Raises SettingsError if they contradict each other."""
-    return Wire(settings.username, settings.tls, settings.tls_ca, settings.tls_fingerprint)
+    return Wire.of(settings.username, settings.tls)
 
 
 def devtools_url(settings: Settings, desktop: BrowsableDesktop) -> str:
@@ -739,8 +722,8 @@ def connect(
     If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
     browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
     """
+    from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
-    from pytest_vnc_use.backends.watch import Watch
 
     read_file = read_file or given_desktop(settings).read_file
     return connect_to(
@@ -748,10 +731,10 @@ def connect(
         settings.server,
         password or given_password(settings),
         scroll_by=settings.scroll,
-        show_pointer=settings.show_pointer,
+        show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
-        watch=Watch(settings.blank_seconds, settings.frozen_seconds, program_fault=program_fault),
+        watch=vnc.Watch(settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 

@@ -32,7 +32,7 @@ from pytest_vnc_use.types import (
     error_for_verdicts,
     report_to_nobody,
 )
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.verdicts import check_answer, end_state_claim
 

@@ -86,7 +86,7 @@ from pytest_vnc_use.types import (
     Usage,
     Wait,
 )
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Approver, Controller, Planner, Replaying, TellsElements, TellsUrl
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def run_task(
         screen=NO_FRAME,
         server=without_query(agent.server),
         test_id=agent._test_id,
-        limits=limits or Limits(settings.max_steps, settings.max_seconds, settings.stall),
+        limits=limits or Limits(settings.max_steps, settings.max_seconds),
         expect=tuple(expect or ()),
         body_checks=expect is None,
         settings={**to_json(settings), "server": without_query(settings.server)},

@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.types import Action, Region
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Ran
 

@@ -32,11 +32,9 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, SecretText, points
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import ClickRules, Controller, TellsElements, TellsUrl
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, TellsElements, TellsUrl
 
 Edges = npt.NDArray[np.uint8]
 

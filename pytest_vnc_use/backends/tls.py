@@ -27,7 +27,8 @@ def context_of(wire: Wire) -> ssl.SSLContext:
             context.load_verify_locations(wire.tls_ca)
         except OSError as exc:  # ssl.SSLError is one
             raise SettingsError(
-                f"vnc_tls_ca must be a readable file of certificates (PEM), got {wire.tls_ca!r}"
+                "vnc_tls must be auto, require, off, sha256:HEX or a readable file of certificates (PEM), "
+                f"got {wire.tls_ca!r}"
             ) from exc
     else:
         context.load_default_certs()

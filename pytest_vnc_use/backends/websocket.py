@@ -53,7 +53,7 @@ def parse_url(url: str, wire: Wire) -> WebSocketURI:
     if parts.secure and wire.tls == "off":
         raise SettingsError(
             "wss:// always checks the certificate, but vnc_tls=off switches the check off. Remove vnc_tls. For a "
-            "self-signed certificate set vnc_tls_fingerprint"
+            "self-signed certificate set vnc_tls=sha256:…"
         )
     return parts
 

@@ -239,7 +239,7 @@ class Tools:
             raise SettingsError("no desktop is given to run tasks on: start `cua-vnc mcp` with --vnc=host::port")
         given = {"max_steps": steps, "max_seconds": seconds}
         own = merge((vars(self._settings), str), (given, lambda field: field.removeprefix("max_")))
-        limits = Limits(own.max_steps, own.max_seconds, own.stall)
+        limits = Limits(own.max_steps, own.max_seconds)
         return lambda agent: agent.run(task, expect=expect, limits=limits)
 
     def _answer_of_call(self, ctx: AnyContext) -> Callable[[VncUseAgent], RunResult]:

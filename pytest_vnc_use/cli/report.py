@@ -47,7 +47,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="DIR",
         help=f"where the pages go (default: beside the runs, or {_DEFAULT} if they are in several directories)",
     )
-    report.add_argument("--one-file", action="store_true", help="one HTML file with all images, which needs a script")
+    report.add_argument("--one-file", action="store_true", help="one HTML file with all images")
     report.add_argument(
         "--markdown",
         action="store_true",
@@ -63,9 +63,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from pytest_vnc_use.report.failures import failed_tests, links, told_problems
-    from pytest_vnc_use.report.page.finding import find_runs, results_beside, results_of_shards
-    from pytest_vnc_use.report.page.writing import write_report
+    from pytest_vnc_use.report.pages import write_report
+    from pytest_vnc_use.report.sessions import find_runs, format_problems, links, results_beside, results_of_shards
 
     _check_options(arguments)
     given = map(Path, arguments.path or arguments.merge)
@@ -78,9 +77,9 @@ def _report(arguments: argparse.Namespace) -> int:
         reasons = "; ".join(": ".join(filter(None, problem)) for problem in session.problems)
         directories = ", ".join(map(repr, arguments.merge))
         raise SettingsError(f"--merge needs a directory with results or runs, got {directories}: {reasons}")
-    problems = told_problems(runs, session)
+    problems = format_problems(runs, session)
     if arguments.links:
-        print(links(failed_tests(runs, session.results), arguments.links, problems), end="")
+        print(links(runs, session.results, arguments.links, problems), end="")
         return 0
     beside = len(paths) == 1 and not arguments.one_file and all(run.parent == paths[0] for run in runs)
     directory = Path(arguments.directory or (paths[0] if beside else _DEFAULT))
@@ -137,8 +136,8 @@ def _markdown(runs: list[Path], directory: str | None) -> int:
 
 def _merge(paths: Sequence[Path], jobs: str | None, file: Path) -> int:
     """Write the results of all jobs as one file, print what is wrong, and return the exit code."""
-    from pytest_vnc_use.report.merging import merged
     from pytest_vnc_use.report.results import write_results
+    from pytest_vnc_use.report.sessions import merged
     from pytest_vnc_use.report.summaries import lines, tell_github
 
     count = _count(jobs) if jobs else len(paths)
@@ -175,8 +174,8 @@ def _count(text: str) -> int:
 
 def _read_jobs(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[str]]:
     """Return the results below each path, by the path, and the errors of the others."""
-    from pytest_vnc_use.report.page.finding import results_files
     from pytest_vnc_use.report.results import read_results
+    from pytest_vnc_use.report.sessions import results_files
 
     parts: dict[str, SessionResults] = {}
     problems: list[str] = []

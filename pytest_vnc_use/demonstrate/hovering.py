@@ -15,7 +15,7 @@ from pytest_vnc_use.recordings.format import Screen, merged
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing as pixels_differing
 from pytest_vnc_use.types import Action, Move
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 
 
 @dataclass(frozen=True)

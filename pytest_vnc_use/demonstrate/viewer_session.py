@@ -39,7 +39,7 @@ from pytest_vnc_use.types import (
     Scroll,
     TypeText,
 )
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.protocols import Controller
 from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 

@@ -37,8 +37,6 @@ COMMAND = (
     os.path.dirname(__file__),
 )
 """The beginning of the supervisor's command; a module that is imported is compiled once, a script each time."""
-MARK = "VNC_DESKTOP_FOLDER"
-"""The variable that holds, in each process of a desktop, the desktop's directory and the text of its lock."""
 PROCESS = "VNC_DESKTOP_PROCESS"
 """The variable that holds the id of the process that was started, in all its descendants."""
 HEAD, TAIL = 250_000, 750_000
@@ -111,8 +109,11 @@ class Supervisor:
         self._closing_since_s = 0.0
         self._network: tuple[int, ...] = ()
 
-    def run(self, wakeup: int) -> None:
-        """Serve requests until the other end closes; then stay until no process is left, or none can be ended."""
+    def run(self, wakeup: int) -> bool:
+        """Serve requests until the other end closes; then stay until no process is left, or none can be ended.
+
+        Return whether any is left.
+        """
         while self._reap() or not self._closing_since_s:
             self._proceed()
             control = self._control.fileno()
@@ -126,7 +127,8 @@ class Supervisor:
                 elif ready in self._outputs:
                     self._copy(ready)
             if self._closing_since_s and time.monotonic() > self._closing_since_s + GIVE_UP_S:
-                break
+                return True
+        return False
 
     def close(self, *_: object) -> None:
         """Begin to end everything."""
@@ -221,8 +223,9 @@ class Supervisor:
         failed, failing = os.pipe()
         pid = 0
         try:
-            if network:
-                self._have_network(network)
+            if network and not self._network:
+                holder, self._network = __import__("network_namespace").open_network(network)
+                self._started.add(holder)
             if (pid := os.fork()) == 0:
                 files = [os.open(os.devnull, os.O_RDWR), stdout, stderr, *further]
                 self._become(argv, directory, environment, self._network if network else (), files, failing)
@@ -248,11 +251,6 @@ class Supervisor:
         os.set_blocking(out, False)
         self._outputs[out] = BoundedFile(file)
         return into
-
-    def _have_network(self, path: str) -> None:
-        if not self._network:
-            holder, self._network = __import__("network_namespace").open_network(path)
-            self._started.add(holder)
 
     def _become(
         self,
@@ -357,7 +355,6 @@ def clean(directory: str, lock: int) -> None:
     import shutil  # these two take longer than all else here, and are for the end
     import subprocess
 
-    _kill(_with_mark(mark_of(directory, lock)), _signal.SIGKILL)  # of a supervisor that was killed
     try:
         if not os.path.samestat(os.fstat(lock), os.stat(f"{directory}/lock")):
             return
@@ -373,20 +370,6 @@ def clean(directory: str, lock: int) -> None:
                 if identity(path) == known_identity:
                     os.unlink(path)
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def mark_of(directory: str, lock: int) -> str:
-    """Return the value of MARK for the processes of a desktop. Raises OSError."""
-    return f"{directory}:{os.pread(lock, 100, 0).decode()}"
-
-
-def _with_mark(mark: str) -> list[int]:
-    variable, found = f"{MARK}={mark}".encode(), []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:
-            if variable in file.read().split(b"\0") and int(name) != os.getpid():
-                found.append(int(name))
-    return found
 
 
 def identity(path: str) -> tuple[int, ...]:
@@ -412,12 +395,12 @@ def supervise(directory: str, *descriptors: str) -> None:
     _signal.signal(_signal.SIGCHLD, lambda *_: None)
     supervisor = Supervisor(directory, control)
     _signal.signal(_signal.SIGTERM, supervisor.close)
-    supervisor.run(wakeup)
-    left = b""
-    for pid in supervisor.owners():
+    left, pids = b"", supervisor.owners() if supervisor.run(wakeup) else ()
+    for pid in pids:
         with suppress(OSError), open(f"/proc/{pid}/comm", "rb") as name:
             left += b"%d %s\n" % (pid, name.read().strip())
     try:
         control.send(left + b"\n")
     except OSError:  # the parent is gone; else it cleans up, faster
         clean(directory, int(descriptors[1]))
+    os._exit(0)  # its interpreter has nothing to end

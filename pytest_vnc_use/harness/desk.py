@@ -41,9 +41,7 @@ class Desk:
             if self.recorder:
                 self.recorder.close()
             raise
-        self._eyes = VNCController(
-            scroll_by=settings.scroll, type_by=settings.typing, show_pointer=settings.show_pointer
-        )
+        self._eyes = VNCController(scroll_by=settings.scroll, type_by=settings.typing)
         self._eyes.attach(self._connection)
         redacts = secrets and not settings.show_secrets
         self._hands = RedactingController(self._eyes, self._declared.hide) if redacts else self._eyes

@@ -34,7 +34,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, 
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.runs.folder import RunFolder
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, points
 
 _SAME_TARGET_PX = 20
 """The distance within which two recorded points of one changed cell are one target."""

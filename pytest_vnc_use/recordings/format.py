@@ -36,7 +36,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.verdicts import end_state_claim
 

@@ -17,7 +17,7 @@ from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_regi
 from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.protocols import Controller
 
 AROUND_PX = (120, 40)

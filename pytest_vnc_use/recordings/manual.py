@@ -8,8 +8,7 @@ from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
 from pytest_vnc_use.recordings.images import frame_of
 from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Glance, Observation, Settled, Wait
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
 NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
 

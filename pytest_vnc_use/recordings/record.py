@@ -22,7 +22,6 @@ from pytest_vnc_use.recordings.format import (
     merged,
 )
 from pytest_vnc_use.recordings.gates import (
-    QUIET_S,
     Mismatch,
     evidence_gate,
     format_region,
@@ -312,7 +311,6 @@ class RecordedTest:
         """True if something acted on the desktop since the newest run began, outside its controller."""
         self._reported: list[Region] = []
         self._questions: dict[str, Question] = {}
-        self._watch_s = QUIET_S
         self.task_follows = False
         """True if the test's next task begins right after this one: its gates then watch the screen in place of a wait.
         """
@@ -338,7 +336,6 @@ class RecordedTest:
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
         before, acts_unseen, self._acts_unseen = self._newest, self._acts_unseen, False
-        self._watch_s = started.settings["watch_seconds"]
         if before:
             self._finish(before, desktop)
             before.is_left = True
@@ -351,7 +348,7 @@ class RecordedTest:
             self._runs.append(_Run(started, user.name, folder, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
-        at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
+        at_rest = partial(screen_at_rest, desktop)
         run = _Run(started, planner.name, folder, emit, at_rest, known)
         self._runs.append(run)
         if known is None:
@@ -367,7 +364,6 @@ class RecordedTest:
             known,
             None if self.mode == "replay" else planner,
             limit_s=started.settings["gate_seconds"],
-            watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
             masks=self.masks,
             test=self.key.node_id,
@@ -394,11 +390,11 @@ class RecordedTest:
         """Return the run to replay; None where none is recorded. Raises RecordingError, DesktopError."""
         where, known = repr(str(self.key.path)), self.known_run(task)
         if known and self._recording:
-            screen, size = desktop.frame().ref, self._recording.screen_size
-            if size != (screen.width, screen.height):
+            (height, width), size = pixels_in(desktop.glance()).shape, self._recording.screen_size
+            if size != (width, height):
                 raise RecordingError(
                     f"{where} was recorded on a screen of {'x'.join(map(str, size))} pixels, but this one has "
-                    f"{screen.width}x{screen.height}: give the desktop that size (--vnc-screen-size), or {AGAIN}"
+                    f"{width}x{height}: give the desktop that size (--vnc-screen-size), or {AGAIN}"
                 )
         elif self.mode == "replay" and self._recording:
             others = [run.task for run in self._recording.runs[len(self._runs) :]]
@@ -564,7 +560,6 @@ class RecordedTest:
             eyes=controller,
             hide=hide,
             questions=self._questions,
-            watch_s=self._watch_s,
             is_watched=self._is_watched,
         )
 

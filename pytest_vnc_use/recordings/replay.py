@@ -62,9 +62,8 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point, points
-from pytest_vnc_use.types.forwarding import ForwardingController
-from pytest_vnc_use.types.protocols import ClickRules, Controller, Planner
+from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
 _PICTURES = "If not, the product has a fault. Both pictures are in the report."
@@ -89,8 +88,11 @@ _LOOK_AGAIN_S = 0.25
 a change."""
 _LOOK_FOR_CARET_S = 0.02
 """The same where a gate waits for a caret. Its change ends no wait where a caret was known to blink nearby."""
-_CHOOSES = tuple(KeyCombo((key,)) for key in ("enter", "return", "down", "up"))
+_MOVES = tuple(KeyCombo((key,)) for key in ("down", "up"))
+_CHOOSES = (*(KeyCombo((key,)) for key in ("enter", "return")), *_MOVES)
 """After a text, these choose from a list that may come late, or off the screen: suggestions, GTK's file dialog."""
+_LIST_S = 0.5
+"""The time for a list that the screen does not show, before a key moves in it: jQuery UI asks for it after 0.3 s."""
 _OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
 """When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
 one came so many times sooner, and if the tiles that differ are this share of the screen or more.
@@ -420,10 +422,12 @@ class Replay(ForwardingController):
             return self.desktop.settle(briefly=briefly)
         started_s, gate = clock.monotonic(), self._gate
         if self._reach(gate) and not self._at_end:
-            typed, due = self.newest_step, self._run.steps[self._next]
-            chooses = typed is not None and isinstance(typed.action, TypeText) and due.action in _CHOOSES
+            typed, due = self.newest_step, self._run.steps[self._next].action
+            chooses = typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
             if chooses or not gate.tells:
                 self.desktop.settle(briefly=not chooses)
+                if chooses and due in _MOVES:
+                    self.desktop.perform(Wait(_LIST_S))
                 self._await(self._gate, self._limit_s)
         return Settled("settled", clock.monotonic() - started_s)
 

@@ -1,7 +1,7 @@
-"""The picture of a step: the frame that was acted on, with the point, the path or the region drawn over it.
+"""The screenshot of a step: the frame that was acted on, with the point or the path drawn over it.
 
 Sizes are for a frame up to 1440 pixels wide, and grow with wider ones. Every line is magenta inside white, so it is
-visible on light, dark and coloured backgrounds. A border of a region has no white: that would cover what is beside it.
+visible on light, dark and coloured backgrounds.
 """
 
 from __future__ import annotations
@@ -12,30 +12,9 @@ from io import BytesIO
 from math import atan2, cos, pi, sin
 
 from PIL import Image, ImageDraw
-from typing_extensions import assert_never
 
-from pytest_vnc_use.report.page.png_pixels import open_png
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Direction,
-    Drag,
-    InvalidAction,
-    KeyCombo,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    OpenAddress,
-    Region,
-    Scroll,
-    TakeScreenshot,
-    TraverseHistory,
-    TypeText,
-    Wait,
-)
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.types import Action, Click, Direction, Drag, MouseDown, MouseUp, Move, Scroll, TypeText
 
 Point = tuple[float, float]
 Line = Sequence[Point]
@@ -46,14 +25,36 @@ _RADIUS = 20
 _TICK = (12, 30)
 _HEAD = 20
 _SCROLL = 64
-_GAP = 5
 _WAYS: dict[Direction, Point] = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
+MAX_PIXELS = 1 << 24
+"""Larger images are not opened: a small file may claim a size that fills the memory. Two screens of 4K have less."""
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    """Return the width and height that a PNG claims. Raises RunFolderError if it is none."""
+    if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
+        raise RunFolderError("the screenshot is damaged: it is no PNG")
+    width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+    if width * height > MAX_PIXELS:
+        raise RunFolderError(f"the screenshot has {width}×{height} pixels, too many to open")
+    return width, height
+
+
+def open_png(png: bytes) -> Image.Image:
+    """Return a PNG with all its pixels read. Raises RunFolderError if it is damaged, or a bomb."""
+    size_of(png)
+    try:
+        image = Image.open(BytesIO(png), formats=["PNG"])
+        image.load()
+    except (OSError, SyntaxError, ValueError) as exc:
+        raise RunFolderError(f"the screenshot is damaged: {exc}") from exc
+    return image
 
 
 def mark_action(png: bytes, action: Action) -> bytes:
     """Return the frame `png` with the action's point or path on it; unchanged if the action has none.
 
-    A point off the frame is drawn at its edge. Raises RunFolderError if the picture is damaged.
+    A point off the frame is drawn at its edge. Raises RunFolderError if the image is damaged.
     """
     image = open_png(png)
     mark = _mark(action, image.size)
@@ -67,11 +68,6 @@ def action_path(action: Action, size: tuple[int, int]) -> str:
     """
     mark = _mark(action, size)
     return _svg(mark) if mark else ""
-
-
-def region_path(region: Region, size: tuple[int, int]) -> str:
-    """Return a border around `region` on a frame of this size as the data of an SVG path."""
-    return _svg(_border(region, size))
 
 
 @dataclass(frozen=True)
@@ -97,14 +93,8 @@ def _mark(action: Action, size: tuple[int, int]) -> _Mark | None:
             start, (right, down) = _within(size, action.x, action.y), _WAYS[action.direction]
             end = (start[0] + right * _SCROLL * unit, start[1] + down * _SCROLL * unit)
             return _Mark(_arrow(start, end, unit), [start], _RADIUS * unit)
-        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
+        case _:  # it has no place on the screen
             return None
-        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
-            return None
-        case CallFunction() | InvalidAction():
-            return None
-        case _:
-            assert_never(action)
 
 
 def _within(size: tuple[int, int], x: int, y: int) -> Point:
@@ -118,13 +108,6 @@ def _unit(size: tuple[int, int]) -> float:
 def _target(at: Point, unit: float) -> _Mark:
     ticks = [[_polar(at, turn * pi / 2, radius * unit) for radius in _TICK] for turn in range(4)]
     return _Mark([*ticks, [at]], [at], _RADIUS * unit)
-
-
-def _border(region: Region, size: tuple[int, int]) -> _Mark:
-    gap = round(_GAP * _unit(size))
-    left, top = _within(size, region.left - gap, region.top - gap)
-    right, bottom = _within(size, region.right + gap, region.bottom + gap)
-    return _Mark([[(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]])
 
 
 def _arrow(start: Point, end: Point, unit: float) -> list[Line]:

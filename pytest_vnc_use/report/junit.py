@@ -1,8 +1,8 @@
 """Attachments in JUnit's XML, as GitLab and Jenkins look for them: a line `[[ATTACHMENT|path]]` in a test's system-out.
 
-GitLab takes the first one of a test that failed, as a path below the project's folder, and knows no path with a bracket
-or a bar. Jenkins' plugin "JUnit Attachments" takes all, as paths from the workspace. It copies each by its file name
-alone, so the page of a run, which is always index.html, is named on a line of its own instead.
+GitLab takes the first one of a test that failed, as a path below the project's directory, and knows no path with a
+bracket or a bar. Jenkins' plugin "JUnit Attachments" takes all, as paths from the workspace. It copies each by its file
+name alone, so the page of a run, which is always index.html, is named on a line of its own instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from pytest_vnc_use.files import replace_file
-from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.transcript import step_line
 
 _RUN, _OUTPUT = "vnc_run", "system-out"
@@ -24,53 +24,53 @@ _NOT_IN_A_PATH = frozenset("[]|\n")
 
 
 def workspace() -> Path:
-    """Return the folder in which the CI's paths begin; without a CI the current folder."""
+    """Return the directory in which the CI's paths begin; without a CI the current directory."""
     named = (os.environ.get(name, "") for name in _WORKSPACES)
     return Path(next(filter(None, named), ".")).absolute()
 
 
-def add_attachments(file: Path, folder: Path, hide: Callable[[str], str]) -> int:
-    """Add the deciding picture of each test that failed to the XML, and the page of its run; return how many pictures.
+def add_attachments(file: Path, directory: Path, hide: Callable[[str], str]) -> int:
+    """Add the deciding screenshot of each failed test to the XML, and the page of its run; return how many.
 
-    Paths are relative to `folder` where they are below it. A path that `hide` changes has a secret in it, and is left
-    out. Raises OSError, ElementTree.ParseError.
+    Paths are relative to `directory` where they are below it. A path that `hide` changes has a secret in it, and is
+    left out. Raises OSError, ElementTree.ParseError.
     """
     tree = ElementTree.parse(file)
-    pictures = 0
+    screenshots = 0
     for case in tree.iter("testcase"):
-        lines = _lines(case, folder, hide)
+        lines = _lines(case, directory, hide)
         if lines:
             _append(case, "\n".join(lines))
-            pictures += lines[0].startswith("[[ATTACHMENT|")
-    if pictures:
+            screenshots += lines[0].startswith("[[ATTACHMENT|")
+    if screenshots:
         replace_file(file, ElementTree.tostring(tree.getroot(), "utf-8", xml_declaration=True))
-    return pictures
+    return screenshots
 
 
-def _lines(case: ElementTree.Element, folder: Path, hide: Callable[[str], str]) -> list[str]:
-    """Return the lines for a test: its picture, the page of its run, and its last step."""
+def _lines(case: ElementTree.Element, directory: Path, hide: Callable[[str], str]) -> list[str]:
+    """Return the lines for a test: its screenshot, the page of its run, and its last step."""
     runs = [each.get("value", "") for each in case.iter("property") if each.get("name") == _RUN]
     if not runs or (case.find("failure") is None and case.find("error") is None):
         return []
     run = Path(runs[-1])
     if not (run / "trace.jsonl").is_file():  # of a worker on another machine
         return []
-    page_of_run = show_run(run)
+    page_of_run = show_run(run, compare="deciding")
     deciding = page_of_run.view.deciding
-    if deciding is None or not deciding.right.address:
+    if deciding is None or not deciding.pair.right.address:
         return []
-    picture, page = (_path(run / name, folder) for name in (deciding.right.address, "index.html"))
+    screenshot, page = (_path(run / name, directory) for name in (deciding.pair.right.address, "index.html"))
     last = [f"last step: {step_line(step)}" for step in page_of_run.trace.steps[-1:]] if page_of_run.trace else []
     return [
         line
-        for path, line in ((picture, f"[[ATTACHMENT|{picture}]]"), (page, f"page of the run: {page}"))
+        for path, line in ((screenshot, f"[[ATTACHMENT|{screenshot}]]"), (page, f"page of the run: {page}"))
         if hide(path) == path and _NOT_IN_A_PATH.isdisjoint(path)
     ] + [_BRACKETS.sub("[ ", hide(line)) for line in last]  # nobody else's text is an attachment
 
 
-def _path(file: Path, folder: Path) -> str:
+def _path(file: Path, directory: Path) -> str:
     there = file.absolute()
-    return (there.relative_to(folder) if there.is_relative_to(folder) else there).as_posix()
+    return (there.relative_to(directory) if there.is_relative_to(directory) else there).as_posix()
 
 
 def _append(case: ElementTree.Element, text: str) -> None:

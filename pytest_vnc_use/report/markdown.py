@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +17,13 @@ from urllib.parse import quote
 from typing_extensions import assert_never
 
 from pytest_vnc_use.errors import RunFolderUnwritable
-from pytest_vnc_use.report.page.model import Box, ClaimView, Pair, Shot, StepView
-from pytest_vnc_use.report.page.run_view import RunPage, show_run
-from pytest_vnc_use.report.page.step_view import WENT_ON
-from pytest_vnc_use.report.page.text import free_name, short
-from pytest_vnc_use.report.repeating import repeating
-from pytest_vnc_use.report.sanitizing import sanitize
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.report.phrases import free_name, sanitize, short
+from pytest_vnc_use.report.run_view import NOT_HEALED, ClaimView, RunPage, StepView, show_run
+from pytest_vnc_use.report.screenshots import NOT_MARKED, Box, Pair, Shot
+from pytest_vnc_use.runs.folder import Trace, write_atomically
 from pytest_vnc_use.runs.transcript import CaptionPart
+from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
+from pytest_vnc_use.types import SECRET_MARK, JsonObject
 
 INDEX = "index.html"
 _LONGEST = 1_000
@@ -50,7 +50,7 @@ def run_markdown(run: Path, base: Path) -> str:
 
 def run_text(run: Path, base: Path) -> RunText:
     """Return a run as Markdown, as `run_markdown` does, and whether it could be shown."""
-    page = show_run(run, quick=True)
+    page = show_run(run, compare="failed")
     if page.view.problem:
         view = page.view
         problem = f"# Run {code(view.run_id, 200)}\n\n{view.problem_title}: {code(view.problem)}\n"
@@ -75,9 +75,6 @@ def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[tuple[Path, b
         written = run_text(run, folder)
         write_atomically(target, written.text.encode("utf-8", "replace"))
         yield target, written.is_shown
-
-
-# --- quoting ----------------------------------------------------------------------------------------------------------
 
 
 def code(text: str, most: int = _LONGEST) -> str:
@@ -121,7 +118,7 @@ class Links:
         self.has_page = (run / INDEX).is_file()
 
     def to(self, words: str, inner: str = "", anchor: str = "") -> str:
-        """Return a link to a file of the run, or to the run folder."""
+        """Return a link to a file of the run, or to the run directory."""
         try:
             way = os.path.relpath(self._run / inner, self._base).replace(os.sep, "/")
         except ValueError:  # on Windows, another drive
@@ -129,15 +126,12 @@ class Links:
         return f"[{words}]({quote(os.fsencode(way))}{anchor})"
 
     def to_shot(self, words: str, shot: Shot) -> str:
-        """Return a link to a picture, or why there is none."""
+        """Return a link to a screenshot, or why there is none."""
         return f"{words}: {code(shot.problem, 300)}" if shot.problem else self.to(words, shot.address)
 
     def to_step(self, number: int) -> str:
         """Return the words for a step, as a link if the run has a page."""
         return self.to(f"step {number}", INDEX, f"#step-{number}") if self.has_page else f"step {number}"
-
-
-# --- the parts of the report ------------------------------------------------------------------------------------------
 
 
 def _parts(page: RunPage, links: Links) -> Iterator[str]:
@@ -159,26 +153,29 @@ def _parts(page: RunPage, links: Links) -> Iterator[str]:
     if view.claims:
         yield "## Claims\n\n" + "\n".join(_claim(claim, links) for claim in view.claims)
     if view.failure:
-        yield f"## pytest's words\n\n{block(view.failure, _LONGEST_FAILURE)}"
+        yield f"## pytest's output\n\n{block(view.failure, _LONGEST_FAILURE)}"
     yield "## Repeat it"
-    yield from _repeating(page, links)
+    yield from _repeating(page)
     yield "## About the run"
     yield "\n".join(f"- {name}: {code(text, 300)}" for name, text in view.facts)
     links_of_run = [links.to("the page of the run", INDEX)] if links.has_page else []
-    yield ", ".join([*links_of_run, links.to("the run folder")])
+    yield ", ".join([*links_of_run, links.to("the run directory")])
 
 
 def _deciding(page: RunPage, links: Links) -> Iterator[str]:
-    view, pair = page.view, page.view.deciding
-    if view.deciding_text and view.deciding_text not in view.sentence:
-        yield code(view.deciding_text)
-    if pair is None:
+    view, deciding = page.view, page.view.deciding
+    if deciding is None:
         yield "Nothing is known about it."
         return
+    if deciding.text and deciding.text not in view.sentence:
+        yield code(deciding.text)
+    if deciding.assertion:
+        yield block(deciding.assertion, _LONGEST_FAILURE)
+    pair = deciding.pair
     both = [links.to_shot(pair.left_name, pair.left), links.to_shot(pair.right_name, pair.right)]
-    lines = [f"- {' and '.join(dict.fromkeys(both))}", *(f"- {each}" for each in _where(pair))]
-    if view.deciding_step:
-        lines.append(f"- {view.deciding_where} {links.to_step(view.deciding_step)}")
+    lines = [f"- {' and '.join(dict.fromkeys(both))}", *(f"- {text}" for text in _where(pair))]
+    if deciding.step:
+        lines.append(f"- {deciding.where} {links.to_step(deciding.step)}")
     yield "\n".join(lines)
 
 
@@ -202,29 +199,79 @@ def _step(step: StepView, links: Links) -> Iterator[str]:
     yield f"- {links.to_step(step.number)}: {caption} ({step.way}{marks}){decides}"
     if step.words and not step.words_are_guessed:
         yield f"  - intent: {code(step.words)}"
-    if step.way in ("healed", WENT_ON):
+    if step.way in ("healed", NOT_HEALED):
         yield f"  - {step.way}: {code(step.way_why)}"
     yield from (f"  - {kind}: {code(text)}" for kind, text in step.lines)
     seen = [links.to_shot("before", step.pair.left), links.to_shot("after", step.pair.right)]
-    seen += [links.to_shot("the place", step.crop)] if step.crop else []
-    yield f"  - seen: {', '.join(seen)}" + (f"; {code(step.pair.note, 200)}" if step.pair.note else "")
-    yield from (f"  - {links.to_shot('shown for a moment', shot)}" for shot in step.transients)
+    seen += [links.to_shot("the place of the step", step.crop)] if step.crop else []
+    yield f"  - seen: {', '.join(seen)}" + (
+        f"; {code(step.pair.note, 200)}" if step.pair.note not in ("", NOT_MARKED) else ""
+    )
+    yield from (f"  - {links.to_shot('shown in between', shot)}" for shot in step.transients)
 
 
 def _claim(claim: ClaimView, links: Links) -> str:
-    seen = f"\n  - {links.to_shot('the judged screen', claim.pair.right)}" if claim.pair else ""
+    seen = f"\n  - {links.to_shot('the judged screen', claim.pair.right)}"
     judging = f"\n  - {code(claim.judging)}" if claim.judging else ""
     reason = f"\n  - reason: {code(claim.reason)}" if claim.reason else ""
     return f"- {code(claim.badge.text, 100)}: {code(claim.claim)}{reason}{judging}{seen}"
 
 
-def _repeating(page: RunPage, links: Links) -> Iterator[str]:
-    if page.trace is None:
+_OF_PROGRAM = ("app", "screen_size", "cdp", "elements")
+_OF_MODEL = ("planner", "model", "base_url")
+
+
+def _repeating(page: RunPage) -> Iterator[str]:
+    """Yield the command that repeats a run, as its directory says, quoted for a POSIX shell, and notes for the reader.
+
+    Whoever runs it should read it first.
+    """
+    if (trace := page.trace) is None:
         return
-    found = repeating(page.trace)
-    is_plain = found.line.isprintable() and sanitize(found.line) == found.line
-    if not is_plain or len(found.line) > _LONGEST_COMMAND:
+    command = shlex.join(_argv_of_test(trace) if trace.started.test_id else _argv_of_task(trace))
+    if not command.isprintable() or sanitize(command) != command or len(command) > _LONGEST_COMMAND:
         yield "The command is left out: it is very long, or has characters that cannot be seen."
-    elif found.line:
-        yield block(found.line, _LONGEST_COMMAND, "bash")
-    yield "\n".join(f"- {note}" for note in found.notes)
+    else:
+        yield block(command, _LONGEST_COMMAND, "bash")
+    notes = []
+    if trace.started.test_id:
+        notes.append("- Add `--vnc-server=…` if the project's settings do not name the desktop.")
+    if any(SECRET_MARK.search(text) for text in (trace.started.task, *trace.started.expect)) or trace.started.secrets:
+        notes.append("- Secrets are needed: they are here by their names only.")
+    yield "\n".join(notes)
+
+
+def _argv_of_test(trace: Trace) -> list[str]:
+    """Return the command for a test: by its recording, where the run was a replay or recorded by a user."""
+    planner = trace.started.planner
+    was_replayed = planner.startswith("recording") and not any(drift.healed for drift in trace.drifts)
+    mode = "replay" if was_replayed or planner == "a person" else "auto" if planner.startswith("recording") else "off"
+    names = _OF_PROGRAM if mode == "replay" else (*_OF_PROGRAM, *_OF_MODEL)
+    test = trace.started.test_id
+    test = f"./{test}" if test[0] in "-@" else test  # else pytest takes it for an option or a file of arguments
+    return ["python", "-m", "pytest", test, f"--vnc-record={mode}", *_arguments(trace.started.settings, names)]
+
+
+def _argv_of_task(trace: Trace) -> list[str]:
+    started, settings = trace.started, trace.started.settings
+    options = [("--expect", claim) for claim in started.expect]
+    options += [("--secret", name) for name in dict.fromkeys(SECRET_MARK.findall(started.task))]
+    options += [(f"--{name}", str(settings[name])) for name in _OF_MODEL if settings.get(name)]
+    server = str(settings.get("server") or started.server) or "HOST::PORT"
+    arguments = [f"{option.replace('_', '-')}={value}" for option, value in options]
+    return ["cua-vnc", "run", f"--vnc={server}", f"--task={started.task}", *arguments]
+
+
+def _arguments(settings: JsonObject, names: tuple[str, ...]) -> Iterator[str]:
+    """Yield the settings that are not the defaults, as pytest's arguments."""
+    default = Settings()
+    for name in names:
+        value = _format_setting(settings.get(name))
+        if name in FIELDS and value and value != _format_setting(getattr(default, name)):
+            yield argument(name, value)
+
+
+def _format_setting(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return "x".join(map(str, value))
+    return ("on" if value else "") if isinstance(value, bool) else str(value or "")

@@ -1,27 +1,30 @@
-"""The text about a run for a reader; none of it is escaped."""
+"""The text about a run for a reader: worded, of limited length, and without characters that hide or turn it around.
+
+Jinja2 escapes what is markup. `sanitize` makes control characters visible, and those that change the direction of a
+text, so that a text cannot look like another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Literal
 
+from pytest_vnc_use.plain_text import LONGEST, cut
 from pytest_vnc_use.runs.folder import Trace
-from pytest_vnc_use.runs.transcript import (
-    Caption,
-    action_in_words as action_in_words,
-    caption,
-    is_named as is_named,
-)
+from pytest_vnc_use.runs.transcript import Caption, action_in_words as action_in_words, caption, is_named as is_named
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]
 """The colour of a word. No outcome is good: only a verdict or the test's body can say that the task was achieved."""
 
 _LONGEST_REASON = 300
-_RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for a yes"}
+_RULINGS: dict[RulingKind, str] = {"allow": "allowed", "deny": "denied", "ask": "waits for approval"}
 _SETTLED: dict[SettledReason, str] = {
-    "settled": "the screen changed and came to rest",
-    "animated": "the screen came to rest but for moving parts",
+    "settled": "the screen changed and became stable",
+    "animated": "the screen became stable but for moving regions",
     "nothing_changed": "nothing changed on the screen",
     "limit": "the screen was still changing when the wait ran out",
 }
@@ -35,8 +38,50 @@ _OUTCOMES: dict[Outcome, tuple[str, Tone]] = {
     Outcome.BLOCKED: ("blocked", "bad"),
     Outcome.WAITING: ("waits for approval", "doubt"),
 }
-_REPLAYED: tuple[str, Tone] = ("carried out as recorded", "plain")
-_DEMONSTRATED: tuple[str, Tone] = ("done by a person", "plain")
+_REPLAYED: tuple[str, Tone] = ("replayed as recorded", "plain")
+_DEMONSTRATED: tuple[str, Tone] = ("done by a user", "plain")
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+"""Control characters but tab and newline, invisible ones, bidi marks, halves of a surrogate pair, tags."""
+
+
+def sanitize(value: object) -> object:
+    """Return a text with its hidden characters shown as `⟨U+202E⟩`; other values and finished HTML as they are."""
+    if hasattr(value, "__html__") or not isinstance(value, str):
+        return value
+    return _HIDDEN.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", value.replace("\r\n", "\n"))
+
+
+def short(text: object, most: int = LONGEST) -> str:
+    """Return the text; if it is longer than `most` characters, its beginning and its length."""
+    return cut(str(text), most)
+
+
+def as_json(value: Any, most: int) -> str:
+    """Return a JSON value as indented text of at most `most` characters."""
+    try:
+        return short(json.dumps(value, ensure_ascii=False, indent=1, default=str), most)
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+
+
+def without_place(text: object, directory: Path) -> str:
+    """Return the text without the path of a directory, because a page that is sent away must not show it."""
+    return str(text).replace(f"{directory.parent}{os.sep}", "")
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """Return the name, or, if it is taken, the first free one of `name-2`, `name-3`, …; it is taken from now on.
+
+    Names that differ in case alone are one name: on some disks they are one file.
+    """
+    number = 1
+    while (free := name if number == 1 else f"{name}-{number}").casefold() in taken:
+        number += 1
+    taken.add(free.casefold())
+    return free
 
 
 def caption_of(step: Step) -> Caption:
@@ -48,30 +93,22 @@ def ruling_in_words(ruling: Ruling) -> str:
     """Return text such as `denied by the policy: rule 1 'no deletes': …`; empty if the action was plainly harmless."""
     if ruling.kind == "allow" and ruling.rule == "harmless":
         return ""
-    who = "" if ruling.kind == "ask" else " by a person" if ruling.by == "person" else " by the policy"
+    who = "" if ruling.kind == "ask" else " by a user" if ruling.by == "person" else " by the policy"
     rule = "" if ruling.rule in ruling.explanation else f"{ruling.rule}: "
     return f"{_RULINGS[ruling.kind]}{who}: {rule}{ruling.explanation}"
 
 
-def timing_in_words(step: Step) -> str:
-    """Return how the screen reacted, and how the seconds of a step were spent."""
-    times = step.times
-    parts = {"model": times.model_s, "act": times.act_s, "settle": times.settle_s, "capture": times.capture_s}
-    seconds = " + ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
-    return "; ".join(filter(None, [_SETTLED[step.settled] if step.settled else "", seconds]))
-
-
 def settled_in_words(step: Step) -> str:
-    """Return how the screen reacted to a step; empty if nobody waited for it."""
+    """Return how the screen reacted to a step; empty if nothing waited for it."""
     return _SETTLED[step.settled] if step.settled else ""
 
 
 def outcome_in_words(trace: Trace) -> tuple[str, Tone]:
     """Return the outcome of the run, and its colour."""
     if trace.ended is None:
-        return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: it still runs, or was killed", "bad")
+        return _OUTCOMES[Outcome.WAITING] if trace.asked else ("no end recorded: still running, or killed", "bad")
     if trace.ended.outcome is None or trace.ended.error:
-        return "broke", "bad"
+        return "failed with an error", "bad"
     if trace.ended.outcome is Outcome.DONE and trace.started.planner == "a person":
         return _DEMONSTRATED
     was_replayed = trace.started.planner.startswith("recording") and not trace.drifts
@@ -108,12 +145,6 @@ def judging_in_words(verdict: Verdict) -> str:
     return "; ".join(filter(None, [judge, votes, looks]))
 
 
-def turn_in_words(steps: Sequence[Step]) -> str:
-    """Return text such as `Turn 2: one answer, 5 steps`, and the tokens of the answer."""
-    tokens = tokens_in_words(steps[0].usage)
-    return f"Turn {steps[0].turn}: one answer, {len(steps)} steps" + (f"; tokens: {tokens}" if tokens else "")
-
-
 def tokens_in_words(usage: Usage) -> str:
     """Return the tokens as text; empty if there are none."""
     if usage == Usage():
@@ -138,17 +169,3 @@ def reasons_for_retries(trace: Trace) -> str:
     """Return the errors for which a model was asked again, each once."""
     reasons = (exchange.error[:_LONGEST_REASON] for exchange in trace.exchanges if exchange.retry_in_s is not None)
     return "; ".join(dict.fromkeys(filter(None, reasons)))
-
-
-def duration_in_words(trace: Trace) -> str:
-    """Return the total time of the steps."""
-    model_s = sum(step.times.model_s for step in trace.steps)
-    hands_s = sum(step.times.act_s + step.times.settle_s + step.times.capture_s for step in trace.steps)
-    return f"{model_s + hands_s:.1f} s" + (f", of which the model {model_s:.1f} s" if model_s else "")
-
-
-def last_lines(text: str, count: int) -> str:
-    """Return the last `count` lines, and the number of lines before them."""
-    lines = text.splitlines()
-    left_out = len(lines) - count
-    return "\n".join([f"({left_out} lines before)", *lines[-count:]] if left_out > 0 else lines)

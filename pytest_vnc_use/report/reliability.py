@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
@@ -66,9 +67,6 @@ def wilson_interval(passed: int, repeated: int, confidence: float = CONFIDENCE) 
     spread = z * math.sqrt(rate * (1 - rate) / repeated + share / (4 * repeated))
     low, high = ((middle + sign * spread) / (1 + share) for sign in (-1, 1))
     return max(0.0, low) if passed else 0.0, min(1.0, high) if passed < repeated else 1.0
-
-
-# --- divergence -------------------------------------------------------------------------------------------------------
 
 
 def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
@@ -141,9 +139,6 @@ def _words(text: str) -> Iterator[str]:
     return (word.lower() for word in _WORD.findall(text))
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
-
-
 def reliability_lines(reliability: Reliability) -> Iterator[str]:
     """Yield lines for a terminal: how often the test passed, and where two of its runs diverge."""
     yield (
@@ -157,3 +152,46 @@ def reliability_lines(reliability: Reliability) -> Iterator[str]:
         for side in divergence.sides:
             yield f"    {repetition_of(side.test)}: {side.did.splitlines()[0]}"
             yield f"      in {side.folder}"
+
+
+@dataclass(frozen=True)
+class DivergentSide:
+    """One of two runs where they diverge: what it did, its directory, and its page at that step, if there is one."""
+
+    name: str
+    did: str
+    directory: str
+    page: str
+
+
+@dataclass(frozen=True)
+class ReliabilityRow:
+    """A repeated test in a table: its cells, and below them where two of its runs diverge."""
+
+    cells: tuple[str, ...]
+    divergence: str = ""
+    sides: tuple[DivergentSide, ...] = ()
+
+
+def reliability_rows(found: Sequence[Reliability], page_of: Callable[[str], str]) -> list[ReliabilityRow]:
+    """Return a row for each repeated test; `page_of` makes the address of a run's page from the run's directory."""
+    rows = []
+    for each in found:
+        cells = (
+            each.test,
+            f"{each.passed} of {each.repeated}",
+            f"{each.rate:.0%} ({each.rate_low:.0%} to {each.rate_high:.0%})",
+            f"pass^{each.repeated} {each.pass_k:.2f} ({each.pass_k_low:.2f} to {each.pass_k_high:.2f})",
+        )
+        if (divergence := each.divergence) is None:
+            rows.append(ReliabilityRow(cells))
+            continue
+        about = f", probably in \u201c{divergence.sentence}\u201d" if divergence.sentence else ""
+        sides = []
+        for side in divergence.sides:
+            page = page_of(side.folder)
+            step = f"step-{divergence.step}"
+            at = "" if not page else f"{page}-{step}" if page.startswith("#") else f"{page}#{step}"
+            sides.append(DivergentSide(repetition_of(side.test), side.did, side.folder, at))
+        rows.append(ReliabilityRow(cells, f"Runs part at step {divergence.step}{about}", tuple(sides)))
+    return rows

@@ -20,7 +20,7 @@ from urllib.parse import quote, quote_plus
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import SettingsError, VncUseError, faults
 from pytest_vnc_use.types import SECRET_MARK, FrameRef
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PICTURE = re.compile(r"sha256:[0-9a-f]{64}")

@@ -57,7 +57,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, points
 
 FINAL, PARTIAL, ERROR = "execution.json", "partial_execution.json", "error.txt"
 FINISH = "finish"

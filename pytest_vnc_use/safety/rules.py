@@ -36,7 +36,7 @@ from pytest_vnc_use.types import (
     TraverseHistory,
     TypeText,
 )
-from pytest_vnc_use.types.action_points import Point, points
+from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.keys import key_set, on_us_keyboard
 
 Keys = frozenset[str]

@@ -17,10 +17,10 @@ VARIABLES: dict[str, tuple[str, str]] = {
     ENDPOINT: ("base_url", "http://localhost:1234/v1/chat/completions"),
     "LMSTUDIO_MODEL": ("model", "qwen3-vl-8b-instruct"),
     "LMSTUDIO_TIMEOUT": ("request_seconds", "240"),
-    "LMSTUDIO_TEMPERATURE": ("temperature", "0.6"),
-    "LMSTUDIO_MAX_TOKENS": ("answer_tokens", "2048"),
-    "AGENT_KEEP_LAST_SCREENSHOTS": ("keep_screenshots", "2"),
-    "AGENT_KEEP_LAST_THINKS": ("keep_thoughts", "2"),
+    "LMSTUDIO_TEMPERATURE": ("", "0.6"),
+    "LMSTUDIO_MAX_TOKENS": ("", "2048"),
+    "AGENT_KEEP_LAST_SCREENSHOTS": ("", "2"),
+    "AGENT_KEEP_LAST_THINKS": ("", "2"),
     "AGENT_MAX_STEPS": ("max_steps", "10"),
     "AGENT_STEP_DELAY": ("step_delay", "0.4"),
     "AGENT_IMAGE_W": ("", "1536"),
@@ -30,6 +30,15 @@ VARIABLES: dict[str, tuple[str, str]] = {
     "AGENT_DUMP_START": ("", "1"),
 }
 """The variables, with the setting that each one is the default of, if there is one, and its own default."""
+
+
+OPTIONS = {
+    "temperature": "LMSTUDIO_TEMPERATURE",
+    "max_tokens": "LMSTUDIO_MAX_TOKENS",
+    "keep_screenshots": "AGENT_KEEP_LAST_SCREENSHOTS",
+    "keep_thoughts": "AGENT_KEEP_LAST_THINKS",
+}
+"""The options of the planner that a variable is the default of."""
 
 
 def local_agent_value(name: str, environ: Mapping[str, str] = ENVIRON) -> str:
@@ -44,13 +53,9 @@ def fallback_layer(layers: tuple[Layer, ...], environ: Mapping[str, str] = ENVIR
     found: dict[str, object] = {
         field: local_agent_value(name, environ) for name, (field, _) in VARIABLES.items() if field
     }
-    size = "x".join(local_agent_value(f"AGENT_IMAGE_{side}", environ) for side in "WH")
     whole_s = _seconds_of_all(str(found["max_steps"]), str(found["request_seconds"]))
-    fixed = {"planner": "openai", "picture_size": size, "show_pointer": "true", "max_seconds": whole_s}
-    names = {field: name for name, (field, _) in VARIABLES.items()} | {
-        "picture_size": "AGENT_IMAGE_W and AGENT_IMAGE_H"
-    }
-    return {**found, **fixed}, lambda field: names.get(field, field)
+    names = {field: name for name, (field, _) in VARIABLES.items()}
+    return {**found, "planner": "openai", "max_seconds": whole_s}, lambda field: names.get(field, field)
 
 
 def _seconds_of_all(steps: str, request_s: str) -> str | None:

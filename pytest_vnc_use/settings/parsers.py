@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -76,17 +77,12 @@ def pause(text: str) -> float:
     return number
 
 
-def temperature(text: str) -> float | None:
-    """Return a number from 0 to 2; None for empty text."""
-    if not text:
-        return None
-    try:
-        degree = float(text)
-    except ValueError:
-        degree = -1.0
-    if not 0 <= degree <= 2:
-        raise ValueError("a number from 0 to 2")
-    return degree
+def pairs(text: str) -> tuple[str, ...]:
+    """Return the words NAME=VALUE, which commas or spaces separate; a value may have commas."""
+    found = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
+    if not all(re.match(r"\w+=\S", word) and " " not in word for word in found):
+        raise ValueError("words NAME=VALUE")
+    return found
 
 
 def size(text: str) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.settings.variables import VARIABLES
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 
 SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -7,7 +7,7 @@ environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the com
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.settings.parsers import (
     count as _count,
@@ -16,19 +16,17 @@ from pytest_vnc_use.settings.parsers import (
     limit as _limit,
     odd as _odd,
     one_of as _one_of,
+    pairs as _pairs,
     pause as _pause,
     seconds as _seconds,
     size as _size,
     switch as _switch,
-    temperature as _temperature,
     words as _words,
 )
 
 if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
     from pytest_vnc_use.types import ScrollMeans, TypingMeans
-    from pytest_vnc_use.types.wire import TlsChoice
 
-Coordinates = Literal["1000", "pixels"]
 PLANNERS = ("gemini", "anthropic", "openai")
 
 
@@ -36,6 +34,12 @@ def _planner(text: str) -> str:
     module, _, name = text.partition(":")
     if text not in ("", *PLANNERS) and not (module and module not in PLANNERS and name.isidentifier()):
         raise ValueError(f"one of {', '.join(PLANNERS)}, whose model --vnc-model names, or package.module:name")
+    return text
+
+
+def _judge(text: str) -> str:
+    if text and text.partition(":")[0] not in PLANNERS:
+        raise ValueError(f"one of {', '.join(PLANNERS)}, also with a model, as gemini:gemini-3.8-flash")
     return text
 
 
@@ -87,24 +91,13 @@ class Settings:
         _one_of("", "docker", "podman"),
         "the program that runs containers: docker or podman (default: the first that answers)",
     )
-    container_port: int = _setting(5901, _count, "port of the VNC server inside a container")
-    container_env: tuple[str, ...] = _setting(
-        (), _words, "variables of a container: NAME=VALUE, or NAME to copy it from here"
+    container_args: str = _setting(
+        "",
+        str,
+        "arguments of docker run for a container: -e NAME=VALUE or -e NAME, -v HERE:THERE:ro, --network none",
     )
-    container_network: str = _setting(
-        "", str, "none: a container has no network; its image must have bash (default: the engine's own network)"
-    )
-    volumes: tuple[str, ...] = _setting((), _words, "folders to mount in a container: HERE:THERE or HERE:THERE:ro")
     start_seconds: float = _setting(
-        60.0, _seconds, "how long a desktop that is started here may take until it is ready"
-    )
-    blank_seconds: float = _setting(
-        10.0, _seconds, "how long a screen of one colour counts as a desktop that is still starting"
-    )
-    frozen_seconds: float = _setting(
-        60.0,
-        _seconds,
-        "if no pixel changes for this time while actions are carried out, the desktop counts as frozen",
+        60.0, _seconds, "how long a desktop may take until it is ready, and until its screen shows more than one colour"
     )
     cdp: str = _setting(
         "",
@@ -124,26 +117,17 @@ class Settings:
         "and at-spi2-core on the desktop, with at-spi-bus-launcher started before the program (elements of a page need "
         "only vnc_cdp)",
     )
-    show_pointer: bool = _setting(
-        False, _switch, "draw the pointer into screenshots, in the server's shape, at the place where it was sent last"
-    )
     show_secrets: bool = _setting(
         False, _switch, "show typed secrets in pictures as the screen does (default: redact them)"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
     username: str = _setting("", str, "user name for a VNC server that asks for one")
-    tls: "TlsChoice" = _setting(
+    tls: str = _setting(
         "auto",
-        _one_of("auto", "require", "off"),
-        "TLS to a given VNC server: auto uses it across a network if the server offers a certificate; require accepts "
-        "only a certificate; off uses none",
-    )
-    tls_ca: str = _setting(
-        "", str, "PEM file of the authorities for a VNC server's certificate (default: the system's); requires TLS"
-    )
-    tls_fingerprint: str = _setting(
-        "", str, "the only certificate that a VNC server may show: sha256:HEX; no authority is asked; requires TLS"
+        str,
+        "TLS to a given VNC server: auto (across a network, if the server offers a certificate), require, off, a PEM "
+        "file of authorities, or sha256:HEX, the fingerprint of the only accepted certificate",
     )
     planner: str = _setting(
         "",
@@ -152,15 +136,13 @@ class Settings:
         "PLANNER",
     )
     model: str = _setting("", str, "the planner's model (gemini-3.8-flash, gpt-5.5)", "NAME")
+    planner_options: tuple[str, ...] = _setting(
+        (),
+        _pairs,
+        "further arguments of the planner's class: include_thoughts=true environment=browser coordinates=pixels",
+    )
     functions: str = _setting("", str, "Python module whose functions the model may call")
-    environment: str = _setting(
-        "desktop", _one_of("desktop", "browser"), "Computer Use environment for the model: desktop or browser"
-    )
-    search_page: str = _setting(
-        "", str, "address that Gemini's function search opens (default: the browser's own key, Ctrl+K)"
-    )
     base_url: str = _setting("", str, "with openai: your own server with chat completions", "URL")
-    api_key_env: str = _setting("VNC_USE_API_KEY", str, "environment variable that holds the key for --vnc-base-url")
     api_key_command: str = _setting(
         "", str, "command that prints the key of the planner's service; it runs once a session"
     )
@@ -170,64 +152,13 @@ class Settings:
         "with --vnc-base-url: the tools for the model: commands, computer_use (Qwen's), vnc_command, or local_agent, "
         "which also sets the planner, the server and the limits of a local vision agent",
     )
-    coordinates: Coordinates = _setting(
-        "1000", _one_of("1000", "pixels"), "with --vnc-base-url: the model's coordinates: a grid of 1000, or pixels"
-    )
-    temperature: float | None = _setting(
-        None, _temperature, "with --vnc-base-url: the temperature (default: the model's own)"
-    )
-    keep_thoughts: int = _setting(
-        0, _count_or_none, "with --vnc-base-url: send back the model's thoughts of this many newest turns"
-    )
-    error_format: str = _setting(
-        "text",
-        _one_of("text", "json"),
-        "with --vnc-base-url: report a failed action to the model as text, or as json with the kind of the error",
-    )
-    extra_calls: str = _setting(
-        "refuse",
-        _one_of("refuse", "first"),
-        "with --vnc-base-url: if an answer has more actions than a turn may hold, refuse all of them, or do the first "
-        "and refuse the others by name",
-    )
-    answer_tokens: int = _setting(0, _count_or_none, "most tokens of one answer (0: the planner's own limit)")
     request_seconds: float = _setting(120.0, _seconds, "how long one request to a model may take")
-    computer_tool: str = _setting(
-        "computer_toolset_20260801",
-        _one_of("computer_toolset_20260801", "computer_20251124", "computer_20250124"),
-        "with --vnc-planner=anthropic: the model's computer use tool",
-    )
-    include_thoughts: bool = _setting(False, _switch, "ask the model for summaries of its thoughts")
-    detect_prompt_injection: bool | None = _setting(
-        None,
-        _switch,
-        "let the model's service look for prompt injection (default: if the model can, as Gemini 3.5 can)",
-    )
-    disabled_safety_policies: tuple[str, ...] = _setting(
-        (), _words, "categories of actions for which the model asks for no confirmation, comma-separated"
-    )
-    include_initial_screenshot: bool = _setting(True, _switch, "send the first screenshot with the task")
-    keep_screenshots: int = _setting(
-        0,
-        _count_or_none,
-        "how many of the newest screenshots each request has, more if one turn has more (0: 3; for Gemini's older "
-        "dialect and as an agent in a browser, those of all newest turns)",
-    )
-    picture_bytes: int = _setting(
-        0,
-        _count_or_none,
-        "most bytes of a screenshot in a request, to plan or to judge; a larger one is scaled down (0: no limit)",
-    )
-    picture_size: tuple[int, int] | None = _setting(
-        None, _limit(_size), "scale pictures down to fit into WxH before a model gets them, as 1536x864"
-    )
     judge: str = _setting(
         "",
-        _one_of("", *PLANNERS),
-        "the judge of claims: gemini, anthropic or openai (default: as the planner)",
-        "PLANNER",
+        _judge,
+        "the judge of claims: a service, or gemini:MODEL (default: the planner)",
+        "JUDGE",
     )
-    judge_model: str = _setting("", str, "the model that judges claims (default: the planner's)")
     votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions that the model may not use, comma-separated")
     policy: str = _setting(
@@ -242,7 +173,6 @@ class Settings:
         "again, at most twice a turn",
     )
     step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, after the screen has settled")
-    stall: int = _setting(3, _count, "end a run that repeats the same action on the same screen this many times")
     scroll: "ScrollMeans" = _setting(
         "wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys"
     )
@@ -284,7 +214,6 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
-    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(
         "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"
@@ -341,5 +270,5 @@ def option_name(field: str) -> str:
 
 
 def argument(field: str, value: object) -> str:
-    """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or `-ovnc_stall=5` if it is no option."""
+    """Return the pytest argument that sets a field: `--vnc-max-steps=3`, or `-ovnc_rehearse=5` if it is no option."""
     return f"{option_name(field)}={value}" if field in OPTIONS else f"-ovnc_{field}={value}"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
+from typing_extensions import assert_never
+
 from pytest_vnc_use.errors import ActionError
 
 Button = Literal["left", "middle", "right"]
@@ -213,3 +215,60 @@ def button_of(button: Button | int) -> Button:
     if name is None or name not in NUMBERED_BUTTONS.values():
         raise ActionError(f"a button must be 'left', 'middle' or 'right', or its number 1, 2 or 3, got {button!r}")
     return name
+
+
+Point = tuple[int, int]
+
+
+def points(action: Action) -> tuple[Point, ...]:
+    """Return the points of an action, in pixels of the screen; for a drag both ends."""
+    match action:
+        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
+            return ((action.x, action.y),)
+        case Drag():
+            return ((action.x, action.y), (action.to_x, action.to_y))
+        case TypeText(x=int(x), y=int(y)):
+            return ((x, y),)
+        case TypeText() | KeyCombo() | KeyDown() | KeyUp():
+            return ()
+        case OpenAddress() | TraverseHistory() | Wait() | TakeScreenshot():
+            return ()
+        case CallFunction() | InvalidAction():
+            return ()
+        case _:
+            assert_never(action)
+
+
+DEEPEST = 100
+"""The most levels of nested JSON. No model needs more, and deeper JSON breaks the programs that read it."""
+TOO_DEEP = f"must not be more than {DEEPEST} levels of JSON deep"
+
+
+def is_shallow(value: Any, levels: int = DEEPEST) -> bool:
+    """Return whether a JSON value has at most this many levels."""
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return levels >= 0 and all(is_shallow(item, levels - 1) for item in inner)
+
+
+class SecretText(str):
+    """A text to type, with the values of secrets in it; its `repr` is that of `redacted`, which has their names.
+
+    So a traceback, an assertion and a debugger show the names. Only the keyboard reads the characters. `str(…)` is the
+    plain text.
+    """
+
+    redacted: str
+
+    def __new__(cls, text: str, redacted: str) -> SecretText:
+        """Return the text that `redacted` becomes with the values in it."""
+        made = super().__new__(cls, text)
+        made.redacted = redacted
+        return made
+
+    @classmethod
+    def of(cls, name: str, value: str) -> SecretText:
+        """Return the value of one secret."""
+        return cls(value, f"<secret:{name}>")
+
+    def __repr__(self) -> str:
+        return repr(self.redacted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from pytest_vnc_use.errors import SettingsError
 
@@ -53,8 +53,7 @@ class Wire:
 
     `user`: for servers that ask for a name. `tls`: "auto" uses TLS if a server across a network offers a certificate;
     "require" requires it; "off" uses none. `tls_ca`: a file of authorities instead of the system's; requires TLS.
-    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS. Raises SettingsError if a value
-    is wrong or contradicts another.
+    `tls_fingerprint`: the fingerprint of the only accepted certificate; requires TLS. `of` makes it of settings.
     """
 
     user: str = ""
@@ -62,13 +61,13 @@ class Wire:
     tls_ca: str = ""
     tls_fingerprint: str = ""
 
-    def __post_init__(self) -> None:
-        checked = "vnc_tls_ca" if self.tls_ca else "vnc_tls_fingerprint" if self.tls_fingerprint else ""
-        if checked and self.tls == "off":
-            raise SettingsError(f"{checked} checks a certificate, and vnc_tls={self.tls!r} wants none: leave one out")
-        if self.tls_ca and self.tls_fingerprint:
-            raise SettingsError("vnc_tls_ca and vnc_tls_fingerprint check a certificate in two ways: leave one out")
-        object.__setattr__(self, "tls_fingerprint", _canonical(self.tls_fingerprint))
+    @classmethod
+    def of(cls, user: str, tls: str) -> Wire:
+        """Return the rules that `vnc_tls` names: a choice, a fingerprint, or a file. Raises SettingsError."""
+        if tls in get_args(TlsChoice):
+            return cls(user, cast(TlsChoice, tls))
+        fingerprint = _canonical(tls) if tls.lower().startswith("sha256:") else ""
+        return cls(user, tls_ca="" if fingerprint else tls, tls_fingerprint=fingerprint)
 
     @property
     def requires_tls(self) -> bool:
@@ -78,17 +77,13 @@ class Wire:
     @property
     def demand(self) -> str:
         """Return the setting that requires TLS, as it is written; "" where none does."""
-        if self.tls_ca:
-            return "vnc_tls_ca"
-        if self.tls_fingerprint:
-            return "vnc_tls_fingerprint"
-        return f"vnc_tls={self.tls}" if self.requires_tls else ""
+        return f"vnc_tls={self.tls_ca or self.tls_fingerprint or self.tls}" if self.requires_tls else ""
 
 
 def _canonical(fingerprint: str) -> str:
-    """Return the fingerprint in lower case and without colons between its bytes; "" for none."""
+    """Return the fingerprint in lower case and without colons between its bytes."""
     name, _, number = fingerprint.strip().lower().partition(":")
-    canonical = f"{name}:{number.replace(':', '')}" if fingerprint else ""
-    if canonical and not _FINGERPRINT.fullmatch(canonical):
-        raise SettingsError(f"vnc_tls_fingerprint must be sha256: and 64 hexadecimal digits, got {fingerprint!r}")
+    canonical = f"{name}:{number.replace(':', '')}"
+    if not _FINGERPRINT.fullmatch(canonical):
+        raise SettingsError(f"vnc_tls must be sha256: and 64 hexadecimal digits, got {fingerprint!r}")
     return canonical

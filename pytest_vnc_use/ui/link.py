@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
     StepFinished,
     StepStarted,
 )
-from pytest_vnc_use.types.action_points import points
+from pytest_vnc_use.types.actions import points
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.screen import Framebuffer

@@ -14,7 +14,6 @@ from pytest_vnc_use.errors import DesktopRefused, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move
 from support import vnc_servers
-from support.pictures import noise
 
 
 @pytest.mark.desktop
@@ -57,7 +56,7 @@ def test_the_judge_of_a_model_that_only_acts_is_another_model() -> None:
     settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
     assert build.model_that_judges(settings) == "gemini-3.8-flash"
     assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
-    assert build.model_that_judges(replace(settings, judge_model="other")) == "other"
+    assert build.model_that_judges(replace(settings, judge="gemini:other")) == "other"
 
 
 @pytest.fixture
@@ -109,37 +108,20 @@ def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: 
         build.build_planner(settings)
 
 
-@pytest.mark.parametrize("planner", ["gemini", "anthropic", "openai"])
-def test_a_limit_of_bytes_holds_for_who_plans_and_who_judges(keys: None, planner: str) -> None:
-    settings = Settings(planner=planner, picture_bytes=50_000)
-    built, judge = build.build_planner(settings), build.build_judge(settings)
-    assert (type(built).__name__, type(judge).__name__) == ("SmallerPictures", "SmallerFrames")
-    assert built.name == build.build_planner(replace(settings, picture_bytes=0)).name
-
-
 @pytest.mark.parametrize(
     ("settings", "size"),
     [
         (Settings(planner="gemini"), (1000, 1000)),
-        (Settings(planner="gemini", picture_bytes=9_000), (1000, 1000)),
         (Settings(planner="openai", base_url=LOCAL, model="m"), (1000, 1000)),
-        (Settings(planner="openai", base_url=LOCAL, model="m", coordinates="pixels"), (1920, 1080)),
+        (Settings(planner="openai", base_url=LOCAL, model="m", planner_options=("coordinates=pixels",)), (1920, 1080)),
         (Settings(planner="openai"), (1920, 1080)),
-        (Settings(planner="anthropic", computer_tool="computer_20250124"), (1456, 819)),
+        (Settings(planner="anthropic", planner_options=("tool=computer_20250124",)), (1456, 819)),
         (Settings(planner="a_module:of_the_users"), (1920, 1080)),
         (Settings(), (1920, 1080)),
     ],
 )
 def test_elements_are_listed_in_what_the_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
-    assert counted_in(settings, lambda: noise(1920, 1080))(1920, 1080) == size
-
-
-@pytest.mark.parametrize("planner", ["anthropic", "openai"])
-def test_elements_are_listed_in_the_pixels_of_the_picture_that_is_sent(planner: str) -> None:
-    settings = Settings(planner=planner, picture_bytes=20_000)
-    width, height = counted_in(settings, lambda: noise(1600, 1000))(1600, 1000)
-    assert width < 400
-    assert abs(width / height - 1.6) < 0.05
+    assert counted_in(settings)(1920, 1080) == size
 
 
 def test_without_a_model_nobody_judges() -> None:
@@ -147,13 +129,40 @@ def test_without_a_model_nobody_judges() -> None:
 
 
 @pytest.mark.desktop
-def test_the_pointer_is_in_the_frames_where_the_setting_says_so() -> None:
+def test_local_agent_frames_show_pointer() -> None:
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-mod", "16", "16", "-cursor_name", "crosshair")
         frames = []
-        for show_pointer in (True, False):
-            controller = build.connect(Settings(server=server.address, show_pointer=show_pointer))
+        for toolset in ("local_agent", "commands"):
+            controller = build.connect(Settings(server=server.address, toolset=toolset))
             controller.perform(Move(300, 300))
             frames.append(controller.frame())
             controller.close()
         assert frames[0] != frames[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {"environment": [], "volumes": [], "network": ""}),
+        (
+            "-e 'A=two words' --env B -v x:/y:ro --network=none",
+            {"environment": ["A=two words", "B"], "volumes": ["x:/y:ro"], "network": "none"},
+        ),
+    ],
+)
+def test_container_args_are_those_of_docker_run(text: str, options: dict[str, object]) -> None:
+    assert build._container_options(text) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--privileged x", r"may have -e, -v and --network, got '--privileged x'"),
+        ("-e", "must be arguments of docker run, got '-e': .*expected one argument"),
+        ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
+    ],
+)
+def test_container_args_unknown_raise_settings_error(text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        build._container_options(text)

@@ -19,7 +19,7 @@ PRINTS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.envir
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SHOP_VNC", "OUR_MODEL", "GOOGLE_API_KEY"):
+    for name in ("SHOP_VNC", "VNC_USE_API_KEY", "GOOGLE_API_KEY"):
         monkeypatch.setenv(name, "not for the program")
     monkeypatch.setenv("SHOP_MODE", "test")
 
@@ -34,9 +34,7 @@ def check(environment: dict[str, str]) -> None:
 def test_of_a_desktop_that_is_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
-    settings = Settings(
-        server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC", api_key_env="OUR_MODEL"
-    )
+    settings = Settings(server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC")
     desktop = build.lease_desktop(settings)
     try:
         check(json.loads(desktop.run(PRINTS).stdout))
@@ -45,7 +43,5 @@ def test_of_a_desktop_that_is_started_here(server: str) -> None:
 
 
 def test_of_a_desktop_that_a_command_leads_to() -> None:
-    settings = Settings(
-        server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC", api_key_env="OUR_MODEL"
-    )
+    settings = Settings(server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC")
     check(json.loads(given_desktop(settings).run(PRINTS).stdout))

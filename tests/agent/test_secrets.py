@@ -29,7 +29,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
 from support.painted_form import INK, PaintedForm, font, shows, word
 

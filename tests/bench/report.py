@@ -26,7 +26,7 @@ from playwright.sync_api import sync_playwright
 from ratios import head, machine, row
 from report_runs import Example, write_runs
 
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 
 MB = 1_000_000
 ROUNDS = 5
@@ -36,7 +36,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pytest_vnc_use.plugin import html_report
+from pytest_vnc_use.plugin import reporting
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +44,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call":
         run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
-        html_report.add_extras(report, item.config, [run])
+        reporting.add_runs(item, report, [run], "")
     return report
 """
 TESTS = """

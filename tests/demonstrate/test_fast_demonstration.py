@@ -28,7 +28,7 @@ from pytest_vnc_use.types import (
     TypeText,
 )
 from pytest_vnc_use.types.elements import Element, Elements
-from pytest_vnc_use.types.forwarding import ForwardingController
+from pytest_vnc_use.types.protocols import ForwardingController
 from support import vnc_servers
 from support.qt_desktop import QtDesktop
 from support.tills import TILL

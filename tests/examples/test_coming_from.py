@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.harness.screenshots import write_screenshots
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from support import chat_server, vnc_servers
 from support.browsers import QUIET, site
 from support.chat_server import ChatServer

@@ -76,10 +76,10 @@ class Report(HTMLParser):
 
     @property
     def machines(self) -> list[str]:
-        return sorted(re.findall("<dt>on the machine</dt><dd>(.*?)</dd>", "".join(self.blocks)))
+        return sorted(re.findall("<dt>machine</dt> <dd>(.*?)</dd>", "".join(self.blocks)))
 
     def pictures(self, block: str) -> list[bytes]:
-        return [self._picture(address) for address in re.findall('<image href="(.*?)"', block)]
+        return [self._picture(address) for address in re.findall(r"background-image:url\((.*?)\)", block)]
 
     def _picture(self, address: str) -> bytes:
         head, _, data = address.partition(",")

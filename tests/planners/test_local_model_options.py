@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from pytest_vnc_use.planners.common.screens import SmallerPictures, png_size, reduced
-from pytest_vnc_use.types import Click, Ruling, Turn, Wait
+from pytest_vnc_use.types import Ruling, Turn, Wait
 from support.chat_conversations import chat
 from support.chat_server import call, calls
-from support.gemini_conversations import Talk
-from support.pictures import noise
 
 CLICK = ("click", {"x": 500, "y": 500})
 TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "left_click", "coordinate": [1, 1]}))
@@ -83,20 +80,3 @@ def test_a_second_call_cannot_end_the_run() -> None:
     ending = ("computer_use", {"action": "terminate", "status": "success"})
     with chat([calls(("computer_use", {"action": "wait"}), ending)], toolset="computer_use", extra_calls="first") as t:
         assert t.decide().kind == "act"
-
-
-def test_a_picture_is_scaled_down_into_a_size_and_never_up() -> None:
-    assert png_size(reduced(noise(1440, 900), 0, None, (1536, 864))) == (1382, 864)
-    small = noise(40, 30)
-    assert reduced(small, 0, None, (1536, 864)) is small
-
-
-def test_a_point_on_a_smaller_picture_is_the_same_point_of_the_screen() -> None:
-    with chat([call("click", x=320, y=200)], coordinates="pixels") as talk:
-        smaller: Talk = replace(talk, planner=SmallerPictures(talk.planner, 0, None, (640, 400)))
-        [proposal] = smaller.decide().proposals
-        [picture] = talk.server.requests[0].images
-    assert png_size(picture) == (640, 400)
-    assert isinstance(proposal.action, Click)
-    assert abs(proposal.action.x - 720) <= 2
-    assert abs(proposal.action.y - 450) <= 2

@@ -82,7 +82,7 @@ def server_of(program: Program) -> type[socketserver.BaseRequestHandler]:
 @contextmanager
 def agent_before(program: Program, folder: Path) -> Iterator[VncUseAgent]:
     with serving(server_of(program)) as address:
-        settings = Settings(server=address, runs_dir=str(folder / "runs"), blank_seconds=1.0)
+        settings = Settings(server=address, runs_dir=str(folder / "runs"), start_seconds=1.0)
         planner = ListPlanner([act(Proposal(TypeText("a"))), finished()])
         with closing(VncUseAgent(settings=settings, planner=planner, hitl_mode=False)) as agent:
             yield agent

@@ -14,7 +14,7 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.report.page.run_view import show_run
+from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
@@ -135,10 +135,11 @@ def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
     assert (verdict.kind, " px from" in verdict.reason) == ("unsure", True)
     (drift,) = read_trace(run).drifts
     assert verdict.frame == drift.seen != drift.recorded
-    pair = show_run(run).view.deciding
-    assert pair
+    deciding = show_run(run).view.deciding
+    assert deciding
+    pair = deciding.pair
     assert pair.left.address != pair.right.address
-    assert re.fullmatch(r"[\d,]+ pixels differ, in \w+ places?", pair.note)
+    assert re.fullmatch(r"[\d,]+ pixels differ, in \w+ regions?", pair.note)
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.store import add_masks, load
-from pytest_vnc_use.report.assets import data_uri
 from pytest_vnc_use.report.html import run_html
+from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Observation, Region, TakeScreenshot, TypeText, Wait

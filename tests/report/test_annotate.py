@@ -1,4 +1,4 @@
-"""The point, way or region of a step is seen on its picture, on every ground, and nothing else of it is touched."""
+"""The point or way of a step is seen on its screenshot, on every ground, and nothing else of it is touched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image, ImageChops
 
-from pytest_vnc_use.report.annotate import action_path, mark_action, region_path
+from pytest_vnc_use.report.annotate import action_path, mark_action
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -20,7 +20,6 @@ from pytest_vnc_use.types import (
     MouseUp,
     Move,
     OpenAddress,
-    Region,
     Scroll,
     TakeScreenshot,
     TraverseHistory,
@@ -148,20 +147,3 @@ def test_as_svg_a_drag_is_a_ring_and_an_arrow():
 
 def test_as_svg_an_action_without_a_point_is_nothing():
     assert action_path(KeyCombo(("ctrl", "a")), SIZE) == ""
-
-
-@pytest.mark.parametrize(
-    ("region", "corners"),
-    [
-        (Region(100, 80, 300, 200), ("95.5 75.5", "305.5 205.5")),
-        (Region(50, 50, 50, 50), ("45.5 45.5", "55.5 55.5")),
-        (Region(-9, -9, 9999, 9999), ("0.5 0.5", "399.5 299.5")),
-    ],
-)
-def test_a_region_is_bordered_on_the_screen(region, corners):
-    points = region_path(region, SIZE).removeprefix("M").split("L")
-    assert (points[0], points[2], len(points)) == (*corners, 5)
-
-
-def test_the_distance_of_a_border_grows_with_the_frame():
-    assert region_path(Region(100, 100, 200, 200), (2880, 1800)).startswith("M90.5 90.5L210.5 90.5L210.5 210.5")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.report.failures import failed_tests, links
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
+from pytest_vnc_use.report.sessions import links
 from pytest_vnc_use.types import Click, Outcome, RunEnded
 
 FAILED = RunEnded(Outcome.GAVE_UP, "the basket is closed")
@@ -60,8 +60,8 @@ def test_links_without_failure_lead_to_report(write_run, make_step, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--links", "javascript:alert(1)"], "--links must be the report's address"),
-        (["--links", f"{PAGE}) [x](y"], "--links must be the report's address"),
+        (["--links", "javascript:alert(1)"], "--links must be the report's URL"),
+        (["--links", f"{PAGE}) [x](y"], "--links must be the report's URL"),
         (["--links", PAGE, "-o", "out"], "--links cannot be combined"),
         (
             ["nothing", "-o", "out"],
@@ -85,8 +85,8 @@ def test_what_makes_no_sense_is_refused(
 
 
 def test_problems_stand_below_the_tests_and_a_long_list_of_them_is_cut(session: Path) -> None:
-    failed = failed_tests([session / "b-failed"], read_results(session / "vnc-results.json").tests)
-    lines = links(failed, PAGE, [f"shard {number}: gone" for number in range(103)]).splitlines()
+    tests = read_results(session / "vnc-results.json").tests
+    lines = links([session / "b-failed"], tests, PAGE, [f"shard {number}: gone" for number in range(103)]).splitlines()
     assert lines[2].startswith("| 1 |")
     assert (lines[3], lines[4], lines[-1]) == ("", "shard 0\\: gone  ", "and 3 more")
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.markdown import block, code, run_markdown
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     CallFunction,
@@ -36,7 +36,15 @@ EVIL = (
     "<img src=x onerror=alert(1)><!-- EVIL @everyone #1 www.evil.example\r\n```\n~~~\n> EVIL\n- EVIL\n\n"
     "    EVIL\n\n***\n\nEVIL\n===\n&#35; \\` \u202e\u0000 $`EVIL`$ | EVIL |\n|---|---|"
 )
-HEADINGS = ["What was to be done", "What decided it", "Steps", "Claims", "pytest's words", "Repeat it", "About the run"]
+HEADINGS = [
+    "What was to be done",
+    "What decided it",
+    "Steps",
+    "Claims",
+    "pytest's output",
+    "Repeat it",
+    "About the run",
+]
 
 
 def tokens(text: str) -> list[Any]:
@@ -86,7 +94,7 @@ def test_a_run_is_told_with_links_and_commands(told: Path) -> None:
     assert "python -m pytest 'tests/test_shop.py::test_buy[a b]' --vnc-record=replay" in text
     assert "Secrets are needed" in text
     assert [each for each in text.splitlines() if each.startswith("## ")] == [
-        f"## {each}" for each in HEADINGS if each != "pytest's words"
+        f"## {each}" for each in HEADINGS if each != "pytest's output"
     ]
     for link in (each.attrs["href"] for each in tokens(text) if each.type == "link_open"):
         assert (told.parent.parent / link.partition("#")[0]).exists()

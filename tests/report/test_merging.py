@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.report.merging import merged
 from pytest_vnc_use.report.reliability import reliabilities
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results, write_results
+from pytest_vnc_use.report.sessions import merged
 
 
 def part(

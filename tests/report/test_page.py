@@ -24,12 +24,11 @@ from PIL import Image
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
 from pytest_vnc_use.report.markdown import run_markdown
-from pytest_vnc_use.report.page.finding import find_runs
-from pytest_vnc_use.report.page.model import Badge
-from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import KnownResults, session_view
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
+from pytest_vnc_use.report.run_view import Badge, show_run
+from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.sessions import find_runs
 from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     Click,
@@ -94,6 +93,10 @@ def framed(at: int) -> Frame:
     """White, with a red box of 30 x 20 pixels."""
     image = Image.new("RGB", (320, 200), "white")
     image.paste((200, 0, 0), (at, 50, at + 30, 70))
+    return stored_frame(image)
+
+
+def stored_frame(image: Image.Image) -> Frame:
     png = io.BytesIO()
     image.save(png, "PNG")
     return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *image.size), png.getvalue())
@@ -102,9 +105,6 @@ def framed(at: int) -> Frame:
 def html_of(runs: list[Path], folder: Path, name: str = "index.html") -> str:
     write_report(runs, folder)
     return (folder / name).read_text("utf-8")
-
-
-# --- what is seen -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("one_file", [False, True])
@@ -131,18 +131,18 @@ def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_
     assert view.sentence == "The test failed: the screen is not as recorded (100 pixels)"
     assert view.rule == "it drifted"
     assert view.deciding is not None
-    assert (view.deciding.left_name, view.deciding.right_name) == ("recorded", "now")
-    (box,) = view.deciding.boxes
+    assert (view.deciding.pair.left_name, view.deciding.pair.right_name) == ("recorded", "now")
+    (box,) = view.deciding.pair.boxes
     assert (box.x, box.y, box.width, box.height) == (100, 50, 30, 20)
     page = html_of([tmp_path / "runs" / "run-1"], tmp_path / "runs", "run-1/index.html")
     assert page.index("The test failed") < page.index('id="deciding"') < page.index('class="film"')
-    assert f'viewBox="{view.deciding.zoom}"' in page
+    assert f'viewBox="{view.deciding.pair.zooms[0]}"' in page
 
 
 def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
     shown = show_run(drifted())
     assert shown.view.deciding is not None
-    shade = Image.open(io.BytesIO(shown.made[shown.view.deciding.shade])).convert("RGBA")
+    shade = Image.open(io.BytesIO(shown.added[shown.view.deciding.pair.shade.address])).convert("RGBA")
     assert shade.size == (320, 200)
     assert shade.getchannel("A").getbbox() == (100, 50, 130, 70)
 
@@ -155,10 +155,59 @@ def test_the_point_is_drawn_over_the_untouched_picture(write_run, make_step, fra
     assert pair.left.address == f"screens/{frames[0].ref.digest}.png"
 
 
+def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -> None:
+    path = write_run([make_step(1, Click(5, 5))], task="Open the basket")
+    screens = [Image.new("RGB", (1440, 900), "white") for _ in range(2)]
+    for at in ((20, 20), (1300, 850), (60, 30)):
+        screens[1].paste("red", (*at, at[0] + 30, at[1] + 20))
+    stored = [stored_frame(screen) for screen in screens]
+    folder = RunFolder.open(path)
+    for frame in stored:
+        folder.store(frame)
+    folder.append(Drifted("other", stored[0].ref, stored[1].ref, Region(0, 0, 1440, 900)))
+    folder.append(BROKE)
+    view = show_run(path).view
+    assert view.deciding is not None
+    assert [str(zoom) for zoom in view.deciding.pair.zooms] == ["0 0 360 200", "1080 700 360 200"]
+    page = html_of([path], path.parent, "run-1/index.html")
+    assert page.count("region 2 of 2</figcaption>") == 2
+
+
+FAILURE = """    def test_it(vnc_desktop):
+>       assert "2" in vnc_desktop.read_file("orders.csv")
+E       AssertionError: assert '2' in '1'
+
+test_it.py:3: AssertionError"""
+
+
+def test_failed_assertion_is_shown_with_last_screenshot(write_run, make_step, frames) -> None:
+    path = write_run([make_step(1, Click(5, 5))], DONE)
+    write_ended_test(path, EndedTest("test_it", "failed", triage="product", failure=FAILURE, message="assert"))
+    deciding = show_run(path).view.deciding
+    assert deciding is not None
+    assert deciding.assertion.splitlines() == FAILURE.splitlines()[1:3]
+    assert deciding.pair.is_single
+    assert frames[1].ref.digest in deciding.pair.right.address
+    for name in ("index.html", "run-1/index.html"):
+        assert "AssertionError: assert &#39;2&#39; in" in html_of([path], path.parent, name)
+
+
+def test_transient_and_screenshot_are_in_list_and_head(write_run, make_step, frames) -> None:
+    toast = Transient("a toast was there", frames[2].ref, Region(0, 0, 90, 90))
+    path = write_run([make_step(1, Click(5, 5))], DONE, events=[toast])
+    write_ended_test(path, EndedTest("test_it", "passed"))
+    page = html_of([path], path.parent)
+    assert "1 test with transients</span>" in page
+    (row,) = re.findall(r"<tr data-result=.*?</tr>", page, re.S)
+    assert "1 transient</span>" in row
+    assert f'src="run-1/screens/{frames[1].ref.digest}.png"' in row
+    assert Badge("1 transient", "doubt") in show_run(path).view.badges
+
+
 def test_the_same_difference_in_several_tests_is_one_group(drifted) -> None:
     runs = [drifted("run-a", test="test_a"), drifted("run-b", test="test_b"), drifted("run-c", 200, "test_c")]
-    view = session_view([(show_run(run), f"{run.name}/index.html") for run in runs])
-    assert [[test.test for test in group.tests] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
+    view = session_view([show_run(run) for run in runs])
+    assert [[test.test for test in group] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
     assert view.title == "3 of 3 tests did not pass"
 
 
@@ -168,7 +217,7 @@ def test_the_same_cause_is_one_group_whatever_the_tests_are_called() -> None:
     missing = [(each, f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'") for each in names]
     told = [ItemResult(name, "failed", message=message) for name, message in (*missing, *asked)]
     groups = session_view([], KnownResults(told)).groups
-    assert [[test.test for test in group.tests] for group in groups] == [names, [asked[0][0]], [asked[1][0]]]
+    assert [[test.test for test in group] for group in groups] == [names, [asked[0][0]], [asked[1][0]]]
 
 
 def test_a_run_without_a_recording_never_started(unrecorded: Path, tmp_path: Path) -> None:
@@ -185,7 +234,7 @@ def test_failures_come_first_and_runs_of_one_test_are_one_line(drifted, write_ru
         path = write_run([make_step(1, Click(5, 5))], DONE)
         passed.append(path.rename(path.with_name(name)))
         write_ended_test(passed[-1], EndedTest("test_fine", "passed", seconds=3.0))
-    view = session_view([(show_run(run), run.name) for run in (*passed, drifted("run-z"))])
+    view = session_view([show_run(run) for run in (*passed, drifted("run-z"))])
     assert [(test.test, test.result, len(test.runs)) for test in view.tests] == [
         ("test_it", "failed", 1),
         ("test_fine", "passed", 2),
@@ -197,7 +246,7 @@ def test_a_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -
         "2 apples", "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
     )
     view = show_run(write_run([make_step(1, Click(5, 5))], DONE, events=[Judged(verdict)])).view
-    assert view.deciding_text == "The claim '2 apples' fails: it shows 1"
+    assert view.deciding.text == "The claim '2 apples' fails: it shows 1"
     (claim,) = view.claims
     assert "votes: fails, fails, fails" in claim.judging
     assert claim.pair is not None
@@ -217,16 +266,16 @@ def test_a_transient_frame_decides_no_run_that_ended_early(
 ) -> None:
     toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
     view = show_run(write_run([make_step(1, Click(5, 5))], end, events=[toast])).view
-    assert view.deciding_text.startswith(decided)
+    assert view.deciding.text.startswith(decided)
 
 
 def test_the_error_of_a_planner_decides_and_not_an_earlier_verdict(write_run, make_step) -> None:
     earlier, later = (Judged(Verdict(claim, "fails", "it shows 1", model="m")) for claim in ("earlier", "later"))
     broke = RunEnded(None, "the run broke", "PlannerError: no answer")
     path = write_run([make_step(1, Click(5, 5))], broke, events=[earlier])
-    assert show_run(path).view.deciding_text.startswith("PlannerError: no answer; the last step: ")
+    assert show_run(path).view.deciding.text.startswith("PlannerError: no answer; the last step: ")
     RunFolder.open(path).append(later)  # the test caught the error, and went on
-    assert show_run(path).view.deciding_text == "The claim 'later' fails: it shows 1"
+    assert show_run(path).view.deciding.text == "The claim 'later' fails: it shows 1"
 
 
 def test_a_step_without_words_gets_the_part_of_the_task_marked_as_guessed(write_run, make_step) -> None:
@@ -293,9 +342,6 @@ def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path:
     assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
 
 
-# --- where it is written ----------------------------------------------------------------------------------------------
-
-
 def test_beside_the_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
     run = drifted()
     before = {*run.rglob("screens/*")}
@@ -336,16 +382,16 @@ def test_the_folder_has_neither_inline_style_nor_inline_script(drifted, tmp_path
         assert not re.search(r"https?://", file.read_text("utf-8"))
 
 
-def test_one_file_holds_each_picture_once_and_nothing_else_is_needed(drifted, tmp_path: Path) -> None:
+def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
     page = write_report([drifted("run-a"), drifted("run-b")], tmp_path / "out", one_file=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["index.html"]
-    tags = Tags(page.read_text("utf-8")).tags
-    names = [attrs["id"] for tag, attrs in tags if tag == "script" and str(attrs.get("id")).startswith("picture-")]
-    shown = [attrs for tag, attrs in tags if tag in ("img", "image")]
-    asked = {attrs[name] for attrs in shown for name in ("data-src", "data-href") if name in attrs}
-    assert asked == {str(name).removeprefix("picture-") for name in names}
-    assert len(set(names)) == len(names)
-    assert not [attrs for tag, attrs in tags if tag in ("img", "image") and ("src" in attrs or "href" in attrs)]
+    content = page.read_text("utf-8")
+    rules = re.findall(r"\.(p\w+)\{[^}]*url\((data:image/.*?)\)\}", content)
+    tags = Tags(content).tags
+    shown = {str(attrs["class"]).split()[1] for tag, attrs in tags if tag == "i"}
+    assert {name for name, _ in rules} == shown
+    assert len({url for _, url in rules}) == len(rules) == 5, "three screens and two shadings"
+    assert not [attrs for tag, attrs in tags if tag in ("img", "image", "link")]
 
 
 def test_the_command_says_where(drifted, capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,16 +417,16 @@ def test_a_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: 
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "file")]) == 2
 
 
-def test_a_packed_screen_is_a_key_picture_and_a_patch(drifted) -> None:
-    shown = show_run(drifted(), pack=True)
+@pytest.mark.parametrize(("result", "is_same"), [("failed", True), ("passed", False)])
+def test_copied_screens_are_lossless_unless_test_passed(drifted, result: str, *, is_same: bool) -> None:
+    run = drifted()
+    write_ended_test(run, EndedTest("test_it", result))
+    shown = show_run(run, copy=True)
     assert shown.view.deciding is not None
-    recorded, seen = shown.view.deciding.left, shown.view.deciding.right
-    assert (recorded.patch, seen.address) == ("", recorded.address)
-    key, patch = (Image.open(io.BytesIO(shown.made[name])) for name in (seen.address, seen.patch))
-    assert patch.size == key.size
-    assert len(shown.made[seen.patch]) < 300
-    together = Image.alpha_composite(key.convert("RGBA"), patch).convert("RGB")
-    assert together.tobytes() == Image.open(io.BytesIO(framed(100).png)).tobytes()
+    copy = Image.open(io.BytesIO(shown.added[shown.view.deciding.pair.right.address])).convert("RGB")
+    original = Image.open(io.BytesIO(framed(100).png))
+    assert copy.size == original.size
+    assert (copy.tobytes() == original.tobytes()) == is_same
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files stands in for a full disk")
@@ -401,9 +447,6 @@ def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
     assert limited.stderr.count("\n") == 1
     assert "cannot write" in limited.stderr
     assert [*(tmp_path / "out").iterdir()] == []
-
-
-# --- what is missing --------------------------------------------------------------------------------------------------
 
 
 def test_a_trace_that_is_cut_anywhere_gives_a_page(drifted, tmp_path: Path) -> None:
@@ -470,10 +513,10 @@ def bomb(width: int, height: int, rows: bytes = b"\0" * 100) -> bytes:
     ("png", "size", "told"),
     [
         (bomb(65535, 65535), (65535, 65535), "too many to open"),
-        (bomb(65535, 65535), (320, 200), "must be 320×200 pixels, got 65535×65535"),
-        (bomb(320, 200), (320, 200), "the picture is damaged"),
-        (b"\x89PNG\r\n\x1a\n", (320, 200), "the picture is damaged"),
-        (b"<svg onload=alert(1)>", (320, 200), "the picture is damaged"),
+        (bomb(65535, 65535), (320, 200), "too many to open"),
+        (bomb(320, 200), (320, 200), "the screenshot is damaged"),
+        (b"\x89PNG\r\n\x1a\n", (320, 200), "the screenshot is damaged"),
+        (b"<svg onload=alert(1)>", (320, 200), "the screenshot is damaged"),
         (None, (320, 200), "cannot be read"),
     ],
     ids=["bomb", "other size", "cut", "header only", "no PNG", "missing"],
@@ -506,7 +549,7 @@ def test_a_picture_of_an_odd_size_is_no_crash(write_run, make_step, tmp_path: Pa
     for one_file in (False, True):
         page = write_report([path], tmp_path / f"out-{one_file}", one_file=one_file)
         told = page if one_file else page.parent / "run-1" / "index.html"
-        assert ("the picture has no pixels" in told.read_text("utf-8")) == (0 in size)
+        assert ("the screenshot has no pixels" in told.read_text("utf-8")) == (0 in size)
 
 
 def test_a_name_that_leads_elsewhere_is_no_picture(write_run, make_step, tmp_path: Path) -> None:
@@ -516,9 +559,6 @@ def test_a_name_that_leads_elsewhere_is_no_picture(write_run, make_step, tmp_pat
     path = write_run([make_step(1, Click(5, 5), frame_before=ref)], DONE)
     write_report([path], tmp_path / "out")
     assert b"secret" not in b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*.png"))
-
-
-# --- what is hostile --------------------------------------------------------------------------------------------------
 
 
 def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Path) -> None:
@@ -611,8 +651,6 @@ def test_an_exchange_that_is_nested_deeply_is_no_crash(write_run, make_step, tmp
     (path / "exchanges.jsonl").write_text(line.replace('"go"', "[" * 900 + "]" * 900))
     html_of([path], tmp_path / "out", "run-1/index.html")
 
-
-# --- what is no file, or leads elsewhere ------------------------------------------------------------------------------
 
 FILES = ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", "screens/{digest}.png")
 

@@ -1,6 +1,6 @@
-"""The data of a run's page, beside what it was: tests/report/page_data.json.
+"""The view of a run, beside what it was: tests/report/page_data.json.
 
-Remove that file and run this test to write it anew; then look at what changed.
+Remove that file and run this test to write it again; then look at what changed.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import session_view
+from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drag, Drifted, Judged, Region, RunEnded, Times, TypeText, Verdict
 
 SNAPSHOT = Path(__file__).with_name("page_data.json")
 
 
-def test_the_data_of_the_pages_is_as_it_was(write_run: Callable[..., Path], make_step: Any, frames: Any) -> None:
+def test_run_view_is_as_it_was(write_run: Callable[..., Path], make_step: Any, frames: Any) -> None:
     steps = [
         make_step(1, Click(150, 90), "Open it", times=Times(2.0, 0.25, 0.5, 0.125)),
         make_step(2, Drag(10, 10, 60, 40), times=Times(0.5, 0.25, 0.5)),
@@ -32,9 +31,7 @@ def test_the_data_of_the_pages_is_as_it_was(write_run: Callable[..., Path], make
     run = write_run(steps, end, task="Open it and drag it, then add pears", events=[drift, Judged(verdict)])
     (run / "trace.jsonl").write_text("".join(_at_fixed_times(run)))
     write_ended_test(run, EndedTest("test_it", "failed", triage="product", rule="it drifted", message="it is other"))
-    shown = show_run(run)
-    views = {"run": shown.view, "session": session_view([(shown, "run-1/index.html")])}
-    seen = _plain({name: dataclasses.asdict(view) for name, view in views.items()})
+    seen = _plain(dataclasses.asdict(show_run(run).view))
     if not SNAPSHOT.exists():
         SNAPSHOT.write_text(seen, encoding="utf-8")
     assert seen == SNAPSHOT.read_text("utf-8")

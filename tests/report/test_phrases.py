@@ -12,6 +12,7 @@ from pytest_vnc_use.types import (
     Click,
     Drag,
     Drifted,
+    FrameRef,
     InvalidAction,
     Judged,
     KeyCombo,
@@ -28,13 +29,17 @@ from pytest_vnc_use.types import (
     RunEnded,
     Scroll,
     TakeScreenshot,
-    Times,
     TraverseHistory,
     TypeText,
     Usage,
     Verdict,
     Wait,
 )
+
+FRAME = FrameRef("0" * 64, 320, 200)
+DRIFT = Drifted("other", FRAME, FRAME, Region(0, 0, 9, 9), healed=True)
+JUDGED = Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))
+ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
 
 
 @pytest.mark.parametrize(
@@ -72,20 +77,13 @@ def test_an_action(action, text):
     [
         (Ruling("allow", "harmless", "nothing forbids it"), ""),
         (Ruling("allow", "rule 2", "the model asks"), "allowed by the policy: rule 2: the model asks"),
-        (Ruling("allow", "rule 2", "rule 2: said yes", by="person"), "allowed by a person: rule 2: said yes"),
+        (Ruling("allow", "rule 2", "rule 2: said yes", by="person"), "allowed by a user: rule 2: said yes"),
         (Ruling("deny", "rule 1", "rule 1 (in p.toml)"), "denied by the policy: rule 1 (in p.toml)"),
-        (Ruling("ask", "no rule matches", "it pays"), "waits for a yes: no rule matches: it pays"),
+        (Ruling("ask", "no rule matches", "it pays"), "waits for approval: no rule matches: it pays"),
     ],
 )
 def test_a_ruling_is_told_unless_plainly_harmless(ruling, text):
     assert phrases.ruling_in_words(ruling) == text
-
-
-def test_a_step_tells_how_the_screen_answered_and_where_its_time_went(make_step):
-    step = make_step(1, Wait(), settled="nothing_changed", times=Times(1.25, 0.0, 0.5, 0.03))
-    expected = "nothing changed on the screen; model 1.25 s + settle 0.50 s + capture 0.03 s"
-    assert phrases.timing_in_words(step) == expected
-    assert phrases.timing_in_words(make_step(2, Wait())) == ""
 
 
 @pytest.mark.parametrize(
@@ -117,43 +115,33 @@ def test_no_outcome_is_shown_as_success(write_run, outcome):
 
 
 @pytest.mark.parametrize(
-    ("planner", "drifted", "told"),
+    ("planner", "events", "end", "text"),
     [
-        ("recording", False, "carried out as recorded"),
-        ("recording, or where that drifts gemini (g-3)", False, "carried out as recorded"),
-        ("recording, or where that drifts gemini (g-3)", True, "done, says the planner"),
-        ("gemini (g-3)", False, "done, says the planner"),
-        ("a person", False, "done by a person"),
+        ("recording", [], RunEnded(Outcome.DONE, ""), ("replayed as recorded", "plain")),
+        ("recording, or where that drifts g", [], RunEnded(Outcome.DONE, ""), ("replayed as recorded", "plain")),
+        ("recording, or where that drifts g", [DRIFT], RunEnded(Outcome.DONE, ""), ("done, says the planner", "plain")),
+        ("gemini (g-3)", [], RunEnded(Outcome.DONE, ""), ("done, says the planner", "plain")),
+        ("a person", [], RunEnded(Outcome.DONE, ""), ("done by a user", "plain")),
+        ("scripted", [], RunEnded(None, "", "ConnectionLost"), ("failed with an error", "bad")),
+        ("scripted", [], None, ("no end recorded: still running, or killed", "bad")),
+        ("scripted", [ASKED], None, ("waits for approval", "doubt")),
     ],
 )
-def test_a_run_that_no_model_did_is_told_as_one(write_run, frames, planner, drifted, told):
-    drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
-    run = write_run(end=RunEnded(Outcome.DONE, ""), planner=planner, events=[drift] if drifted else [])
-    assert phrases.outcome_in_words(read_trace(run)) == (told, "plain")
+def test_outcome_is_worded_by_planner_and_end(write_run, planner, events, end, text):
+    assert phrases.outcome_in_words(read_trace(write_run(end=end, planner=planner, events=events))) == text
 
 
-def test_a_run_that_broke(write_run):
-    assert phrases.outcome_in_words(read_trace(write_run(end=RunEnded(None, "", "ConnectionLost")))) == ("broke", "bad")
-
-
-def test_a_run_without_an_end(write_run):
-    text, tone = phrases.outcome_in_words(read_trace(write_run()))
-    assert "killed" in text
-    assert tone == "bad"
-
-
-def test_a_run_that_waits(write_run):
-    asked = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
-    assert phrases.outcome_in_words(read_trace(write_run(events=[asked]))) == ("waits for approval", "doubt")
-
-
-def test_tokens_and_seconds_are_summed(write_run, make_step):
-    steps = [make_step(number, Wait(), times=Times(1.5, 0.25, 0.25, 0.0)) for number in (1, 2)]
-    verdict = Judged(Verdict("it holds", "holds", "seen", usage=Usage(1000, 0, 5)))
-    trace = read_trace(write_run(steps, usage=Usage(10, 4, 3, 2), events=[verdict]))
-    assert phrases.usage_in_words(trace) == "1,020 in (8 cached), 11 out + 4 thinking"
-    assert phrases.duration_in_words(trace) == "4.0 s, of which the model 3.0 s"
-
-
-def test_a_run_that_asked_no_model_has_no_tokens(write_run, make_step):
-    assert phrases.usage_in_words(read_trace(write_run([make_step(1, Wait())]))) == ""
+@pytest.mark.parametrize(
+    ("events", "usage", "text"),
+    [
+        ([], Usage(), ""),
+        (
+            [Judged(Verdict("it", "holds", "", usage=Usage(1000, 0, 5)))],
+            Usage(10, 4, 3, 2),
+            "1,020 in (8 cached), 11 out + 4 thinking",
+        ),
+    ],
+)
+def test_tokens_of_planner_and_judge_are_summed(write_run, make_step, events, usage, text):
+    run = write_run([make_step(number, Wait()) for number in (1, 2)], usage=usage, events=events)
+    assert phrases.usage_in_words(read_trace(run)) == text

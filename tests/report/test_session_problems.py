@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.results import ItemResult, read_results, session_problems, session_results, write_results
+from pytest_vnc_use.report.session_view import KnownResults, session_view
 
 PASSED = ItemResult("t.py::test_a", "passed")
 
@@ -151,7 +151,7 @@ def test_links_name_what_has_no_run(shards: Path, capsys: pytest.CaptureFixture[
         "",
         r"shard 1\: test\_bad\.py could not be collected  ",
     ]
-    assert r"shard gone\: there is no such folder\: its tests are missing here  " in out
+    assert r"shard gone\: there is no such directory\: its tests are missing here  " in out
 
 
 def test_links_name_what_the_merged_results_know(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.report.page.finding import results_beside, results_of_shards
-from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import KnownResults, session_view
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
+from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.sessions import results_beside, results_of_shards
 from pytest_vnc_use.runs.folder import EndedTest, RunFolder, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
@@ -37,7 +37,7 @@ def made(write_run, make_step) -> Made:
 
 
 def shown(*runs: Path):
-    return [(show_run(run), f"{run.name}/index.html") for run in runs]
+    return [show_run(run) for run in runs]
 
 
 def figures(*runs: Path) -> tuple[RunFigures, ...]:
@@ -75,7 +75,7 @@ def test_the_result_of_the_session_counts_not_the_end_of_the_run(made: Made) -> 
         shown(run), KnownResults([ItemResult("test_it", "failed", "product", "it says so", "no", runs=figures(run))])
     )
     (test,) = view.tests
-    assert (test.result, test.is_bad, [each.run_id for each in test.runs]) == ("failed", True, ["made-1"])
+    assert (test.result, test.is_bad, [run.path.name for run in test.runs]) == ("failed", True, ["made-1"])
 
 
 def test_a_test_whose_result_was_never_written_did_not_end(tmp_path: Path, frames, make_step) -> None:
@@ -112,8 +112,8 @@ def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results
     assert view.title == "1 test, none failed"
     (test,) = view.tests
     assert (test.more, test.duration_s) == ("attempt 2", 6.0)
-    assert [run.run_id for run in test.runs] == ["made-2"]
-    assert [(name, run.run_id) for name, run in test.aside] == [
+    assert [run.path.name for run in test.runs] == ["made-2"]
+    assert [(name, run.path.name) for name, run in test.aside] == [
         ("attempt 1: failed", "made-1"),
         ("rehearsal: failed", "made-3"),
     ]
@@ -162,7 +162,7 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
     assert re.findall(r'class="badge \w+">(\d.*?)<', page) == ["1 failed", "1 passed"], "the badges count tests"
     assert "<dd>1 more result of tests that ran more than once</dd>" in page
     assert "shard shard-3: it has no vnc-results.json" in page
-    assert "shard shard-4: there is no such folder" in page
+    assert "shard shard-4: there is no such directory" in page
     assert "made-1/index.html" in page
     capsys.readouterr()
     assert main(["report", "--merge", *shards]) == 2

@@ -13,10 +13,10 @@ import pytest
 
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import RunFolderError
-from pytest_vnc_use.report.page.finding import results_beside
-from pytest_vnc_use.report.page.run_view import show_run
-from pytest_vnc_use.report.page.session_view import KnownResults, session_view
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
+from pytest_vnc_use.report.run_view import show_run
+from pytest_vnc_use.report.session_view import KnownResults, session_view
+from pytest_vnc_use.report.sessions import results_beside
 from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded
 
@@ -104,18 +104,18 @@ def test_a_session_that_broke_is_never_green(run: Path) -> None:
     write_results(run.parent / "vnc-results.json", session_results("", "", [ItemResult("test_a", "passed")]))
     content = json.loads((run.parent / "vnc-results.json").read_text())
     (run.parent / "vnc-results.json").write_text(json.dumps({**content, "exit_status": 3}))
-    title = session_view([(show_run(run), "index.html")], results_beside([run.parent])).title
+    title = session_view([show_run(run)], results_beside([run.parent])).title
     assert "; but pytest ended with an internal error" in title
 
 
 def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
     write_ended_test(run, EndedTest("test_a", "failed", message="the basket is empty"))
     told = KnownResults([ItemResult("test_a", "passed", runs=(RunFigures(str(run)),))])
-    view = session_view([(show_run(run), "index.html")], told)
+    view = session_view([show_run(run)], told)
     assert view.title == "1 of 1 test did not pass"
     (line,) = view.tests
     assert (line.message, line.more) == (
-        "the folder of its run says failed: the basket is empty",
+        "the directory of its run says failed: the basket is empty",
         "the result beside the runs says passed",
     )
 

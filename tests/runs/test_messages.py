@@ -15,7 +15,7 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.client import Outgoing
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.planners.local.callables import finish
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.runs import logger as messages
 from pytest_vnc_use.runs.logger import FILE, MessageLog
 from pytest_vnc_use.runs.redaction import Redactor

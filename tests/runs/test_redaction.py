@@ -43,7 +43,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Verdict,
 )
-from pytest_vnc_use.types.secret_text import SecretText
+from pytest_vnc_use.types.actions import SecretText
 
 PASSWORD = 'hunter2 "ö" \\ &/+\'<'
 API_KEY = "AIzaSy-1234567890_abcdefgh"

@@ -50,11 +50,11 @@ def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypa
 def test_an_agent_in_plain_python_reads_the_file_that_the_environment_names(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file.write_text("VNC_USE_STALL=7\n")
+    file.write_text("VNC_USE_VOTES=7\n")
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
-    assert VncUseAgent().settings.stall == 7
-    monkeypatch.setenv("VNC_USE_STALL", "9")
-    assert VncUseAgent().settings.stall == 9
+    assert VncUseAgent().settings.votes == 7
+    monkeypatch.setenv("VNC_USE_VOTES", "9")
+    assert VncUseAgent().settings.votes == 9
 
 
 def test_an_agent_refuses_a_named_file_that_is_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_setting_is_stronger_than_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct")
-    settings = build.settings_of({**CHOSEN, "model": "other", "max_steps": 3, "picture_size": (640, 400)})
-    assert (settings.model, settings.max_steps, settings.picture_size) == ("other", 3, (640, 400))
+    settings = build.settings_of({**CHOSEN, "model": "other", "max_steps": 3})
+    assert (settings.model, settings.max_steps) == ("other", 3)
     assert build.build_planner(settings).name == "openai-compatible (other at localhost:1234)"
 
 

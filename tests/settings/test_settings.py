@@ -18,14 +18,14 @@ def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
     command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
     settings = merge(ini, environment, command_line)
     assert (settings.max_steps, settings.max_seconds, settings.model) == (20, 7.5, "a")
-    assert settings.keep_screenshots == Settings().keep_screenshots
+    assert settings.votes == Settings().votes
 
 
 def test_values_may_be_python_ones() -> None:
-    settings = merge(({"screen_size": (800, 600), "exclude": ("search", "go_back"), "include_thoughts": True}, str))
+    settings = merge(({"screen_size": (800, 600), "exclude": ("search", "go_back"), "elements": True}, str))
     assert settings.screen_size == (800, 600)
     assert settings.exclude == ("search", "go_back")
-    assert settings.include_thoughts is True
+    assert settings.elements is True
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_values_may_be_python_ones() -> None:
         ("planner", "oracle", "one of"),
         ("rehearse", "-1", "a whole number, 0 for none"),
         ("transients", "maybe", "one of report, fail"),
-        ("include_thoughts", "perhaps", "true or false"),
+        ("elements", "perhaps", "true or false"),
     ],
 )
 def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: str, value: str, right: str) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
-from pytest_vnc_use.planners.common.screens import SmallerPictures, png_size
+from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
 from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
 from support.chat_conversations import chat
@@ -171,17 +172,10 @@ def test_prompt_has_rule(rule: str) -> None:
         ),
         ("LMSTUDIO_MODEL", "qwen3-vl-4b-instruct", "model", "qwen3-vl-8b-instruct", "qwen3-vl-4b-instruct"),
         ("LMSTUDIO_TIMEOUT", "60", "request_seconds", 240.0, 60.0),
-        ("LMSTUDIO_TEMPERATURE", "0.1", "temperature", 0.6, 0.1),
-        ("LMSTUDIO_MAX_TOKENS", "99", "answer_tokens", 2048, 99),
-        ("AGENT_IMAGE_W", "640", "picture_size", (1536, 864), (640, 864)),
-        ("AGENT_IMAGE_H", "400", "picture_size", (1536, 864), (1536, 400)),
-        ("AGENT_KEEP_LAST_SCREENSHOTS", "1", "keep_screenshots", 2, 1),
-        ("AGENT_KEEP_LAST_THINKS", "1", "keep_thoughts", 2, 1),
         ("AGENT_MAX_STEPS", "7", "max_steps", 10, 7),
         ("AGENT_STEP_DELAY", "1.5", "step_delay", 0.4, 1.5),
         ("AGENT_MAX_STEPS", "20", "max_seconds", 3000.0, 6000.0),
         ("", "", "planner", "openai", "openai"),
-        ("", "", "show_pointer", True, True),
     ],
 )
 def test_variable_sets_field(
@@ -193,6 +187,32 @@ def test_variable_sets_field(
     assert getattr(build.settings_of(LOCAL), field) == read
 
 
+def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"TEMPERATURE": 0.1, "MAX_TOKENS": 99}
+    for defaults in (True, False):
+        with ChatServer([said("Done.")]) as server:
+            monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+            for name in () if defaults else given:
+                monkeypatch.setenv(f"LMSTUDIO_{name}", str(given[name]))
+            if not defaults:
+                monkeypatch.setenv("AGENT_IMAGE_W", "640")
+                monkeypatch.setenv("AGENT_IMAGE_H", "400")
+            planner = build.build_planner(build.settings_of(LOCAL))
+            with VncUseAgent(
+                settings=build.settings_of(LOCAL), planner=planner, controller=PaintedController()
+            ) as agent:
+                agent.run("Look")
+            [request] = server.requests
+        read = request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])
+        assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
+
+
+def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
+    with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):
+        build.build_planner(build.settings_of(LOCAL))
+
+
 def test_endpoint_is_used_as_it_is() -> None:
     endpoint = "http://localhost:1234/v1/chat/completions"
     assert chat_service(endpoint, "m").url == chat_service("http://localhost:1234", "m").url == endpoint
@@ -200,18 +220,24 @@ def test_endpoint_is_used_as_it_is() -> None:
 
 def test_screenshot_gets_size_whatever_its_shape() -> None:
     with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
-        stretched = SmallerPictures(talk.planner, 0, None, (1536, 864), exactly=True)
+        stretched = ScaledScreens(talk.planner, (1536, 864))
         [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
         [picture] = talk.server.requests[0].images
     assert (png_size(picture), proposal.action) == ((1536, 864), MIDDLE)
 
 
 @pytest.mark.parametrize(
-    ("prefix", "start", "files"),
-    [("", "", ["screen_0001.png", "screen_0002.png"]), ("look-", "7", ["look-0007.png", "look-0008.png"])],
+    ("variables", "files"),
+    [
+        ({}, ["dumps/screen_0001.png", "dumps/screen_0002.png"]),
+        (
+            {"AGENT_DUMP_DIR": "seen", "AGENT_DUMP_PREFIX": "look-", "AGENT_DUMP_START": "7"},
+            ["seen/look-0007.png", "seen/look-0008.png"],
+        ),
+    ],
 )
 def test_run_of_example_ends_in_report(
-    prefix: str, start: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One setting, one endpoint: observe, click, an error and its correction, and the last words, in words alone."""
 
@@ -229,8 +255,8 @@ def test_run_of_example_ends_in_report(
     with ChatServer(answer) as server:
         monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
         monkeypatch.setenv("AGENT_STEP_DELAY", "0")
-        monkeypatch.setenv("AGENT_DUMP_PREFIX", prefix)
-        monkeypatch.setenv("AGENT_DUMP_START", start)
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
         settings = build.settings_of({**LOCAL, "runs_dir": str(tmp_path / "runs")})
         with VncUseAgent(settings=settings, controller=controller) as agent:
             result = agent.run("Write hello")
@@ -241,7 +267,7 @@ def test_run_of_example_ends_in_report(
     assert results[1]["error"]["type"] == "empty_text"
     assert controller.typed == "hello"
     assert pictures == [(1536, 864)] * 2
-    assert sorted(file.name for file in (tmp_path / "dumps").iterdir()) == files
+    assert [str(tmp_path / file) for file in files] == sorted(map(str, (tmp_path / files[0]).parent.iterdir()))
     [log] = tmp_path.glob("agent_run_????????_??????.log")
     text = log.read_text(encoding="utf-8")
     assert "(5 tools)" in text

@@ -9,9 +9,8 @@ from pytest_vnc_use.report.results import RehearsalFigures, RunFigures, SessionR
 from pytest_vnc_use.runs import json_lines
 from pytest_vnc_use.types import Action, Decision, FrameRef, Proposal, Ruling, Step, Verdict
 
-for pages in (templates._TEMPLATES, templates._PAGES):
-    for name in pages.list_templates(("j2",)):
-        pages.get_template(name)
+for name in templates._TEMPLATES.list_templates(("j2",)):
+    templates._TEMPLATES.get_template(name)
 FORMS: tuple[Any, ...] = (
     Action,
     Decision,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pytest_vnc_use.errors import AgentFailed, RunFolderError
 from pytest_vnc_use.runs.folder import from_json, to_json
 from pytest_vnc_use.types import Action, CallFunction, Decision, DecisionKind, Proposal
-from pytest_vnc_use.types.json_depth import is_shallow
+from pytest_vnc_use.types.actions import is_shallow
 
 _KINDS = get_args(DecisionKind)
 

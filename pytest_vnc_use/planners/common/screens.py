@@ -3,38 +3,15 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from PIL import Image
 
 from pytest_vnc_use.planners.common.arguments import Unreadable, number_of
-from pytest_vnc_use.planners.common.judge import ScreenJudge
-from pytest_vnc_use.types import (
-    Action,
-    Click,
-    Decision,
-    Drag,
-    Frame,
-    FrameRef,
-    JsonObject,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    Observation,
-    Reading,
-    Region,
-    Report,
-    Scroll,
-    Verdict,
-    report_to_nobody,
-)
+from pytest_vnc_use.types import Decision, FrameRef, Observation
 from pytest_vnc_use.types.protocols import Planner
 
 MOST_KILOBYTES = 200
@@ -112,41 +89,12 @@ def _scaled(name: str, value: Any, sent: int, real: int) -> int:
     return min(int((number + 0.5) * real / sent), real - 1)
 
 
-# --- the pointer and the keys around an action -----------------------------------------------------------------------
-
-
-def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:
-    """Return the actions between presses of the keys, in order, and releases, in reverse order."""
-    return (*map(KeyDown, keys), *actions, *map(KeyUp, reversed(keys)))
-
-
-def pointer_after(actions: Iterable[Action], pointer: tuple[int, int] | None = None) -> tuple[int, int] | None:
-    """Return the pointer's place after the actions, if they determine it; before them it was at `pointer`."""
-    for action in actions:
-        match action:
-            case Click(x=x, y=y) | Move(x=x, y=y) | Scroll(x=x, y=y) | MouseDown(x=x, y=y) | MouseUp(x=x, y=y):
-                pointer = x, y
-            case Drag(to_x=x, to_y=y):
-                pointer = x, y
-            case _:
-                pass
-    return pointer
-
-
 @dataclass(frozen=True)
-class SmallerPictures:
-    """A Planner that limits each picture that `planner` loads to `most_bytes` (0: any), as long as it has pixels left.
-
-    A wrapped planner that counts in pixels reads the sent size from the picture itself. `limit` is the size limit of
-    the wrapped planner. It is applied first, because a picture may take more bytes in a smaller size. `box` is the
-    width and the height that a picture must fit into; with `exactly` it gets that size, whatever its own shape.
-    """
+class ScaledScreens:
+    """A planner that gets each screenshot in one size, whatever its shape; its points must be those of a grid."""
 
     planner: Planner
-    most_bytes: int
-    limit: PictureLimit | None = None
-    box: tuple[int, int] | None = None
-    exactly: bool = False
+    size: tuple[int, int]
 
     @property
     def name(self) -> str:
@@ -158,55 +106,9 @@ class SmallerPictures:
 
         @functools.cache
         def load(screen: FrameRef) -> bytes:
-            png = observation.load_png(screen)
-            if self.exactly and self.box:
-                return reduced(resized(png, self.box), self.most_bytes)
-            return reduced(png, self.most_bytes, self.limit, self.box)
+            return resized(observation.load_png(screen), self.size)
 
         return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
-
-
-@dataclass(frozen=True)
-class SmallerFrames:
-    """A Judge and Reader that gives `whole` smaller screens, and scales its regions back.
-
-    `most_bytes`, `limit` and `box` are as for SmallerPictures.
-    """
-
-    whole: ScreenJudge
-    most_bytes: int
-    limit: PictureLimit | None = None
-    box: tuple[int, int] | None = None
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
-        """Return the verdict on the frame. Raises PlannerError."""
-        smaller = self._smaller(frame)
-        verdict = self.whole.judge(claim, smaller, timeout_s=timeout_s, report=report)
-        return replace(verdict, region=_scale(verdict.region, smaller.ref, frame.ref), frame=frame.ref)
-
-    def read(
-        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
-    ) -> Reading:
-        """Return the value that was read off the frame. Raises PlannerError, Inconclusive."""
-        smaller = self._smaller(frame)
-        reading = self.whole.read(question, schema, smaller, timeout_s=timeout_s, report=report)
-        return replace(reading, region=_scale(reading.region, smaller.ref, frame.ref), frame=frame.ref)
-
-    def _smaller(self, frame: Frame) -> Frame:
-        png = reduced(frame.png, self.most_bytes, self.limit, self.box)
-        if png is frame.png:
-            return frame
-        return replace(frame, ref=FrameRef(hashlib.sha256(png).hexdigest(), *png_size(png)), png=png)
-
-
-def _scale(region: Region | None, seen: FrameRef, real: FrameRef) -> Region | None:
-    """Return the region of the screen for a region of a smaller picture of it."""
-    if region is None:
-        return None
-    right, down = real.width / seen.width, real.height / seen.height
-    return Region(
-        int(region.left * right), int(region.top * down), round(region.right * right), round(region.bottom * down)
-    )
 
 
 def halved(png: bytes) -> bytes:
@@ -215,23 +117,3 @@ def halved(png: bytes) -> bytes:
         return png
     width, height = png_size(png)
     return resized(png, (max(1, width // 2), max(1, height // 2)))
-
-
-def reduced(
-    png: bytes, most_bytes: int, limit: PictureLimit | None = None, box: tuple[int, int] | None = None
-) -> bytes:
-    """Return the PNG, scaled down in its own shape until it is within limit and box, and has at most `most_bytes`.
-
-    A single pixel stays as it is, whatever its bytes.
-    """
-    sent = limit.fit(png) if limit else png
-    width, height = png_size(sent)
-    if box and (width > box[0] or height > box[1]):
-        factor = min(box[0] / width, box[1] / height)
-        width, height = max(1, round(width * factor)), max(1, round(height * factor))
-        sent = resized(png, (width, height))
-    while 0 < most_bytes < len(sent) and (width, height) != (1, 1):
-        factor = min(0.9, math.sqrt(most_bytes / len(sent)))
-        width, height = max(1, int(width * factor)), max(1, int(height * factor))
-        sent = resized(png, (width, height))
-    return sent

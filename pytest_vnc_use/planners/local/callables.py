@@ -23,7 +23,7 @@ from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.runs.folder import to_json
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
-from pytest_vnc_use.types.json_depth import TOO_DEEP, is_shallow
+from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Planner
 
 Answer = Union[Decision, Action, Proposal, Sequence[Union[Action, Proposal]]]
@@ -124,9 +124,6 @@ def _format_error(error: Exception) -> str:
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     users = [file for file in files if file not in _NOT_THE_USERS and not file.startswith("<")]
     return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])
-
-
-# --- helpers for a plan ----------------------------------------------------------------------------------------------
 
 
 def key(combination: str) -> KeyCombo:

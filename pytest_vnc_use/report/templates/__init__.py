@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
-from pytest_vnc_use.report.sanitizing import sanitize
+from pytest_vnc_use.report.phrases import sanitize
 
 _TEMPLATES = Environment(
     loader=PackageLoader("pytest_vnc_use.report"),
@@ -13,21 +12,10 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     undefined=StrictUndefined,
+    finalize=sanitize,
 )
-_PAGES = _TEMPLATES.overlay(finalize=sanitize)
-"""The same for whole pages, where characters that hide or turn a text around are made visible too."""
 
 
 def render(name: str, **values: object) -> str:
-    """Return the HTML of a template, `NAME.html.j2` in this folder, with these values."""
+    """Return the HTML of a template, `NAME.html.j2` in this directory, with these values."""
     return _TEMPLATES.get_template(f"{name}.html.j2").render(values)
-
-
-def render_page(name: str, **values: object) -> str:
-    """Return the HTML of a page, `page_NAME.html.j2` in this folder, with these values."""
-    return _PAGES.get_template(f"page_{name}.html.j2").render(values)
-
-
-def attribute(name: str, value: str) -> str:
-    """Return `name="value"` as finished HTML; the value is escaped."""
-    return Markup('{}="{}"').format(name, value)

@@ -106,7 +106,7 @@ function render() {
   const figures = [[count("passed"), "passed"], [bad, "failed"], [running().length, "running"]];
   const text = figures.filter(([number]) => number).map(([number, word]) => `${number} ${word}`).join(", ");
   if (socket?.readyState === WebSocket.OPEN) {
-    status(`${all.length} tests${text ? `: ${text}` : ""}${session.is_running ? "" : "; no session runs"}`);
+    status(`${all.length} ${all.length === 1 ? "test" : "tests"}${text ? `: ${text}` : ""}${session.is_running ? "" : "; no session runs"}`);
   }
   $("run-all").hidden = $("run-failed").hidden = !session.can_run;
   $("run-all").disabled = session.is_running;
@@ -205,6 +205,7 @@ function renderQuestion() {
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
   ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = `data:image/png;base64,${question.images[number]}`; });
+  $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
   answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
@@ -213,6 +214,20 @@ function renderQuestion() {
   $("bug").hidden = true;
   $("bug-words").value = "";
   if (!$("question").open) $("question").showModal();
+}
+
+/** Draw a box around each difference; the images have the screen's size. */
+function outline(shot, boxes) {
+  const { naturalWidth: width, naturalHeight: height } = $("recorded");
+  shot.querySelectorAll(".box").forEach((box) => box.remove());
+  for (const [left, top, right, bottom] of boxes) {
+    const box = element("span", "", { className: "box" });
+    Object.assign(box.style, {
+      left: `${(100 * left) / width}%`, top: `${(100 * top) / height}%`,
+      width: `${(100 * (right - left)) / width}%`, height: `${(100 * (bottom - top)) / height}%`,
+    });
+    shot.append(box);
+  }
 }
 
 function reply(kind, words = "") {

@@ -25,8 +25,6 @@ LIMITS = {
     "start_seconds": 15,
     "lease_seconds": 40,
     "request_seconds": 4,
-    "frozen_seconds": 8,
-    "blank_seconds": 5,
 }
 LONGEST_TEST_S = 100.0
 """More than all limits together that one test may run into: lease, start, connection, run, claims, end."""

@@ -10,13 +10,13 @@ from random import Random
 
 from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.plugin.toml import read_task_file
-from pytest_vnc_use.report.merging import merged
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
+from pytest_vnc_use.report.sessions import merged
 from pytest_vnc_use.report.summaries import lines
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
 from support.fuzzing.mutations import any_text, mutated, mutated_json, text_of
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 
 POLICIES = (
     b"""on_deny = "end"

@@ -26,9 +26,9 @@ from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.markdown import run_markdown
-from pytest_vnc_use.report.page.finding import find_runs, results_beside
-from pytest_vnc_use.report.page.writing import write_report
+from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import figures_of
+from pytest_vnc_use.report.sessions import find_runs, results_beside
 from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_exchanges, read_trace, write_ended_test
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
@@ -60,7 +60,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from support.fuzzing.mutations import hostile, mutated, mutated_json
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 from support.paths import EXAMPLES
 
 # --- pictures --------------------------------------------------------------------------------------------------------

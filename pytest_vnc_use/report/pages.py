@@ -1,0 +1,243 @@
+"""The pages as files: `index.html` of a session, and one in each run's directory; or all of them in one file.
+
+    DIR/index.html           the session
+    DIR/report.css, .js      what all pages share
+    DIR/RUN/index.html       a run; its images are RUN/screens/ (its own) and RUN/page/ (made for the page)
+
+If DIR is where the run directories are, nothing is copied; else their screenshots are, as WebP: lossless, but for tests
+that passed. Every file is written whole or not at all, index.html last. No page needs its script.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.report.phrases import free_name, without_place
+from pytest_vnc_use.report.run_view import RunPage, show_run
+from pytest_vnc_use.report.screenshots import Shot, data_uri
+from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
+from pytest_vnc_use.report.templates import render
+from pytest_vnc_use.runs import logger as messages
+from pytest_vnc_use.runs.folder import write_atomically
+
+INDEX = "index.html"
+SHARED = ("report.css", "report.js")
+_KNOWN = {
+    INDEX: (b'content="pytest-vnc-use"', b'href="report.css"', b"--ground: #fff; --raised"),
+    "report.css": (b"--ground: #fff; --raised",),
+    "report.js": (b"a report's pages",),
+}
+"""A text near the beginning of each file of a report, also of older versions."""
+_BEGINNING = 64_000
+_FOREIGN = re.compile(r"[^\w.-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Assets:
+    """The surroundings of a run or a session on a page.
+
+    `base` is where the shared files are, unless `style` has their text; `index` is the address of the session's page.
+    `prefix` makes the names of steps unique if several runs are on one page; `anchor` and the number of a step are its
+    address, "" if it has none. `is_block` is a run in another's report; `directory` is the run's there.
+    """
+
+    base: str = ""
+    index: str = ""
+    prefix: str = ""
+    anchor: str = "#step-"
+    style: str | None = None
+    is_block: bool = False
+    directory: str = ""
+
+
+class LinkedShots:
+    """The HTML of screenshots that are files; `base` is the address of their run's directory."""
+
+    def __init__(self, base: str = "") -> None:
+        self._base = base
+
+    def html(self, shot: Shot, kind: str = "") -> str:
+        """Return a screenshot as an image, which is loaded when it comes into sight."""
+        template = '<img class="pic {}" src="{}" width="{}" height="{}" alt="{}" loading="lazy" decoding="async">'
+        return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height, shot.about)
+
+    def svg(self, shot: Shot, kind: str = "") -> str:
+        """Return a screenshot as a part of an SVG."""
+        template = '<image class="pic {}" href="{}" width="{}" height="{}"/>'
+        return Markup(template).format(kind, self._base + shot.address, shot.width, shot.height)
+
+
+class EmbeddedShots:
+    """The HTML of one run's screenshots as classes of a style: each is there once, and a browser decodes it when seen.
+
+    `url_of` makes the URL in the style from a screenshot's address. `rules` may be those of several runs.
+    """
+
+    def __init__(self, rules: dict[str, str], url_of: Callable[[str], str]) -> None:
+        self._rules, self._url_of = rules, url_of
+        self._names: dict[str, str] = {}
+
+    def html(self, shot: Shot, kind: str = "") -> str:
+        """Return a screenshot as an element with a background."""
+        if (name := self._names.get(shot.address)) is None:
+            url = self._url_of(shot.address)
+            name = self._names[shot.address] = f"p{hashlib.sha256(url.encode()).hexdigest()[:10]}"
+            size = f"aspect-ratio:{shot.width}/{shot.height};--width:{shot.width}px"
+            self._rules[name] = f".{name}{{{size};background-image:url({url})}}"
+        label = Markup('role="img" aria-label="{}"').format(shot.about) if shot.about else Markup('aria-hidden="true"')
+        return Markup('<i class="pic {} {}" {}></i>').format(name, kind, label)
+
+    def svg(self, shot: Shot, kind: str = "") -> str:
+        """Return a screenshot as a part of an SVG."""
+        template = '<foreignObject width="{}" height="{}">{}</foreignObject>'
+        return Markup(template).format(shot.width, shot.height, self.html(shot, kind))
+
+    def style(self) -> str:
+        """Return the rules of all screenshots so far."""
+        return "\n".join(self._rules.values())
+
+
+def write_report(
+    runs: Iterable[Path],
+    directory: Path,
+    known: KnownResults = NO_RESULTS,
+    *,
+    one_file: bool = False,
+    quick: bool = False,
+) -> Path:
+    """Write the pages of a session and of these runs into a directory, and return the path of the first page.
+
+    With `one_file` it is a single file. With `quick` the screens of tests that did not fail are not compared: that
+    takes most of the time. Raises RunFolderUnwritable, also if a file with the same name is no part of a report.
+    """
+    try:
+        _check_replaceable(directory, [INDEX] if one_file else _KNOWN)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        page = _one_file(runs, known) if one_file else _directory(runs, directory, known, quick=quick)
+        write_atomically(directory / INDEX, page.encode("utf-8", "replace"))
+    except OSError as exc:
+        raise RunFolderUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
+    return directory / INDEX
+
+
+def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
+    """Raise RunFolderUnwritable if there is a file of one of these names that belongs to no report."""
+    for name in names:
+        if not (file := directory / name).is_file():
+            continue
+        with file.open("rb") as content:
+            beginning = content.read(_BEGINNING)
+        if not any(mark in beginning for mark in _KNOWN[name]):
+            problem = f"{str(file)!r} is no part of a report, and stays as it is: name another directory"
+            raise RunFolderUnwritable(problem)
+
+
+def shared_text(name: str) -> str:
+    """Return the style or the script that all pages share."""
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+def written_runs(folders: Sequence[str]) -> list[Path]:
+    """Return the run directories that are on this machine; a session on several machines may have others."""
+    return [path for path in map(Path, dict.fromkeys(folders)) if (path / "trace.jsonl").is_file()]
+
+
+# a directory of pages
+
+
+def _directory(runs: Iterable[Path], directory: Path, known: KnownResults, *, quick: bool) -> str:
+    """Write the page of each run, and return that of the session."""
+    for name in SHARED:
+        write_atomically(directory / name, shared_text(name).encode())
+    taken: set[str] = set()
+    pages = [_write_run(run, _target(run, directory, taken), quick=quick) for run in runs]
+    return render(
+        "session",
+        view=session_view(pages, known),
+        assets=Assets(),
+        pics_of=lambda run: LinkedShots(run.page.removesuffix(INDEX)),
+    )
+
+
+def _target(run: Path, directory: Path, taken: set[str]) -> Path:
+    """Return the directory of a run's page: the run's own if it lies here, else one with a name that no run has."""
+    if run.resolve().parent == directory.resolve():
+        return directory / run.name
+    name = _FOREIGN.sub("-", run.name).strip(".") or "run"
+    while ((target := directory / free_name(name, taken)) / "trace.jsonl").exists():
+        pass  # another run lies there
+    return target
+
+
+def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
+    """Write the page of one run and its images; return the run as a session lists it.
+
+    A page that cannot be written does not stop the other pages: the returned run says why.
+    """
+    is_elsewhere = target.resolve() != run.resolve()
+    page = show_run(run, compare="failed" if quick else "all", copy=is_elsewhere)
+    if not is_elsewhere and (run / messages.FILE).is_file():
+        page = replace(page, view=replace(page.view, messages=messages.FILE))
+    try:
+        _make_own(target)
+        for inner in {Path(address).parent for address in page.added}:
+            _make_own(target / inner)
+        for address, content in page.added.items():
+            write_atomically(target / address, content)
+        html = render("run", view=page.view, assets=Assets("../", f"../{INDEX}"), pics=LinkedShots())
+        write_atomically(target / INDEX, html.encode("utf-8", "replace"))
+    except (OSError, RunFolderError) as exc:
+        return page.without_content("", without_place(exc, target))
+    return page.without_content(f"{quote(os.fsencode(target.name))}/{INDEX}")
+
+
+def _make_own(directory: Path) -> None:
+    """Make a directory if there is none. Raises RunFolderUnwritable if it is a link: it may lead anywhere."""
+    if directory.is_symlink():
+        raise RunFolderUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+# one file
+
+
+def _one_file(runs: Iterable[Path], known: KnownResults) -> str:
+    """Return the page of a session with its runs, of which the one in the address is shown."""
+    style = shared_text("report.css")
+    rules: dict[str, str] = {}
+    parts: list[str] = []
+    pages: list[RunPage] = []
+    shots: dict[str, EmbeddedShots] = {}
+    for number, path in enumerate(runs, start=1):
+        key = f"run-{number}"
+        page = show_run(path, copy=True)
+        shots[key] = EmbeddedShots(rules, partial(_embedded, page.added))
+        assets = Assets(index="#", prefix=f"{key}-", anchor=f"#{key}-step-", style=style)
+        parts.append(render("part", key=key, view=page.view, assets=assets, pics=shots[key]))
+        if page.view.last and not page.view.last.problem:
+            shots[key].html(page.view.last)  # for the list of tests
+        pages.append(page.without_content(f"#{key}"))
+    return render(
+        "one_file",
+        view=session_view(pages, known),
+        parts=parts,
+        assets=Assets(style=style),
+        script=shared_text("report.js"),
+        pics=EmbeddedShots(rules, str),
+        pics_of=lambda run: shots[run.page.removeprefix("#")],
+    )
+
+
+def _embedded(added: Mapping[str, bytes], address: str) -> str:
+    return data_uri(added[address], address.rpartition(".")[2])

@@ -1,0 +1,130 @@
+// The controls of a report's pages. Without this script a page shows the same, but for the slider, the zoom and filters.
+"use strict";
+
+(() => {
+  document.documentElement.classList.add("js");
+
+  // --- a run: steps, screenshots ---------------------------------------------------------------------------------------
+
+  const steps = () => [...document.querySelectorAll(".step")].filter((step) => step.getClientRects().length);
+  let here = null;
+
+  function nearest() {
+    const all = steps();
+    if (all.includes(here)) return all.indexOf(here);
+    return all.findIndex((step) => `#${step.id}` === location.hash);
+  }
+
+  function go(by) {
+    const all = steps();
+    const target = all[Math.min(Math.max(nearest() + by, 0), all.length - 1)];
+    if (!target) return;
+    if (here) here.classList.remove("here");
+    here = target;
+    here.classList.add("here");
+    location.replace(`#${target.id}`); // in one file it is what shows the run
+    here.focus({ preventScroll: true });
+  }
+
+  function only(side) {
+    for (const pair of document.querySelectorAll(".pair")) {
+      const other = side === "left" ? "right" : "left";
+      const both = pair.classList.contains(`only-${other}`);
+      pair.classList.remove(`only-${other}`);
+      if (!both) pair.classList.add(`only-${side}`);
+    }
+  }
+
+  // A canvas is an SVG that shows a part, or a box with a screenshot that is scaled and moved.
+  function show(pair, whole) {
+    const [x, y, width, height] = pair.dataset.zoom.split(" ").map(Number);
+    for (const canvas of pair.querySelectorAll(".canvas")) {
+      if (canvas.dataset.whole) {
+        canvas.setAttribute("viewBox", whole ? canvas.dataset.whole : pair.dataset.zoom);
+        continue;
+      }
+      const size = canvas.querySelector("svg").getAttribute("viewBox").split(" ").slice(2).map(Number);
+      const scale = Math.min(size[0] / width, size[1] / height);
+      const left = Math.min(Math.max(x + width / 2 - size[0] / scale / 2, 0), size[0] - size[0] / scale);
+      const top = Math.min(Math.max(y + height / 2 - size[1] / scale / 2, 0), size[1] - size[1] / scale);
+      canvas.style.transformOrigin = "0 0";
+      const move = `translate(${(-100 * left) / size[0]}%, ${(-100 * top) / size[1]}%)`;
+      canvas.style.transform = whole ? "" : `scale(${scale}) ${move}`;
+    }
+  }
+
+  let isWhole = { true: false, false: true };
+  function zoom() {
+    // the deciding pair begins with its difference, the others begin whole
+    for (const zoomed of [true, false]) isWhole[zoomed] = !isWhole[zoomed];
+    for (const pair of document.querySelectorAll(".pair[data-zoom]")) {
+      show(pair, isWhole[pair.classList.contains("zoomed")]);
+    }
+    const button = document.querySelector("[data-do=zoom]");
+    if (button) button.setAttribute("aria-pressed", String(isWhole.true));
+  }
+
+  function help() {
+    const dialog = document.getElementById("help");
+    if (!dialog) return;
+    if (dialog.open) dialog.close();
+    else dialog.showModal();
+  }
+
+  const keys = {
+    j: () => go(1),
+    k: () => go(-1),
+    ArrowLeft: () => only("left"),
+    ArrowRight: () => only("right"),
+    f: zoom,
+    "?": help,
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, select, textarea, .film, pre, .wide");
+    const action = Object.hasOwn(keys, event.key) ? keys[event.key] : null;
+    const isRun = [...document.querySelectorAll(".deciding")].some((part) => part.getClientRects().length);
+    if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || !isRun) return;
+    event.preventDefault();
+    action();
+  });
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-do]");
+    if (button) ({ zoom, help })[button.dataset.do]();
+  });
+
+  document.addEventListener("input", (event) => {
+    if (event.target.name === "slide") {
+      document.documentElement.style.setProperty("--slide", `${event.target.value}%`);
+    }
+    if (event.target.form && event.target.form.classList.contains("filters")) filter();
+  });
+
+  // --- a session: filters, kept in the address -----------------------------------------------------------------------
+
+  const form = document.querySelector(".filters");
+
+  function filter() {
+    const given = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    const text = (given.get("q") || "").toLowerCase();
+    let count = 0;
+    for (const row of document.querySelectorAll(".tests tbody tr")) {
+      const fits =
+        row.textContent.toLowerCase().includes(text) &&
+        ["result", "triage"].every((name) => !given.has(name) || row.dataset[name] === given.get(name));
+      row.hidden = !fits;
+      count += fits;
+    }
+    form.querySelector("output").textContent = `${count} shown`;
+    history.replaceState(null, "", given.size ? `#${given}` : location.pathname + location.search);
+  }
+
+  if (form) {
+    form.addEventListener("submit", (event) => event.preventDefault());
+    const given = new URLSearchParams(location.hash.slice(1));
+    const known = [...given].filter(([name]) => form.elements[name]);
+    for (const [name, value] of known) form.elements[name].value = value;
+    if (known.length) filter();
+  }
+})();

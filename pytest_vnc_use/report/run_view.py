@@ -1,0 +1,628 @@
+"""A run as a reviewer sees it, read from its run directory: the one model behind every page, block and text.
+
+`show_run` says what is missing or damaged. Text is of limited length, and nothing is escaped: templates do that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report import phrases
+from pytest_vnc_use.report.phrases import Tone, short, without_place
+from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
+from pytest_vnc_use.runs.folder import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
+from pytest_vnc_use.runs.transcript import Caption, outcome_of
+from pytest_vnc_use.types import (
+    Drifted,
+    Judged,
+    ModelExchange,
+    Outcome,
+    Reading,
+    RunEnded,
+    Step,
+    StepFinished,
+    TurnDecided,
+    TypeText,
+    Verdict,
+    VerdictKind,
+)
+from pytest_vnc_use.types.actions import points
+
+VERDICT_TONES: dict[VerdictKind, Tone] = {"holds": "good", "fails": "bad", "unsure": "doubt"}
+RESULT_TONES: dict[str, Tone] = {"passed": "good", "failed": "bad", "error": "bad", "xpassed": "doubt"}
+DID_NOT_END = "did not end"
+NOT_HEALED = "not healed"
+"""Of a step: chosen by a model after a drift, in a test that did not pass."""
+_RESULTS = {
+    "error": "raised an error",
+    "skipped": "was skipped",
+    "xfailed": "failed, as it was expected to",
+    "xpassed": "passed, and was expected to fail",
+}
+_VERDICTS: dict[VerdictKind, str] = {"holds": "holds", "fails": "fails", "unsure": "could not be judged"}
+_MAX_LOG_LINES = 200
+_MAX_LOG = 50_000
+_MAX_JSON = 6_000
+_MAX_ASSERTION_LINES = 14
+_MAX_S = 1e6
+"""The longest credible time. A longer one is damage, and so are nan and inf."""
+_ASSERTION = re.compile(r"^E\s+(?:AssertionError|assert\b)", re.MULTILINE)
+_TASK_PART = re.compile(r"[.;!?\n]+\s*|,\s+(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+")
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A word with a colour."""
+
+    text: str
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A part of a step's time: an activity, its start and its length in thousandths of the longest step's."""
+
+    name: str
+    start: int
+    length: int
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request to a model and its answer, as text."""
+
+    title: str
+    request: str
+    answer: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class StepView:
+    """A step. `way` is live, replayed, healed, not healed, scripted or manual, and `way_why` its reason.
+
+    `title` is its caption as plain text. `crop` is the place of a step whose element has no name.
+    """
+
+    number: int
+    title: str
+    caption: Caption
+    words: str
+    words_are_guessed: bool
+    badges: Sequence[Badge]
+    way: str
+    way_why: str
+    lines: Sequence[tuple[str, str]]
+    pair: Pair
+    bars: Sequence[Bar] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    transients: Sequence[Shot] = ()
+    exchanges: Sequence[Exchange] = ()
+    is_deciding: bool = False
+    crop: Shot | None = None
+
+
+@dataclass(frozen=True)
+class ClaimView:
+    """A verdict on a claim, or a value that was read off the screen."""
+
+    claim: str
+    badge: Badge
+    reason: str
+    judging: str
+    pair: Pair
+
+
+@dataclass(frozen=True)
+class Deciding:
+    """What explains the result: two screens, a sentence about them, and the number of their step.
+
+    `assertion` is the statement of the test's body that failed. `is_cause` is false for the last step of a run of which
+    nothing more is known.
+    """
+
+    pair: Pair
+    text: str = ""
+    step: int = 0
+    where: str = "at"
+    assertion: str = ""
+    is_cause: bool = True
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run. `sentence` is its result in words, and `rule` the rule that decided it.
+
+    `others` are drifts and transients that did not decide it. `last` is its last screenshot. `messages` is the address
+    of the messages that the run sent, where they are beside the page.
+    """
+
+    run_id: str
+    test: str
+    task: str
+    badges: Sequence[Badge]
+    sentence: str
+    rule: str = ""
+    deciding: Deciding | None = None
+    facts: Sequence[tuple[str, str]] = ()
+    steps: Sequence[StepView] = ()
+    claims: Sequence[ClaimView] = ()
+    others: Sequence[tuple[Badge, str, Pair]] = ()
+    last: Shot | None = None
+    damage: Sequence[str] = ()
+    printed: Sequence[tuple[str, str]] = ()
+    failure: str = ""
+    problem: str = ""
+    never_started: bool = False
+    """Whether the problem is why the run ended before its first screen; else it is why the run cannot be shown."""
+    messages: str = ""
+
+    @property
+    def problem_title(self) -> str:
+        """What the problem means for the run."""
+        return "The run never started" if self.never_started else "The run cannot be shown"
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A run with its view. `trace` and `ended` are None if there is none, or it cannot be read.
+
+    `added` has the images that the report adds, by address; the writer clears it, because they are large. `page` is the
+    XX `is_result_damaged`: a result cannot be read.
+    """
+
+    path: Path
+    view: RunView
+    added: dict[str, bytes]
+    trace: Trace | None = None
+    ended: EndedTest | None = None
+    is_result_damaged: bool = False
+    ways: Mapping[str, int] = field(default_factory=dict)
+    page: str = ""
+    unwritten: str = ""
+
+    def without_content(self, page: str, unwritten: str = "") -> RunPage:
+        """Return the run as a session lists it, once its page is written at the address `page`."""
+        self.added.clear()
+        view = replace(self.view, steps=(), claims=(), others=(), printed=(), failure="")
+        if unwritten:
+            view = replace(view, deciding=None, last=None)
+        return replace(self, view=view, page=page, unwritten=unwritten)
+
+    @property
+    def duration_s(self) -> float:
+        """The seconds of the run."""
+        return _seconds(self.trace) if self.trace else 0.0
+
+    @property
+    def difference(self) -> str:
+        """The name of the difference that failed the run, "" if it is something else."""
+        deciding = self.view.deciding
+        return deciding.pair.name if deciding and self.trace and _failing_drift(self.trace) else ""
+
+    @property
+    def result(self) -> str:
+        """The result of the test; for a run that no test made, how the run ended."""
+        if self.ended:
+            return self.ended.result
+        if self.trace is None or self.is_result_damaged:
+            return "unreadable"
+        return DID_NOT_END if self.trace.started.test_id else outcome_of(self.trace)
+
+
+def show_run(path: Path, *, compare: Compare = "all", copy: bool = False) -> RunPage:
+    """Return the view of a run directory; it says what is missing or damaged. `copy` is that of `Shots`."""
+    damage: list[str] = []
+    damage_of_trace: list[str] = []
+    ended = None
+    try:
+        ended = read_ended_test(path)
+    except RunFolderError as exc:
+        damage.append(without_place(exc, path))
+    is_fine, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"
+    compares = compare == "all" or (compare == "failed" and not is_fine)
+    missing = ended.pictures if ended else ""
+    shots = Shots(path, missing, compares=compares, copy=copy, is_lossy=has_passed)
+    try:
+        trace = read_trace(path, damage_of_trace)
+    except RunFolderError as exc:
+        return RunPage(path, _problem_view(path, exc, ended), shots.added, None, ended)
+    view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_fine)
+    ways = Counter(step.way for step in view.steps)
+    return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
+
+
+def _problem_view(path: Path, error: RunFolderError, ended: EndedTest | None) -> RunView:
+    """Return a run without a screen, and why it has none."""
+    badge = Badge("never started" if error.never_started else "cannot be shown", "bad")
+    why = short(without_place(error.never_started or error, path))
+    test = short(ended.test if ended else "", 500)
+    return RunView(path.name, test, "", [badge], "", problem=why, never_started=bool(error.never_started))
+
+
+def _view(trace: Trace, ended: EndedTest | None, shots: Shots, damage: Sequence[str], *, compares: bool) -> RunView:
+    # the steps come before the deciding pair, which has the screens of the last of them
+    steps = _steps(trace, shots, has_passed=ended is not None and ended.result == "passed")
+    deciding = _deciding(trace, ended, shots, compares=compares)
+    sentence, rule = _sentence(trace, ended)
+    return RunView(
+        run_id=trace.path.name,
+        test=short(trace.started.test_id or (ended.test if ended else ""), 500),
+        task=short(trace.started.task),
+        badges=list(_badges(trace, ended)),
+        sentence=short(sentence),
+        rule=short(rule, 300),
+        deciding=replace(deciding, text=short(deciding.text)),
+        facts=[(name, short(text, 500)) for name, text in _facts(trace, ended) if text],
+        steps=[replace(step, is_deciding=step.number == deciding.step) for step in steps],
+        claims=list(_claims(trace, shots)),
+        others=list(_others(trace, shots, deciding.pair, compares=compares)),
+        last=shots.shot(trace.last_frame, "the last screenshot"),
+        damage=[short(text, 500) for text in damage],
+        printed=_logs_of(trace.path),
+        failure=short(ended.failure, 20_000) if ended else "",
+    )
+
+
+def _failing_drift(trace: Trace) -> bool:
+    return any(not drift.healed for drift in trace.drifts)
+
+
+def _badges(trace: Trace, ended: EndedTest | None) -> Iterator[Badge]:
+    if ended:
+        yield Badge(short(ended.result, 40), RESULT_TONES.get(ended.result, "plain"))
+        if ended.triage:
+            yield Badge(short(ended.triage, 40), "bad" if ended.is_bad else "plain")
+    elif trace.started.test_id:
+        yield Badge(DID_NOT_END, "bad")
+    yield Badge("not as recorded", "bad") if _failing_drift(trace) else Badge(*phrases.outcome_in_words(trace))
+    yield from transient_badge(len(trace.transients))
+    for verdict in trace.verdicts[:8]:
+        yield Badge(f"claim {verdict.kind}", VERDICT_TONES[verdict.kind])
+
+
+def transient_badge(count: int) -> list[Badge]:
+    """Return the badge of what was on the screen briefly, and is in no recording."""
+    return [Badge(f"{count} transient{'' if count == 1 else 's'}", "doubt")] if count else []
+
+
+def _sentence(trace: Trace, ended: EndedTest | None) -> tuple[str, str]:
+    """Return the result of the run in words, and the rule that decided it."""
+    message = ""
+    if trace.ended:
+        first_line = trace.ended.error.partition("\n")[0]
+        message = ": ".join(filter(None, [trace.ended.message, first_line]))
+    if _failing_drift(trace):
+        message = trace.drifts[-1].problem
+    if ended is None and trace.started.test_id:
+        return f"The test did not end, or its result is lost. Of its run: {message or 'it did not end'}", ""
+    if ended is None:
+        return message or "No result of a test is stored here", ""
+    what = f"The test {_RESULTS.get(ended.result, ended.result)}"
+    if ended.phase != "call" and ended.is_bad:
+        what += f" in its {ended.phase}"
+    return f"{what}: {ended.message or message}" if ended.message or message else what, ended.rule
+
+
+def _facts(trace: Trace, ended: EndedTest | None) -> Iterator[tuple[str, str]]:
+    yield "planner", phrases.planner_in_words(trace)
+    yield "steps", f"{len(trace.steps)} of at most {trace.started.limits.steps}"
+    yield "time", f"{_seconds(trace):.1f} s"
+    yield "cost", "none" if trace.dollars is None and not trace.exchanges else phrases.usage_in_words(trace)
+    yield "verdicts", "" if trace.verdicts else phrases.unjudged_in_words(trace)
+    yield "attempt", f"{ended.attempt}" if ended and ended.attempt > 1 else ""
+    yield "rehearsal", "of the recording that the test had just made" if ended and ended.is_rehearsal else ""
+    yield "worker", ended.worker if ended else ""
+    yield "retries", phrases.retries_in_words(trace)
+    yield "reasons for retries", phrases.reasons_for_retries(trace)
+    yield "discarded answers", phrases.thrown_away_in_words(trace)
+    yield "started", trace.started.started_at
+    yield "desktop", trace.started.server
+
+
+def _seconds(trace: Trace) -> float:
+    """Return the seconds of the run by its events, or, for older traces, those of its steps."""
+    at_s = [timed.at_s for timed in trace.events if timed.at_s is not None]
+    times = [step.times for step in trace.steps]
+    return max(at_s, default=sum(time.model_s + time.act_s + time.settle_s + time.capture_s for time in times))
+
+
+def _deciding(trace: Trace, ended: EndedTest | None, shots: Shots, *, compares: bool) -> Deciding:
+    """Return the difference that failed the run, or else the screens that a reviewer would look at first."""
+    steps = trace.all_steps
+    if drifts := [drift for drift in trace.drifts if not drift.healed]:
+        return Deciding(
+            _drift_pair(drifts[-1], shots, compares=compares), drifts[-1].problem, len(trace.steps), "after"
+        )
+    was_cut_short = trace.ended is not None and trace.ended.outcome is not Outcome.DONE
+    verdicts = _verdicts_after_end(trace) if was_cut_short else trace.verdicts
+    for verdict in verdicts:
+        if verdict.kind != "holds":
+            earlier = trace.steps[-1].frame_before if trace.steps else trace.started.screen
+            refs = earlier, verdict.frame or trace.last_frame
+            names = "before the last step", "when it was judged"
+            pair = shots.pair(names, refs, judged=verdict.region, compares=compares)
+            return Deciding(
+                pair, f"The claim {verdict.claim!r} {_VERDICTS[verdict.kind]}: {verdict.reason}", len(steps)
+            )
+    if assertion := _assertion(ended) if ended else "":
+        shot = shots.shot(trace.last_frame, "the last screenshot")
+        return Deciding(
+            Pair(shot, shot, "at the end", "at the end"), step=len(steps), where="after", assertion=assertion
+        )
+    if trace.transients and not was_cut_short:
+        transient = trace.transients[-1]
+        refs = trace.last_frame, transient.seen
+        pair = shots.pair(("at the end", "transient"), refs, region=transient.region, compares=compares)
+        return Deciding(pair, transient.problem, len(steps))
+    error = trace.ended.error.partition("\n")[0] if trace.ended else ""
+    why = f"{error}; " if error else ""
+    if not steps:
+        shot = shots.shot(trace.started.screen, "the first screenshot")
+        return Deciding(
+            Pair(shot, shot, "first screen", "first screen"), f"{why}no step was taken", is_cause=bool(error)
+        )
+    last = steps[-1]
+    action, refs = last.proposal.action, (last.frame_before, last.frame_after)
+    pair = shots.pair(("before", "after"), refs, action=action, compares=compares)
+    text = f"{why}the last step: {phrases.action_in_words(action, last.elements)}"
+    text = f"{text}; {last.error}" if last.error else text
+    return Deciding(pair, text, last.number, is_cause=bool(error or last.error))
+
+
+def _drift_pair(drift: Drifted, shots: Shots, *, compares: bool) -> Pair:
+    refs = drift.recorded, drift.seen
+    return shots.pair(("recorded", "now"), refs, region=drift.region, compares=compares)
+
+
+def _verdicts_after_end(trace: Trace) -> list[Verdict]:
+    """Return the verdicts after the run's end: those before it did not end a run that was not done."""
+    events = [timed.event for timed in trace.events]
+    end = max(number for number, event in enumerate(events) if isinstance(event, RunEnded))
+    return [event.verdict for event in events[end:] if isinstance(event, Judged)]
+
+
+def _assertion(ended: EndedTest) -> str:
+    """Return the statement of the test's body that failed, and what pytest says of its values; "" if none did."""
+    if not ended.is_bad or ended.phase != "call" or not _ASSERTION.search(ended.failure):
+        return ""
+    lines = [line for line in ended.failure.splitlines() if line.startswith((">", "E "))]
+    return short("\n".join(lines[:_MAX_ASSERTION_LINES]))
+
+
+def _others(trace: Trace, shots: Shots, deciding: Pair, *, compares: bool) -> Iterator[tuple[Badge, str, Pair]]:
+    """Yield the drifts and transients that did not decide the run. Whether a drift was healed, its steps say."""
+    for drift in trace.drifts:
+        badge = Badge("a model continued", "doubt") if drift.healed else Badge("not as recorded", "bad")
+        if (pair := _drift_pair(drift, shots, compares=compares or drift.healed)) != deciding:
+            yield badge, short(drift.problem), pair
+    for transient in trace.transients:
+        refs = trace.last_frame, transient.seen
+        pair = shots.pair(("at the end", "transient"), refs, region=transient.region, compares=True)
+        if pair != deciding:
+            yield Badge("transient", "doubt"), short(transient.problem), pair
+
+
+def _claims(trace: Trace, shots: Shots) -> Iterator[ClaimView]:
+    for verdict in trace.verdicts:
+        badge = Badge(verdict.kind, VERDICT_TONES[verdict.kind])
+        judging = short(phrases.judging_in_words(verdict), 500)
+        yield ClaimView(short(verdict.claim), badge, short(verdict.reason), judging, _judged(trace, verdict, shots))
+    for extracted in trace.extracted:
+        reading, form = extracted.reading, extracted.form
+        badge = Badge(f"it is no {form}", "doubt") if extracted.problem else Badge(f"read as {form}")
+        value = short(json.dumps(reading.value, ensure_ascii=False, default=str))
+        reason = short(": ".join(filter(None, [value, extracted.problem, reading.reason])))
+        pair = _judged(trace, reading, shots)
+        yield ClaimView(short(reading.question), badge, reason, f"read by {reading.model}", pair)
+
+
+def _judged(trace: Trace, judged: Verdict | Reading, shots: Shots) -> Pair:
+    """Return the judged screen, with the region that the judge named."""
+    ref = judged.frame or trace.last_frame
+    return shots.pair(("judged", "judged"), (ref, ref), judged=judged.region)
+
+
+def _logs_of(path: Path) -> list[tuple[str, str]]:
+    try:
+        logs = read_logs(path)
+    except OSError as exc:
+        return [("logs", f"cannot be read: {exc}")]
+    return [(role, _end(text)) for role, text in logs.items()]
+
+
+def _end(text: str) -> str:
+    """Return the last lines of a text, and how much was before them."""
+    lines = text.splitlines()
+    before = len(lines) - _MAX_LOG_LINES
+    end = "\n".join([f"({before} lines before)", *lines[-_MAX_LOG_LINES:]] if before > 0 else lines)
+    if len(end) <= _MAX_LOG:
+        return end
+    return f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
+
+
+# steps
+
+
+@dataclass
+class _Before:
+    """The events before a step: exchanges by number, the drift at which a model continued, the time of the step's end.
+
+    `asked_s` is the time of the exchanges. `judged_s` is that of a judge's exchanges after the step.
+    """
+
+    exchanges: list[int] = field(default_factory=list)
+    drift: Drifted | None = None
+    dollars: float | None = None
+    at_s: float | None = None
+    asked_s: float = 0.0
+    judged_s: float = 0.0
+
+
+def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
+    steps, before, exchanges = trace.all_steps, _before_each(trace), _exchanges(trace)
+    guessed = _guessed_parts(trace.started.task, steps)
+    turns: dict[int, list[int]] = {}
+    for step in steps:
+        turns.setdefault(step.turn, []).append(step.number)
+    spans = {step.number: _spans(trace, step, before.get(step.number, _Before())) for step in steps}
+    longest_s = max((sum(seconds for _, seconds in span) for span in spans.values()), default=0.0)
+    views = []
+    for step in steps:
+        events, action = before.get(step.number, _Before()), step.proposal.action
+        words = step.proposal.intent or (step.words if turns[step.turn][0] == step.number else "")
+        way, why = _way(trace, step, events, has_passed=has_passed)
+        crop = shots.shot(step.crop, "the place of the step") if step.crop and not phrases.is_named(step) else None
+        view = StepView(
+            number=step.number,
+            title=short(phrases.action_in_words(action, step.elements), 600),
+            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption_of(step)),
+            words=short(words or guessed.get(step.number, "")),
+            words_are_guessed=not words and step.number in guessed,
+            badges=_step_badges(step),
+            way=way,
+            way_why=short(why),
+            lines=[(kind, short(text)) for kind, text in _lines(step) if text],
+            pair=shots.pair(("before", "after"), (step.frame_before, step.frame_after), action=action),
+            bars=_bars(spans[step.number], longest_s),
+            facts=[(name, short(text, 500)) for name, text in _step_facts(step, events, turns[step.turn]) if text],
+            transients=[shots.shot(ref, "shown in between") for ref in step.passed],
+            exchanges=[exchanges[number] for number in events.exchanges if number < len(exchanges)],
+            crop=crop if crop and not crop.problem else None,
+        )
+        views.append(view)
+    return views
+
+
+def _before_each(trace: Trace) -> dict[int, _Before]:
+    of_steps: dict[int, _Before] = {}
+    of_turn: dict[int, list[int]] = {}
+    waiting: list[int] = []
+    costs: list[tuple[float, float | None]] = []
+    latest, continued = _Before(), cast("Drifted | None", None)
+    for timed in trace.events:
+        match timed.event:
+            case ModelExchange() as exchange:
+                if exchange.purpose == "planner":
+                    waiting.append(len(costs))
+                else:
+                    latest.judged_s += exchange.duration_s
+                costs.append((exchange.duration_s, exchange.dollars))
+            case Drifted(healed=True) as drift:
+                continued = drift
+            case TurnDecided(number=number):
+                of_turn[number], waiting = waiting, []
+            case StepFinished(step=step):
+                asked = of_turn.pop(step.turn, [])
+                dollars = [price for number in asked if (price := costs[number][1]) is not None]
+                asked_s = sum(costs[number][0] for number in asked)
+                latest = _Before(asked, continued, sum(dollars) if dollars else None, timed.at_s, asked_s)
+                of_steps[step.number] = latest
+    return of_steps
+
+
+def _exchanges(trace: Trace) -> list[Exchange]:
+    try:
+        return [_exchange(exchange) for exchange in read_exchanges(trace.path)]
+    except (RunFolderError, AttributeError, TypeError) as exc:  # the lines are damaged
+        return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
+
+
+def _exchange(exchange: ModelExchange) -> Exchange:
+    model = exchange.model or "a model"
+    title = f"{exchange.purpose}: {model}, attempt {exchange.attempt}, {exchange.duration_s:.1f} s"
+    answer = "" if exchange.response is None else phrases.as_json(exchange.response, _MAX_JSON)
+    return Exchange(short(title, 300), phrases.as_json(exchange.request, _MAX_JSON), answer, short(exchange.error))
+
+
+def _way(trace: Trace, step: Step, events: _Before, *, has_passed: bool) -> tuple[str, str]:
+    """Return who chose the step, and the reason. Only a test that passed has healed its recording."""
+    planner = trace.started.planner
+    if events.drift:
+        return "healed" if has_passed else NOT_HEALED, f"the recording did not fit any more: {events.drift.problem}"
+    if planner.startswith("recording") and not step.model:
+        return "replayed", ""
+    if planner == "a person":
+        return "manual", ""
+    if "scripted" in planner and not step.model:
+        return "scripted", ""
+    return ("live", f"by {step.model}") if step.model else ("live", f"by {planner}" if planner else "")
+
+
+def _step_badges(step: Step) -> list[Badge]:
+    if step.ruling.kind == "deny":
+        return [Badge("denied", "bad")]
+    if step.ruling.kind == "ask":
+        return [Badge("waits for approval", "doubt")]
+    return [Badge("failed", "bad")] if step.error else []
+
+
+def _lines(step: Step) -> Iterator[tuple[str, str]]:
+    yield "ruling", phrases.ruling_in_words(step.ruling)
+    yield "error", "" if step.ruling.kind == "deny" else step.error
+    yield "output", f"returned: {step.output}" if step.output else ""
+    yield "note", f"note to the planner: {step.note}" if step.note else ""
+
+
+def _step_facts(step: Step, events: _Before, of_turn: Sequence[int]) -> Iterator[tuple[str, str]]:
+    yield "screen", phrases.settled_in_words(step)
+    yield "point", " to ".join(map(str, points(step.proposal.action))) if phrases.is_named(step) else ""
+    yield "answer", "" if len(of_turn) < 2 else f"action {of_turn.index(step.number) + 1} of {len(of_turn)}"
+    yield "at", "" if events.at_s is None else f"{events.at_s:.1f} s"
+    yield "tokens", phrases.tokens_in_words(step.usage)
+    yield "cost", "" if events.dollars is None else f"${events.dollars:.4f}"
+    yield "asked again", f"{step.asked_again} times, as the screen had changed" if step.asked_again else ""
+    yield "URL", step.url
+
+
+def _spans(trace: Trace, step: Step, events: _Before) -> list[tuple[str, float]]:
+    """Return the activities of a step in their order, each with its seconds.
+
+    Before a recorded step comes the wait for its gate, then perhaps the question to a model that continues. After a
+    recorded step comes the wait for the gate of the next one.
+    """
+    times, is_replay = step.times, trace.started.planner.startswith("recording")
+    asked_s = min(events.asked_s, times.model_s) if is_replay else times.model_s
+    spans = [
+        ("gate", times.model_s - asked_s),
+        ("model", asked_s),
+        ("act", times.act_s),
+        ("settle" if step.model or not is_replay else "next gate", times.settle_s),
+        ("capture", times.capture_s),
+        ("judge", events.judged_s),
+    ]
+    return [(name, seconds) for name, seconds in spans if 0 < seconds < _MAX_S]
+
+
+def _bars(spans: Sequence[tuple[str, float]], longest_s: float) -> list[Bar]:
+    bars, start = [], 0.0
+    for name, seconds in spans:
+        bars.append(Bar(name, round(1000 * start / longest_s), max(round(1000 * seconds / longest_s), 2), seconds))
+        start += seconds
+    return bars
+
+
+def _guessed_parts(task: str, steps: Sequence[Step]) -> dict[int, str]:
+    """Return the part of the task that a step without words may belong to, by the text that is typed in the part."""
+    parts = [part.strip() for part in _TASK_PART.split(task[:5_000]) if part.strip()]
+    if not parts:
+        return {}
+    guessed: dict[int, str] = {}
+    latest, since = parts[0], list[int]()
+    for step in steps:
+        since.append(step.number)
+        action = step.proposal.action
+        typed = action.text.strip().lower() if isinstance(action, TypeText) else ""
+        if named := [part for part in parts if typed and typed in part.lower()]:
+            latest = named[0]
+            guessed |= dict.fromkeys(since, latest)
+            since = []
+    return guessed | (dict.fromkeys(since, parts[0]) if len(parts) == 1 else {})

@@ -1,0 +1,342 @@
+"""The screenshots of a run as a report shows them: their addresses, and what differs between two of them.
+
+They are compared here, because a browser lets no script of a page from a file read pixels. They are opened with care,
+because a run directory may be damaged, or come from any source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from io import BytesIO
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from PIL import Image, ImageChops
+
+from pytest_vnc_use.backends.pixels import Mask, box_of, boxes_of
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.report.annotate import action_path, open_png, size_of
+from pytest_vnc_use.report.phrases import without_place
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import Action, Drifted, FrameRef, Region
+
+ADDED = "page"
+"""The directory within a run directory for the images that the page adds."""
+NOT_MARKED = "what changed is not marked here, as the test passed: `cua-vnc report` marks it"
+DIFF_MIME = "application/vnd.allure.image.diff"
+Compare = Literal["all", "failed", "deciding"]
+"""What is compared: every step, those of tests that failed, or only what decided a test that failed."""
+MAX_WEBP_SIDE = 16383
+MAX_REGIONS = 6
+"""The most regions of one difference that are shown enlarged."""
+_MAX_PIXELS_BESIDE = 200_000
+"""Boxes in an area of at most this many pixels are enlarged together."""
+_MAX_BOXES = 100
+_LEVELS = 2
+"""The largest difference, of 255 levels, that is ignored, as by a recording's gates."""
+_TILE = 16
+_NEAR = 2
+"""The most tiles without a difference between two that belong together."""
+_COLOUR, _ALPHA, _THIN_ALPHA = (230, 0, 126), 120, 36
+_MUCH = 0.05
+"""Above this share of the screen, changes are shaded thinly, so that the screen stays readable."""
+
+
+class Box(NamedTuple):
+    """A rectangle of a screen in pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        return f"{self.x} {self.y} {self.width} {self.height}"
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A screenshot: its address and its size in pixels, or why there is none. `about` is for a screen reader."""
+
+    about: str
+    address: str = ""
+    width: int = 0
+    height: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two screenshots to compare.
+
+    `shade` covers the changed pixels, `boxes` are around them. `note` says why there is no comparison, or that nothing
+    changed. `zooms` are the regions to enlarge, each with a difference. `mark` is the action's point or path, as the
+    data of an SVG path; `regions` are those that a judge named. Equal differences have the same `name`.
+    """
+
+    left: Shot
+    right: Shot
+    left_name: str
+    right_name: str
+    shade: Shot | None = None
+    boxes: Sequence[Box] = ()
+    note: str = ""
+    zooms: Sequence[Box] = ()
+    mark: str = ""
+    regions: Sequence[Box] = ()
+    name: str = ""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether both sides are the same screenshot."""
+        return self.left == self.right
+
+    @property
+    def whole(self) -> Box:
+        """The area of the larger screenshot."""
+        return Box(0, 0, max(self.left.width, self.right.width, 1), max(self.left.height, self.right.height, 1))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The boxes around changed pixels, the largest change first, the shading as PNG, and a name of the difference."""
+
+    pixels: int
+    boxes: tuple[Box, ...]
+    shade: bytes
+    name: str
+
+
+class Screens:
+    """The stored frames of one run directory, the latest of them in memory."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        # no caches of methods: they would refer to this object, and keep its images until the garbage collector runs
+        self.png = lru_cache(maxsize=4)(partial(_load_png, folder))
+        self.image = lru_cache(maxsize=4)(lambda ref, png=self.png: _opaque(open_png(png(ref))))
+
+    def compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
+        """Return what differs, within `region` if one is given; None for screens of different sizes.
+
+        Raises RunFolderError.
+        """
+        before, after = self.image(left), self.image(right)
+        return _compare(before, after, region) if before.size == after.size else None
+
+
+def _load_png(folder: RunFolder, ref: FrameRef) -> bytes:
+    """Return the PNG of a frame. Raises RunFolderError if it is missing, damaged or of another size."""
+    png = folder.load_png(ref)
+    width, height = size_of(png)
+    if (width, height) != (ref.width, ref.height):
+        raise RunFolderError(f"the screenshot must be {ref.width}×{ref.height} pixels, got {width}×{height}")
+    if width * height == 0:
+        raise RunFolderError(f"the screenshot has no pixels: it is {width}×{height}")
+    return png
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    # by way of RGBA, as Pillow warns of other ways for some kinds of images
+    return image if image.mode == "RGB" else image.convert("RGBA").convert("RGB")
+
+
+def _compare(before: Image.Image, after: Image.Image, region: Region | None) -> Comparison:
+    """Return the pixels that differ by more than `_LEVELS`, within the region if one is given."""
+    width, height = before.size
+    part = (0, 0, width, height)
+    if region:
+        part = (max(region.left, 0), max(region.top, 0), min(region.right, width), min(region.bottom, height))
+    if part[0] >= part[2] or part[1] >= part[3]:
+        return Comparison(0, (), b"", "")
+    difference = ImageChops.difference(before.crop(part), after.crop(part))
+    if (inner := difference.getbbox()) is None:
+        return Comparison(0, (), b"", "")
+    left, top = part[0] + inner[0], part[1] + inner[1]
+    differs = np.asarray(difference.crop(inner)).max(axis=2) > _LEVELS
+    boxes = tuple(_boxes(differs, left, top))
+    name = ""
+    if region and boxes:
+        parts = [np.asarray(image)[top:, left:][: len(differs), : differs.shape[1]] for image in (before, after)]
+        pixels = b"".join(part[differs].tobytes() for part in parts)
+        name = hashlib.sha256("".join(map(str, boxes)).encode() + pixels).hexdigest()
+    shade = _shade(differs, (left, top), before.size) if boxes else b""
+    return Comparison(int(np.count_nonzero(differs)), boxes, shade, name)
+
+
+def _boxes(differs: Mask, left: int, top: int) -> list[Box]:
+    """Return boxes around changed pixels that lie near each other, the one with the most changed pixels first."""
+    of_rows = [differs[row : row + _TILE].any(axis=0) for row in range(0, len(differs), _TILE)]
+    tiles: Mask = np.logical_or.reduceat(np.array(of_rows), np.arange(0, differs.shape[1], _TILE), axis=1)
+    found = []
+    for group in boxes_of(tiles, (_NEAR, _NEAR)):
+        across, down = group.left * _TILE, group.top * _TILE
+        part = differs[down : group.bottom * _TILE, across : group.right * _TILE]
+        box = box_of(part)
+        at = left + across + box.left, top + down + box.top
+        found.append((int(np.count_nonzero(part)), Box(*at, box.right - box.left, box.bottom - box.top)))
+    return [box for _, box in sorted(found, key=lambda each: -each[0])]
+
+
+def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
+    """Return a PNG of the screen's size, clear but for the changed pixels."""
+    is_much = np.count_nonzero(differs) >= _MUCH * size[0] * size[1]
+    image = Image.new("P", size)
+    image.paste(1, at, Image.fromarray(differs))
+    image.putpalette([0, 0, 0, *_COLOUR])
+    png = BytesIO()
+    image.save(png, "PNG", bits=1, transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]))
+    return png.getvalue()
+
+
+def around(boxes: Sequence[Box], size: tuple[int, int], least: tuple[int, int] = (360, 200)) -> Box:
+    """Return the part of a screen with these boxes, at least one, some room around them, and of at least this size."""
+    left, top = min(box.x for box in boxes), min(box.y for box in boxes)
+    right, bottom = max(box.x + box.width for box in boxes), max(box.y + box.height for box in boxes)
+    width, height = (
+        min(max(length + 60, short), long)
+        for length, short, long in zip((right - left, bottom - top), least, size, strict=True)
+    )
+    x = min(max((left + right - width) // 2, 0), size[0] - width)
+    y = min(max((top + bottom - height) // 2, 0), size[1] - height)
+    return Box(x, y, width, height)
+
+
+def regions_to_enlarge(boxes: Sequence[Box], size: tuple[int, int]) -> list[Box]:
+    """Return the parts of a screen to look at: one for all boxes, or, where they are far apart, one for each place."""
+    view = around(boxes, size)
+    filled = sum(box.width * box.height for box in boxes)
+    if filled * 12 > view.width * view.height or view.width * view.height < _MAX_PIXELS_BESIDE:
+        return [view]
+    views: list[Box] = []
+    for box in boxes:
+        if not any(_is_inside(box, view) for view in views):
+            views.append(around((box,), size))
+    return views[:MAX_REGIONS]
+
+
+def _is_inside(box: Box, view: Box) -> bool:
+    across = view.x <= box.x and box.x + box.width <= view.x + view.width
+    return across and view.y <= box.y and box.y + box.height <= view.y + view.height
+
+
+class Shots:
+    """The screenshots that a report shows of one run.
+
+    `added` are the images that it adds, by address. `missing` says why a run directory has no screenshots, if it says
+    so itself. With `copy` the frames are added too, as WebP; else the report links to them. `is_lossy` is for these.
+    """
+
+    def __init__(
+        self, run: Path, missing: str = "", *, compares: bool = True, copy: bool = False, is_lossy: bool = False
+    ) -> None:
+        self._run, self._missing, self._compares = run, missing, compares
+        self._copy, self._is_lossy = copy, is_lossy
+        self._screens = Screens(RunFolder(run))
+        self._shots: dict[FrameRef, Shot] = {}
+        self.added: dict[str, bytes] = {}
+
+    def shot(self, ref: FrameRef, about: str) -> Shot:
+        """Return a frame, or why there is none."""
+        if ref not in self._shots:
+            self._shots[ref] = self._shot(ref)
+        return replace(self._shots[ref], about=about)
+
+    def _shot(self, ref: FrameRef) -> Shot:
+        try:
+            png = self._screens.png(ref)
+            address = f"screens/{ref.digest}.png"
+            if self._copy and max(ref.width, ref.height) <= MAX_WEBP_SIDE:
+                address = f"screens/{ref.digest[:20]}.webp"
+                self.added[address] = _webp(self._screens.image(ref), is_lossy=self._is_lossy)
+            elif self._copy:
+                self.added[address] = png
+        except RunFolderError as exc:
+            return Shot("", problem=self._missing or f"no screenshot: {without_place(exc, self._run)}")
+        return Shot("", address, ref.width, ref.height)
+
+    def pair(
+        self,
+        names: tuple[str, str],
+        refs: tuple[FrameRef, FrameRef],
+        *,
+        region: Region | None = None,
+        judged: Region | None = None,
+        action: Action | None = None,
+        compares: bool | None = None,
+    ) -> Pair:
+        """Return two frames and what differs between them, within `region` if one is given.
+
+        `judged` is the part of the right frame that a judge named: then nothing is compared, because that part matters.
+        `action` is drawn on the left one.
+        """
+        left, right = (self.shot(ref, f"the screen {name}") for ref, name in zip(refs, names, strict=True))
+        pair = Pair(left, right, *names)
+        if action is not None and not left.problem:
+            pair = replace(pair, mark=action_path(action, (left.width, left.height)))
+        if judged is not None and not right.problem:
+            named = _box(judged, (right.width, right.height))
+            return replace(pair, regions=[named], zooms=[around((named,), (right.width, right.height))])
+        if left.problem or right.problem or (names[0] == names[1] and refs[0] == refs[1]):
+            return pair
+        if not (self._compares if compares is None else compares):
+            return replace(pair, note="" if refs[0] == refs[1] else NOT_MARKED)
+        try:
+            found = self._screens.compare(*refs, region)
+        except RunFolderError as exc:
+            return replace(pair, note=f"not compared: {exc}")
+        if found is None:
+            sizes = f"{left.width}×{left.height} and {right.width}×{right.height}"
+            return replace(pair, note=f"not compared: the screens have different sizes, {sizes}")
+        return self._compared(pair, found, is_within=region is not None)
+
+    def _compared(self, pair: Pair, found: Comparison, *, is_within: bool) -> Pair:
+        if not found.boxes:
+            return replace(pair, note="" if is_within else "no pixel changed")
+        address = f"{ADDED}/{hashlib.sha256(found.shade).hexdigest()[:20]}.png"
+        self.added[address] = found.shade
+        size = pair.right.width, pair.right.height
+        count, zooms = len(found.boxes), regions_to_enlarge(found.boxes, size)
+        note = f"{found.pixels:,} pixels differ, in {'one region' if count == 1 else f'{count} regions'}"
+        if len(zooms) == MAX_REGIONS:
+            note += "; not all of them may be enlarged"
+        shade = Shot("", address, *size)
+        return replace(pair, shade=shade, boxes=found.boxes[:_MAX_BOXES], note=note, zooms=zooms, name=found.name)
+
+
+def _box(region: Region, size: tuple[int, int]) -> Box:
+    """Return the part of a region that is on the screen, at least a pixel."""
+    left, right = (min(max(side, 0), size[0]) for side in (region.left, region.right))
+    top, bottom = (min(max(side, 0), size[1]) for side in (region.top, region.bottom))
+    return Box(left, top, max(right - left, 1), max(bottom - top, 1))
+
+
+def _webp(image: Image.Image, *, is_lossy: bool) -> bytes:
+    """Return the image as WebP; it is readable where it is lossy, and has all its pixels where it is not."""
+    content = BytesIO()
+    options = {"quality": 20, "method": 2} if is_lossy else {"lossless": True, "method": 4}
+    image.save(content, "WEBP", **options)
+    return content.getvalue()
+
+
+def data_uri(content: bytes, kind: str = "png") -> str:
+    """Return the image itself as an address, for a report in one file."""
+    return f"data:image/{kind};base64,{b64encode(content).decode('ascii')}"
+
+
+def image_diff(run: Path, drift: Drifted) -> str:
+    """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunFolderError."""
+    screens = Screens(RunFolder(run))
+    images = {"expected": screens.png(drift.recorded), "actual": screens.png(drift.seen)}
+    found = screens.compare(drift.recorded, drift.seen, drift.region)
+    if found and found.shade:
+        content = BytesIO()
+        screen, shade = screens.image(drift.seen).convert("RGBA"), Image.open(BytesIO(found.shade)).convert("RGBA")
+        Image.alpha_composite(screen, shade).convert("RGB").save(content, "PNG")
+        images["diff"] = content.getvalue()
+    return json.dumps({name: data_uri(png) for name, png in images.items()})

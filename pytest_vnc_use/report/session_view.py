@@ -1,0 +1,347 @@
+"""A session as a reviewer sees it: what failed first, equal differences together, then a line for each test."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PureWindowsPath
+
+from pytest_vnc_use.report.phrases import Tone, short
+from pytest_vnc_use.report.reliability import ReliabilityRow, reliability_rows
+from pytest_vnc_use.report.results import ItemResult, Reliability
+from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
+from pytest_vnc_use.report.summaries import checked_by_body
+from pytest_vnc_use.runs.folder import EndedTest
+
+REHEARSAL = "rehearsal"
+"""The result of a line for a rehearsal whose test is not here."""
+_OF_RUNS: dict[str, Tone] = {"broke": "bad", "unreadable": "bad", "unfinished": "bad", DID_NOT_END: "bad"}
+_ORDER = ("failed", "error", DID_NOT_END, "broke", "unreadable", "xpassed", "unfinished")
+_MAX_PROBLEM = 150
+_MAX_NUMBER = 1e9
+_VARYING = re.compile(r"\d[\d.,]*|0x[0-9a-f]+|'[^']*[/\\][^']*'")
+"""The numbers and paths of a message. Messages that differ only in these have the same cause."""
+
+
+@dataclass(frozen=True)
+class KnownResults:
+    """The results of sessions, which also contain tests without a run.
+
+    `problems` are other problems, each with the name of a file or a shard, or "". `is_partial`: results are missing, so
+    some tests may be unknown. `is_read`: the results of a session were read, also if they have no test.
+    """
+
+    results: Sequence[ItemResult] = ()
+    problems: Sequence[tuple[str, str]] = ()
+    is_partial: bool = False
+    is_read: bool = False
+    reliability: Sequence[Reliability] = ()
+
+
+NO_RESULTS = KnownResults()
+NOT_FOUND = KnownResults(
+    problems=[("", "the results of the session were not found: tests without a run are missing here")], is_partial=True
+)
+"""The note for runs without a results file."""
+
+
+@dataclass(frozen=True)
+class TestLine:
+    """A test with the runs of its last attempt; none if it failed before any.
+
+    `result` is pytest's word; for a run that no test made, how the run ended. `aside` are the runs of earlier attempts
+    and of rehearsals, each with its name. `is_counted` is false for a rehearsal whose test is not here, and for all but
+    one result of the same test.
+    """
+
+    test: str
+    result: str
+    triage: str
+    rule: str
+    message: str
+    runs: Sequence[RunPage] = ()
+    aside: Sequence[tuple[str, RunPage]] = ()
+    duration_s: float = 0.0
+    dollars: float | None = None
+    started: str = ""
+    more: str = ""
+    is_bad: bool = False
+    is_counted: bool = True
+
+    @property
+    def badges(self) -> list[Badge]:
+        """The result, and how often something was on the screen briefly that is in no recording."""
+        transients = sum(len(run.trace.transients) for run in self.runs if run.trace)
+        return [Badge(self.result, tone_of(self.result)), *transient_badge(transients)]
+
+    @property
+    def claims(self) -> Mapping[str, int]:
+        """How many claims hold, fail, or are unsure."""
+        return Counter(verdict.kind for run in self.runs if run.trace for verdict in run.trace.verdicts)
+
+    @property
+    def ways(self) -> Mapping[str, int]:
+        """How many steps were live, replayed, healed and so on."""
+        return sum((Counter(run.ways) for run in self.runs), Counter[str]())
+
+    @property
+    def difference(self) -> str:
+        """The name of the difference that failed the test; equal ones have the same."""
+        return next((run.difference for run in reversed(self.runs) if run.difference), "")
+
+    @property
+    def deciding(self) -> RunPage | None:
+        """The run that decided: the last one with a difference, or else the last one."""
+        different = [run for run in self.runs if run.difference] or list(self.runs)
+        return different[-1] if different else None
+
+
+@dataclass(frozen=True)
+class SessionView:
+    """All tests: the groups of those that failed for the same difference or with the same message, and a line each."""
+
+    title: str
+    counts: Sequence[Badge]
+    facts: Sequence[tuple[str, str]]
+    groups: Sequence[Sequence[TestLine]]
+    tests: Sequence[TestLine]
+    results: Sequence[str]
+    triages: Sequence[str]
+    problems: Sequence[tuple[str, str]] = ()
+    reliability: Sequence[ReliabilityRow] = ()
+
+
+def session_view(runs: Sequence[RunPage], known: KnownResults = NO_RESULTS) -> SessionView:
+    """Return the view of these runs and of the results of sessions."""
+    if known is NOT_FOUND and not any(run.view.test for run in runs):
+        known = NO_RESULTS  # runs that no test made have no session
+    tests = sorted(_tests(runs, known.results), key=_place)
+    counted = [test for test in tests if test.is_counted]
+    counts = Counter(test.result for test in counted)
+    dollars = [test.dollars for test in tests if test.dollars is not None]
+    ways = Counter[str]()
+    for test in tests:
+        for run in (*test.runs, *(run for _, run in test.aside)):
+            ways.update(run.ways)
+    pages = {run.path.name: run.page for run in runs}
+    transients = sum(len(test.badges) > 1 for test in tests)
+    triages = Counter(test.triage for test in tests if test.triage)
+    facts = [
+        ("tests", f"{len(counted)}"),
+        ("not counted", _format_uncounted(tests)),
+        ("steps", ", ".join(f"{count} {way}" for way, count in ways.most_common()) or "none"),
+        ("time", f"{sum(test.duration_s for test in tests):.0f} s"),
+        ("cost", f"${sum(dollars):.4f}" if dollars else "none"),
+        ("expect=None", checked_by_body(known.results).partition(": ")[2]),
+        ("triage", ", ".join(f"{count} {triage}" for triage, count in triages.most_common())),
+    ]
+    with_transients = f"{transients} test{'' if transients == 1 else 's'} with transients"
+    return SessionView(
+        title=_title(counted, known),
+        counts=[
+            *(Badge(f"{count} {result}", tone_of(result)) for result, count in counts.items()),
+            *([Badge(with_transients, "doubt")] if transients else []),
+        ],
+        facts=[(name, text) for name, text in facts if text],
+        groups=_groups([test for test in tests if test.is_bad]),
+        tests=tests,
+        results=sorted({test.result for test in tests}),
+        triages=sorted(triages),
+        problems=[
+            *known.problems,
+            *(
+                (run.path.name, f"its page is not written: {short(run.unwritten, 500)}")
+                for run in runs
+                if run.unwritten
+            ),
+        ],
+        reliability=reliability_rows(known.reliability, lambda name: pages.get(PureWindowsPath(name).name, "")),
+    )
+
+
+def tone_of(result: str) -> Tone:
+    """Return the colour of a test's result, or of how a run ended."""
+    return RESULT_TONES.get(result) or _OF_RUNS.get(result, "plain")
+
+
+def _title(tests: Sequence[TestLine], known: KnownResults) -> str:
+    bad = sum(test.is_bad for test in tests)
+    names = "1 test" if len(tests) == 1 else f"{len(tests)} tests"
+    if bad:
+        return f"{bad} of {names} did not pass"
+    fine = f"{names} known here did not fail" if known.is_partial else f"{names}, none failed"
+    if not tests:
+        fine = "no test is known here" if known.is_partial else "no test ran"
+    if not known.problems:
+        return fine
+    more = len(known.problems) - 1
+    first = short(": ".join(filter(None, known.problems[0])), _MAX_PROBLEM)
+    return f"{fine}{'; but' if tests else ':'} {first}" + (f"; and {more} more" if more else "")
+
+
+def _format_uncounted(tests: Sequence[TestLine]) -> str:
+    """Return, in words, how many lines are no tests of their own."""
+    rest = [test.result for test in tests if not test.is_counted]
+    rehearsals = rest.count(REHEARSAL)
+    counts = [(len(rest) - rehearsals, "more result", "of tests that ran more than once"), (rehearsals, REHEARSAL, "")]
+    return ", ".join(f"{n} {word}{'' if n == 1 else 's'} {more}".strip() for n, word, more in counts if n)
+
+
+def _place(test: TestLine) -> tuple[int, str]:
+    return (_ORDER.index(test.result) if test.result in _ORDER else len(_ORDER)), test.started
+
+
+def _groups(bad: Sequence[TestLine]) -> list[list[TestLine]]:
+    """Return the tests that failed, those with the same difference or message together, the largest group first."""
+    groups: dict[tuple[str, str], list[TestLine]] = {}
+    for test in bad:
+        key = ("difference", test.difference) if test.difference else ("message", _cause(test))
+        groups.setdefault(key, []).append(test)
+    return sorted(groups.values(), key=len, reverse=True)
+
+
+def _cause(test: TestLine) -> str:
+    """Return the message of a test without what differs from test to test: its name, numbers and paths."""
+    place, colons, name = test.test.partition("::")
+    message = test.message
+    for own_name in (name, name.partition("[")[0]):
+        message = message.replace(f"{place.rpartition('/')[2]}{colons}{own_name}'", "…'")
+    return _VARYING.sub("…", message)
+
+
+# the line of a test, and its runs
+
+
+def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestLine]:
+    """Return the line of each result with its runs, by name as they may have moved, then those of the other runs."""
+    rest: dict[str, list[RunPage]] = {}
+    for run in runs:
+        rest.setdefault(run.path.name, []).append(run)
+    found = []
+    for result in results:
+        names = [PureWindowsPath(figures.folder).name for figures in result.runs]  # it takes / and \ alike
+        found.append((result, [rest[name].pop(0) for name in names if rest.get(name)]))
+    times = Counter(result.test for result, _ in found)
+    count: dict[str, ItemResult] = {}
+    for result, _ in found:
+        if result.test not in count or (result.is_bad and not count[result.test].is_bad):
+            count[result.test] = result
+    lines = [
+        replace(_line_of_result(result, of_result, times[result.test]), is_counted=count[result.test] is result)
+        for result, of_result in found
+    ]
+    left = {id(run) for unnamed in rest.values() for run in unnamed}
+    return [*lines, *map(_line_of_runs, runs_together(run for run in runs if id(run) in left))]
+
+
+def runs_together(runs: Iterable[RunPage]) -> list[list[RunPage]]:
+    """Return the runs, oldest first, as lists: each holds those of one test, with all its attempts and rehearsals."""
+    together: list[list[RunPage]] = []
+    latest: dict[object, list[RunPage]] = {}
+    for run in runs:
+        ended = run.ended
+        key = (run.path.parent, ended.test, ended.worker) if ended else run.path
+        group = latest.get(key)
+        if group is None or ended is None or not _continues(group, ended):
+            latest[key] = group = []
+            together.append(group)
+        group.append(run)
+    return together
+
+
+def _continues(group: Sequence[RunPage], ended: EndedTest) -> bool:
+    """Return whether a run belongs to the same test as the runs before it: an attempt after the first, for example."""
+    if ended.is_rehearsal:
+        return True
+    before = [run.ended for run in group if run.ended and not run.ended.is_rehearsal]
+    return bool(before) and (ended == before[-1] or ended.attempt > before[-1].attempt)
+
+
+def _line_of_result(result: ItemResult, runs: Sequence[RunPage], times: int) -> TestLine:
+    """Return the line of a test by its result in the session; `times` is the number of results of the same test."""
+    attempt = len(result.retried_for) + 1
+    last = [run for run in runs if _attempt_of(run) in (0, attempt) and not _is_rehearsal(run)]
+    failed = next((run.ended for run in last if run.ended and run.ended.is_bad), None) if not result.is_bad else None
+    gone = len(result.runs) - len(runs)
+    more = [
+        f"attempt {attempt}" if attempt > 1 else "",
+        "its rehearsal did not repeat" if result.is_unrepeated else "",
+        f"one of {times} results of this test" if times > 1 else "",
+        f"{gone} of its runs {'is' if gone == 1 else 'are'} not here" if gone > 0 else "",
+        f"the result beside the runs says {short(result.result, 40)}" if failed else "",
+    ]
+    message = f"the directory of its run says {failed.result}: {failed.message}" if failed else result.message
+    return TestLine(
+        test=short(result.test, 500),
+        result=short(result.result, 40),
+        triage=short(result.triage or "", 40),
+        rule=short(result.rule, 300),
+        message=short(message),
+        runs=last,
+        aside=_aside(runs, last),
+        duration_s=_valid(result.duration_s) or 0.0,
+        dollars=_valid(result.dollars),
+        started=_start_of(runs),
+        more=", ".join(filter(None, more)),
+        is_bad=result.is_bad or failed is not None,
+    )
+
+
+def _line_of_runs(runs: Sequence[RunPage]) -> TestLine:
+    """Return the line of a test by what is stored in the directories of its runs."""
+    attempts = [run for run in runs if not _is_rehearsal(run)]
+    last = [run for run in attempts if _attempt_of(run) == _attempt_of(attempts[-1])] or list(runs)
+    run = last[-1]
+    ended, result = run.ended, run.result if attempts else REHEARSAL
+    # each attempt counts once, also if it has several runs
+    ends = {run.ended for run in runs if run.ended}
+    without = [run for run in runs if not run.ended]
+    costs = [*(end.dollars for end in ends), *(run.trace.dollars for run in without if run.trace)]
+    dollars = [cost for cost in costs if cost is not None]
+    return TestLine(
+        test=run.view.test or short(run.view.task, 200) or run.view.run_id,
+        result=short(result, 40),
+        triage=short(ended.triage, 40) if ended else "",
+        rule=run.view.rule,
+        message=short(ended.message if ended and ended.message else run.view.problem or run.view.sentence),
+        runs=last,
+        aside=_aside(runs, last),
+        duration_s=sum(end.seconds for end in ends) + sum(run.duration_s for run in without),
+        dollars=sum(dollars) if dollars else None,
+        started=_start_of(runs),
+        more=f"attempt {ended.attempt}" if ended and ended.attempt > 1 else "",
+        is_bad=result in _OF_RUNS or bool(attempts and ended and ended.is_bad),
+        is_counted=bool(attempts),
+    )
+
+
+def _aside(runs: Sequence[RunPage], last: Sequence[RunPage]) -> list[tuple[str, RunPage]]:
+    """Return the runs of earlier attempts and of rehearsals, each with a name for its kind."""
+    named = []
+    for run in runs:
+        if not any(run is other for other in last):
+            kind = "rehearsal" if _is_rehearsal(run) else f"attempt {_attempt_of(run)}"
+            named.append((short(f"{kind}: {run.result}", 60), run))
+    return named
+
+
+def _start_of(runs: Sequence[RunPage]) -> str:
+    return next((run.trace.started.started_at for run in runs if run.trace), "")
+
+
+def _is_rehearsal(run: RunPage) -> bool:
+    """Return whether the run rehearsed a recording that the test had just made."""
+    return run.ended is not None and run.ended.is_rehearsal
+
+
+def _attempt_of(run: RunPage) -> int:
+    """Return the number of the attempt that made a run; 0 if no result is stored."""
+    return run.ended.attempt if run.ended else 0
+
+
+def _valid(number: float | None) -> float | None:
+    """Return a number, or None for one that cannot be, such as nan: results may come from any source."""
+    return number if number is not None and math.isfinite(number) and 0 <= number < _MAX_NUMBER else None

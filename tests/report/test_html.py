@@ -1,0 +1,420 @@
+"""The block of a run in pytest-html holds every step's screenshot, and lets nothing through unescaped."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from base64 import b64decode
+from contextlib import ExitStack
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.report.annotate import action_path
+from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html, thumbnail
+from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.report.screenshots import data_uri
+from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.types import (
+    ApprovalAsked,
+    Click,
+    Drifted,
+    Extracted,
+    Frame,
+    FrameRef,
+    Judged,
+    KeyCombo,
+    ModelExchange,
+    Outcome,
+    Proposal,
+    Reading,
+    Region,
+    Ruling,
+    RunEnded,
+    StepStarted,
+    Transient,
+    TypeText,
+    Usage,
+    Verdict,
+)
+from pytest_vnc_use.types.elements import Element
+from support.vnc_servers import require
+
+DONE = RunEnded(Outcome.DONE, "The basket is open.")
+SIZE = (320, 200)
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400
+BOX = Region(20, 20, 90, 60)
+
+
+def evil(place: str) -> str:
+    return f"</p><script>alert('{place}')</script><img src=x onerror=alert(2)>"
+
+
+class Block(HTMLParser):
+    """The content that a browser reads from a block: tags, visible text, screenshots in their order, marks."""
+
+    def __init__(self, block: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.marks: list[str] = []
+        self.text, self._style = "", False
+        self._classes: list[str] = []
+        self.feed(block)
+        urls = dict(re.findall(r"\.(p\w+)\{[^}]*url\(([^)]*)\)", block))
+        self.screenshots = [urls[name] for name in self._classes]
+        assert set(urls) == set(self._classes), "each is there once, and none in vain"
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.tags.append(tag)
+        self._style = tag == "style"
+        if tag == "i":
+            self._classes.append(values["class"].split()[1])
+        if tag == "path" and values.get("class") is None:
+            self.marks.append(values["d"])
+
+    handle_startendtag = handle_starttag
+
+    def handle_endtag(self, tag):
+        self._style = False
+
+    def handle_data(self, data):
+        self.text += "" if self._style else data
+
+
+def block_of(run, **options) -> Block:
+    return Block(run_html(run, link=data_uri, **options))
+
+
+@pytest.mark.parametrize("link", [data_uri, AssetLink("assets/")], ids=["within", "beside"])
+def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
+    clicks = [Click(50, 50), Click(90, 90), KeyCombo(("ctrl", "s"))]
+    run = write_run([make_step(number, click) for number, click in enumerate(clicks, 1)], DONE)
+    block = Block(run_html(run, link=link))
+    before, after = link(frames[0].png), link(frames[1].png)
+    assert block.screenshots == [*3 * [before, after], after], "those of each step, and the last"
+    assert block.marks == [action_path(click, SIZE) for click in clicks[:2]]
+    if isinstance(link, AssetLink):
+        assert all((run / "screens" / name).read_bytes() == png for name, png in link.pictures.items())
+
+
+TEXTS = [
+    "Open the basket",
+    "done, says the planner",
+    "scripted planner, no model was asked",
+    "none, no claim was judged",
+    "3 of at most 40",
+    'type "alice", then press Enter',
+    "Sign in.",
+    "The turn's reason.",
+    "returned: 2",
+    "note to the planner: You did this before.",
+    "the point is off the screen",
+    "denied by the policy: rule 1 'no' (in p.toml): the action is denied",
+    "1 among 2 requests to a model",
+    "reasons for retries no <tool> call",
+    "run directory {run}",
+    "machine runner-7",
+    "all is well",
+]
+
+
+def test_block_says_what_happened_and_why(write_run, make_step):
+    denial = Ruling("deny", "rule 1 'no'", "rule 1 'no' (in p.toml): the action is denied")
+    steps = [
+        make_step(1, TypeText("alice", press_enter=True), "Sign in.", words="unused"),
+        make_step(2, Click(5, 5), words="The turn's reason.", output="2", note="You did this before.", error=TEXTS[10]),
+        make_step(3, Click(7, 7), ruling=denial, error="denied by rule 1 'no'"),
+    ]
+    again = ModelExchange("planner", 1, {}, None, 0.5, error="no <tool> call", retry_in_s=2.0)
+    run = write_run(steps, DONE, events=[again, ModelExchange("planner", 2, {}, {}, 0.5)])
+    text = block_of(run, machine="runner-7", sentence="all is well").text
+    assert [missing for missing in TEXTS if missing.format(run=run) not in text] == []
+    assert "unused" not in text
+
+
+def test_block_escapes_all_text_of_others(write_run, make_step, frames):
+    said = []
+
+    def say(place: str) -> str:
+        said.append(evil(place))
+        return said[-1]
+
+    ruling = Ruling("allow", say("rule"), say("explanation"))
+    more = {"error": say("error"), "output": say("output"), "note": say("note")}
+    step = make_step(1, TypeText(say("typed")), say("intent"), ruling=ruling, **more)
+    verdict = Verdict(say("claim"), "fails", say("reason"), frame=frames[0].ref, model=say("judge"))
+    end = RunEnded(None, say("message"), say("end"))
+    events = [Judged(verdict), Transient(say("toast"), frames[1].ref, BOX)]
+    block = block_of(write_run([step], end, task=say("task"), planner=say("planner"), events=events))
+    assert not {"script", "img"} & set(block.tags)
+    assert [words for words in said if words not in block.text] == []
+
+
+def test_block_shows_verdicts_and_readings_with_their_screens(write_run, frames):
+    verdicts = [
+        Verdict("two apples", "fails", "there is one", BOX, frames[2].ref, "g-3", votes=("fails", "fails"), looks=2),
+        Verdict("sent", "unsure", "no model is configured"),
+    ]
+    read = Reading("what is in it?", {"apples": 2}, "2 <b>", BOX, frames[2].ref, "g-3", Usage(700))
+    wrong = Reading("and now?", "two", "it says two", model="g-3")
+    events = [*map(Judged, verdicts), Extracted(read, "Basket"), Extracted(wrong, "int", "no integer")]
+    block = block_of(write_run(end=DONE, events=events))
+    first, judged = data_uri(frames[0].png), data_uri(frames[2].png)
+    assert block.screenshots == [first, judged, judged, first, judged, first, first], "what decides comes first"
+    for text in (
+        "claim fails claim unsure",
+        "fails two apples",
+        "judged by g-3; votes: fails, fails; asked on 2 screens",
+        "no model judged",
+        'read as Basket what is in it?{"apples": 2}: 2 <b>read by g-3',
+        'it is no int and now?"two": no integer: it says two',
+    ):
+        assert text in re.sub(r"\n", "", block.text), text
+
+
+def test_block_shows_drifts_and_transients_beside_the_steps(write_run, make_step, frames):
+    """pytest-html's block is made before the test's teardown, so whether the test passes is not known yet."""
+    drift = Drifted("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
+    toast = Transient("a toast", frames[2].ref, BOX)
+    block = block_of(write_run([make_step(1, Click(5, 5), passed=(frames[2].ref,))], DONE, events=[drift, toast]))
+    assert "a model continued another button" in block.text
+    assert "healed" not in block.text
+    assert "1 transient" in block.text
+    assert "a toast" in block.text
+    assert "shown in between: 1" in block.text
+    assert block.screenshots.count(data_uri(frames[2].png)) == 2
+
+
+def test_block_of_several_actions_says_which_answer(write_run, make_step):
+    steps = [make_step(1, Click(5, 5), words="Both."), make_step(2, Click(6, 6), words="Both.")]
+    block = block_of(write_run([steps[0], type(steps[1])(**{**vars(steps[1]), "turn": 1})], DONE))
+    assert block.text.count("Both.") == 1
+    assert [text in block.text for text in ("answer action 1 of 2", "answer action 2 of 2")] == [True, True]
+
+
+BEGUN = StepStarted(2, 2, Proposal(Click(60, 60), "Open it."), Ruling("allow", "harmless"))
+ASKED = ApprovalAsked(2, Proposal(Click(60, 60)), Ruling("ask", "no rule matches", "it pays"))
+
+
+@pytest.mark.parametrize(
+    ("events", "end", "text"),
+    [
+        ([], RunEnded(None, "the run broke", "ConnectionLost: gone"), "failed with an error"),
+        ([BEGUN], None, "begun and never finished"),
+        ([BEGUN], None, "no end recorded"),
+        ([ASKED], None, "waits for approval: no rule matches: it pays"),
+    ],
+)
+def test_block_of_unfinished_run_says_so(write_run, make_step, events, end, text):
+    block = block_of(write_run([make_step(1, Click(5, 5))], end, events=events))
+    assert text in block.text
+    assert len(block.marks) >= len(events) + 1
+
+
+def test_block_without_screenshot_or_run_says_so(write_run, make_step, frames, tmp_path, unrecorded):
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    (run / "screens" / f"{frames[0].ref.digest}.png").unlink()
+    assert f"no screenshot: the screen '{frames[0].ref.digest}' cannot be read" in block_of(run).text
+    assert "is not a run folder" in block_of(tmp_path).text
+    missing = "The run never started: RecordingError: there is no recording of 't.py::test_a' at 'here/a.json'"
+    assert missing in block_of(unrecorded).text
+
+
+def test_old_trace_without_passed_frames_is_shown(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5))], DONE)
+    lines = [json.loads(line) for line in (run / "trace.jsonl").read_text("utf-8").splitlines()]
+    for line in lines:
+        line.get("step", {}).pop("passed", None)
+    (run / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    assert "shown in between" not in block_of(run).text
+
+
+def test_block_of_thumbnails_leads_to_the_page(write_run, make_step):
+    run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
+    content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
+    assert all(url.startswith("data:image/webp") for url in Block(content).screenshots)
+    links = re.findall(r'<a href="(.*?)"', content)
+    assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
+
+
+# names of steps
+
+
+def test_page_and_block_name_a_step_or_show_its_place(write_run, make_step) -> None:
+    png = BytesIO()
+    Image.new("RGB", (160, 60), "navy").save(png, "PNG")
+    crop = FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), 160, 60)
+    long = "<script>alert(1)</script>\u202e\x00" + "z" * 10_000_000
+    steps = [
+        make_step(1, Click(5, 6), "go", elements=(Element("button", "Sign <in>", BOX),), crop=crop),
+        make_step(2, Click(7, 8), "on", crop=crop),
+        make_step(3, Click(9, 9), elements=(Element("b<i>", long, BOX),), crop=crop),
+        make_step(4, Click(9, 9), elements=(Element("textbox", "", BOX),), crop=FrameRef("0" * 64, 160, 60)),
+    ]
+    run: Path = write_run(steps, DONE)
+    RunFolder(run).store(Frame(crop, png.getvalue()))
+    write_report([run], run.parent)
+    page = (run / "index.html").read_text("utf-8")
+    listed = re.findall(r'<span class="caption">(.*?)</span></a>', page, re.S)
+    titles = re.findall(r"<h3>(.*?)</h3>", page, re.S)
+    for first, second, third, fourth in (listed, titles[-4:]):
+        assert 'click <strong class="name">Sign &lt;in&gt;</strong> (button)' in first
+        assert f'click at (7, 8) <img class="pic crop" src="screens/{crop.digest}.png" width="160"' in second
+        assert "alert(1)&lt;/script&gt;" in third
+        assert len(third) < 1000
+        assert "the textbox at (9, 9)" in fourth
+        assert [text.count("crop") for text in (first, second, third, fourth)] == [0, 1, 0, 0]
+    assert "<dt>point</dt> <dd>(5, 6)</dd>" in page
+    block = run_html(run, link=data_uri)
+    assert block.count(' crop"') == 1
+    for html_of_run in (page, block):
+        assert "<script>alert" not in html_of_run
+        assert "\u202e" not in html_of_run
+
+
+# files beside the report
+
+WRITER = """
+import sys
+from pathlib import Path
+from pytest_vnc_use.report.html import keep_asset
+
+print("ready", flush=True)
+sys.stdin.read()
+for number in range(100):
+    keep_asset(Path(sys.argv[1], f"{number}.png"), bytes([number]) * 300_000)
+"""
+
+
+def test_data_uri_holds_the_image():
+    head, body = data_uri(PNG).split(",")
+    assert (head, b64decode(body)) == ("data:image/png;base64", PNG)
+
+
+@pytest.mark.parametrize("kind", ["same", "missing", "other", "link"])
+def test_asset_is_link_or_copy_of_the_runs_file(tmp_path, kind):
+    original = tmp_path / "original.png"
+    if kind in ("same", "other"):
+        original.write_bytes(PNG if kind == "same" else b"of a run on this machine")
+    elif kind == "link":
+        (tmp_path / "secret").write_bytes(PNG)
+        original.symlink_to(tmp_path / "secret")
+    keep_asset(tmp_path / "assets" / "1.png", PNG, original)
+    asset = tmp_path / "assets" / "1.png"
+    links = 2 if kind == "same" else 1
+    assert (asset.read_bytes(), asset.stat().st_nlink, asset.is_symlink()) == (PNG, links, False)
+    original.unlink(missing_ok=True)  # as --vnc-artifacts may do
+    assert asset.read_bytes() == PNG
+
+
+def test_processes_write_the_same_assets_at_once(tmp_path):
+    command = [sys.executable, "-c", WRITER, str(tmp_path / "assets")]
+    with ExitStack() as stack:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        writers = [stack.enter_context(subprocess.Popen(command, **pipes)) for _ in range(4)]
+        for writer in writers:
+            writer.stdout.readline()
+        for writer in writers:
+            writer.stdin.close()
+    assert [writer.returncode for writer in writers] == [0, 0, 0, 0]
+    assert [path.stat().st_size for path in (tmp_path / "assets").iterdir()] == [300_000] * 100
+
+
+# in pytest-html
+
+CONFTEST = """
+import base64, pathlib, pytest
+from pytest_vnc_use.report.html import AssetLink, keep_asset, run_html
+from pytest_vnc_use.report.screenshots import data_uri
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call":
+        whole = item.config.option.self_contained_html
+        assets = AssetLink("assets/")
+        block = run_html(pathlib.Path({run!r}), link=data_uri if whole else assets)
+        for name, png in assets.pictures.items():
+            keep_asset(pathlib.Path("assets", name), png)
+        others = base64.b64encode(pathlib.Path({picture!r}).read_bytes()).decode()
+        report.extras = [
+            dict(name=None, format_type="html", content=block, mime_type=None, extension=None),
+            dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png"),
+        ]
+    return report
+"""
+
+
+@pytest.fixture
+def html_report(pytester, write_run, make_step, frames):
+    """`html_report(*options)`: path of a report with a run's block, and an image of another plugin."""
+    run = write_run([make_step(1, Click(50, 50), evil("intent"))], DONE, task=evil("task"))
+    picture = run / "screens" / f"{frames[2].ref.digest}.png"
+    pytester.makeconftest(CONFTEST.format(run=str(run), picture=str(picture)))
+    pytester.makepyfile("def test_it(): pass")
+
+    def html_report(*options: str):
+        pytester.runpytest_subprocess("--html=report.html", "-o", "render_collapsed=none", *options)
+        return pytester.path / "report.html"
+
+    return html_report
+
+
+@pytest.mark.parametrize("options", [["--self-contained-html"], []], ids=["within", "beside"])
+def test_pytest_html_holds_block_and_style(html_report, frames, options):
+    report = html_report(*options)
+    page = report.read_text("utf-8")
+    blob = re.search(r'data-jsonblob="(.*?)"', page)
+    (tests,) = json.loads(html.unescape(blob[1]))["tests"].values()
+    (block,) = [extra["content"] for extra in tests[0]["extras"] if extra["format_type"] == "html"]
+    urls = Block(block).screenshots
+    images = [b64decode(url.partition(",")[2]) if options else (report.parent / url).read_bytes() for url in urls]
+    assert images == [frames[0].png, frames[1].png, frames[1].png]
+    assert page.count(".vnc-run {") == 1
+
+
+@pytest.fixture
+def chromium(tmp_path):
+    """`chromium(page)`: the page's document after its scripts have run, or what other `output` is asked for."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        require("chromium")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+    def chromium(page, *output) -> str:
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        command = [program, *options, *(output or ["--dump-dom"]), profile, page.as_uri()]
+        return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=400).stdout
+
+    return chromium
+
+
+@pytest.mark.browser
+def test_browser_shows_block_beside_images_of_others(html_report, frames, chromium):
+    dom = chromium(html_report("--self-contained-html"))
+    block, rest = dom[dom.index('<div class="vnc-run">') :].split('<div class="media', 1)
+    assert data_uri(frames[0].png) in block
+    assert f'd="{action_path(Click(50, 50), SIZE)}"' in block
+    assert html.escape(evil("intent"), quote=False) in block
+    assert data_uri(frames[2].png) not in block
+    assert f'<img src="{data_uri(frames[2].png)}"' in rest
+
+
+@pytest.mark.browser
+def test_browser_shows_drift_enlarged_and_uncovered(write_run, drift, chromium, tmp_path):
+    page, shot = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(block_style() + run_html(write_run(events=[drift]), link=data_uri), encoding="utf-8")
+    chromium(page, "--window-size=1280,900", f"--screenshot={shot}")
+    with Image.open(shot) as picture:
+        counts = {colour: count for count, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert counts[0, 0, 255] == counts[0, 255, 0] > 40 * 20
+    assert counts[230, 0, 126] > 100
