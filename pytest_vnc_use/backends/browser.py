@@ -18,15 +18,7 @@ from pytest_vnc_use.backends.accessibility import (
     elements_function,
     same_size,
 )
-from pytest_vnc_use.backends.devtools import (
-    DevToolsAddress,
-    Page,
-    PageTarget,
-    endpoint_of,
-    find_pages,
-    find_websocket,
-    open_page,
-)
+from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
 from pytest_vnc_use.backends.page_elements import Window, acted_on, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
@@ -41,7 +33,6 @@ from pytest_vnc_use.types import LOOK, Action, HistoryDirection, JsonObject
 from pytest_vnc_use.types.elements import Element, Elements
 from pytest_vnc_use.types.protocols import Desktop
 
-"""The most characters of a page's text that a model gets."""
 _POLL_S = 0.05
 _PORT_FILE = "DevToolsActivePort"
 _ASK_VISIBLE = 0.2
@@ -93,7 +84,7 @@ class Browser:
     def __init__(self, address: str, *, timeout_s: float = 10.0) -> None:
         """Parse the address; nothing is connected yet. Raises SettingsError if the address makes no sense."""
         self.address = address
-        self._endpoint = endpoint_of(address)
+        self._devtools = DevTools(address)
         self._timeout_s = timeout_s
 
     # --- the page ---
@@ -167,7 +158,7 @@ class Browser:
         deadline = Deadline(self._timeout_s)
         with self._visible_page(deadline) as page:
             made = page.call("Target.createTarget", url=address, newWindow=True)
-        with open_page(self._endpoint, PageTarget(made["targetId"], address), deadline) as page:
+        with self._devtools.open(PageTarget(made["targetId"], address), deadline) as page:
             _wait_loaded(page, deadline)
 
     def back(self) -> None:
@@ -205,7 +196,7 @@ class Browser:
         while True:
             page_target = self._find_page(deadline)
             try:
-                with open_page(self._endpoint, page_target, deadline) as page:
+                with self._devtools.open(page_target, deadline) as page:
                     answer = ask(page)
                 sys.audit(LOOK, "browser")
                 return answer
@@ -228,15 +219,28 @@ class Browser:
 
     @contextmanager
     def _visible_page(self, deadline: Deadline) -> Iterator[Page]:
-        with open_page(self._endpoint, self._find_page(deadline), deadline) as page:
+        with self._devtools.open(self._find_page(deadline), deadline) as page:
             yield page
 
     def _find_page(self, deadline: Deadline) -> PageTarget:
-        targets = find_pages(self._endpoint, deadline)
+        targets = self._devtools.pages(deadline)
         if not targets:
             raise DesktopError(f"the browser at {self.address!r} has no page open")
         candidates = targets if len(targets) > 1 else ()
-        return next((each for each in candidates if _is_visible(self._endpoint, each, deadline)), targets[0])
+        return next((each for each in candidates if self._is_visible(each, deadline)), targets[0])
+
+    def _is_visible(self, target: PageTarget, deadline: Deadline) -> bool:
+        """Return whether a page is visible.
+
+        A page that cannot say counts as visible: a dialog or a crash silences the page in front.
+        """
+        try:
+            with self._devtools.open(target, Deadline(deadline.remaining_s * _ASK_VISIBLE)) as page:
+                return bool(page.evaluate("document.visibilityState") != "hidden")
+        except PageGone:
+            return False
+        except DesktopError:
+            return True
 
 
 def browser_at(cdp: str, read_file: Callable[[str], str], *, timeout_s: float = 10.0) -> Browser:
@@ -271,25 +275,11 @@ def await_devtools(browser: Callable[[], Browser], limit_s: float, is_over: Call
     deadline = Deadline(limit_s)
     while True:
         try:
-            return find_websocket(endpoint_of(browser().address), deadline)
+            return DevTools(browser().address).websocket(deadline)
         except DesktopError:
             if is_over() or not deadline.remaining_s:
                 raise
             time.sleep(_POLL_S)  # a port, and a file on the desktop, have no event to wait for
-
-
-def _is_visible(endpoint: DevToolsAddress, target: PageTarget, deadline: Deadline) -> bool:
-    """Return whether a page is visible.
-
-    A page that cannot say counts as visible: a dialog or a crash silences the page in front.
-    """
-    try:
-        with open_page(endpoint, target, Deadline(deadline.remaining_s * _ASK_VISIBLE)) as page:
-            return bool(page.evaluate("document.visibilityState") != "hidden")
-    except PageGone:
-        return False
-    except DesktopError:
-        return True
 
 
 def _wait_loaded(page: Page, deadline: Deadline) -> None:

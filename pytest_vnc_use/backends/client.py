@@ -310,7 +310,7 @@ class DesktopProtocol(SecuredClient):
         shape = PointerShape.of(x, y, width, height, image, mask)
         if self.pixel_format == _RGBX:
             shape = replace(shape, pixels=swapped(shape.pixels))
-        self.factory.framebuffer.shape_pointer(shape)
+        self.factory.framebuffer.pointer_shape = shape
 
     def commitUpdate(self, rectangles: object = None) -> None:
         """Draw the whole update, and ask for the next one."""
@@ -331,7 +331,7 @@ class DesktopProtocol(SecuredClient):
 
     def point(self, x: int, y: int, buttons: int) -> None:
         """Send the pointer to a pixel, and note where it is."""
-        self.factory.framebuffer.move_pointer(x, y)
+        self.factory.framebuffer.pointer_at = x, y
         self.pointerEvent(x, y, buttons)
 
     def offer_text(self, text: str) -> None:

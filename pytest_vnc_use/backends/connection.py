@@ -18,7 +18,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing
 from pytest_vnc_use.backends.quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.reactor import Pulse, reactor, start_reactor
-from pytest_vnc_use.backends.screen import Capture, Framebuffer
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.tls import context_of
 from pytest_vnc_use.deadline import Deadline
@@ -30,7 +30,7 @@ from pytest_vnc_use.types.wire import Wire, host_and_port
 _TAKEN_WITHIN_S = 10.0
 _FRESH_S = 0.1
 _FRESH_AT_MOST_S = 1.0
-_LAST_ANSWER_S = 1.0
+ANSWER_S = 10.0
 
 
 class RfbConnection:
@@ -86,9 +86,15 @@ class RfbConnection:
             outgoing=self.outgoing,
             facts=self.facts,
         )
-        reactor.callFromThread(self._dial, deadline.remaining_s)
+        timeout_s, started_s = deadline.remaining_s, clock.monotonic()
+        reactor.callFromThread(self._dial, timeout_s)
         try:
-            self._wait_first_frame(deadline.remaining_s)
+            if not self.framebuffer.wait_complete(timeout_s):
+                seen = "accepted the connection and" if self._factory.opened else "answered nothing and"
+                raise DesktopRefused(
+                    f"{self.server!r}: {seen} showed no screen within {clock.monotonic() - started_s:.1f} s; is it a "
+                    "VNC server?"
+                )
         except BaseException:  # even a KeyboardInterrupt leaves no half-open connection
             self.drop()
             raise
@@ -143,12 +149,17 @@ class RfbConnection:
         if not done.wait(_TAKEN_WITHIN_S):
             self._give_up(f"not all input for {self.server!r} has been sent yet")
 
-    def round_trip(self, timeout_s: float) -> None:
-        """Wait until the server `answers`. Without an answer, drop the connection and raise ConnectionLost."""
-        if not self.answers(timeout_s):
-            self._give_up(f"{self.server!r} did not answer within {timeout_s} s")
+    def round_trip(self) -> None:
+        """Wait until the server `answers` and its screen is whole; else drop the connection, raise ConnectionLost."""
+        if not self.answers(ANSWER_S):
+            self._give_up(f"{self.server!r} did not answer within {ANSWER_S} s")
+        self._wait_whole()
 
-    def answers(self, timeout_s: float) -> bool:
+    def _wait_whole(self) -> None:
+        if not self.framebuffer.wait_complete(ANSWER_S):
+            self._give_up(f"{self.server!r} did not send its whole screen within {ANSWER_S} s")
+
+    def answers(self, timeout_s: float = 1.0) -> bool:
         """Return whether the server has answered a question that was sent after all other messages.
 
         The first call after an action also accepts the answer to a recent question, which was sent to wait for the
@@ -167,23 +178,16 @@ class RfbConnection:
         reactor.callFromThread(pulse.rest)
         return answered
 
-    def capture(self, timeout_s: float) -> Capture:
-        """Return the whole screen. Without one, drop the connection and raise ConnectionLost."""
-        if not self.framebuffer.wait_complete(timeout_s):
-            self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")
-        return self.framebuffer.last_capture()
-
     def rest(self) -> None:
         """Ask for no more updates until `refresh`; the connection stays."""
         self.protocol.rests = True
 
-    def refresh(self, timeout_s: float) -> None:
+    def refresh(self) -> None:
         """Have the whole screen sent anew. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
         self.protocol.rests = False
         self.send(self.protocol.request)
-        if not self.framebuffer.wait_complete(timeout_s):
-            self._give_up(f"{self.server!r} did not send its whole screen within {timeout_s} s")
+        self._wait_whole()
 
     def close(self) -> None:
         """End the connection once all messages are on their way; a second call does nothing.
@@ -195,7 +199,7 @@ class RfbConnection:
             with suppress(DesktopError):
                 self._wait_for(lambda done: done())
                 if self._sent_s < math.inf:
-                    self.answers(_LAST_ANSWER_S)
+                    self.answers()
         finally:  # also on a KeyboardInterrupt
             self._end()
             if self._factory.opened is not None:
@@ -231,15 +235,6 @@ class RfbConnection:
             self._dialled.cancel()
         if self._factory.opened is not None:
             self._factory.opened.transport.abortConnection()
-
-    def _wait_first_frame(self, timeout_s: float) -> None:
-        started_s = clock.monotonic()
-        if not self.framebuffer.wait_complete(timeout_s):
-            seen = "accepted the connection and" if self._factory.opened else "answered nothing and"
-            waited_s = clock.monotonic() - started_s
-            raise DesktopRefused(
-                f"{self.server!r}: {seen} showed no screen within {waited_s:.1f} s; is it a VNC server?"
-            )
 
     def _give_up(self, problem: str) -> NoReturn:
         error = DesktopSilent(f"{problem}; the connection is closed")

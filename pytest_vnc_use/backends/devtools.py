@@ -11,10 +11,9 @@ import json
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -37,98 +36,86 @@ _NAVIGATED = (
 )
 
 
-@dataclass(frozen=True)
-class DevToolsAddress:
-    """The place where DevTools listens; `address` is the user's spelling of it."""
-
-    address: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True)
-class PageTarget:
+class PageTarget(NamedTuple):
     """A page that DevTools offers."""
 
     id: str
     url: str
 
 
-def endpoint_of(address: str) -> DevToolsAddress:
-    """Parse `host:port`, `http://host:port` or `ws://host:port/…`. Raises SettingsError."""
-    try:
-        parts = urlsplit(address if "://" in address else f"http://{address}")
-        if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
-            return DevToolsAddress(address, parts.hostname, parts.port)
-        problem = None
-    except ValueError as exc:
-        problem = exc
-    raise SettingsError(
-        f"the address of Chrome's DevTools must be host:port or http://host:port, got {address!r}"
-    ) from problem
+class DevTools:
+    """The DevTools that listen at `address`: `host:port`, `http://host:port` or `ws://host:port/…`."""
 
+    def __init__(self, address: str) -> None:
+        """Parse the address; nothing is connected yet. Raises SettingsError."""
+        self.address = address
+        problem: ValueError | None = None
+        try:
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+            if parts.scheme in ("http", "ws") and parts.hostname and parts.port:
+                self._host, self._port = parts.hostname, parts.port
+                return
+        except ValueError as exc:
+            problem = exc
+        raise SettingsError(
+            f"the address of Chrome's DevTools must be host:port or http://host:port, got {address!r}"
+        ) from problem
 
-def find_pages(endpoint: DevToolsAddress, deadline: Deadline) -> list[PageTarget]:
-    """Return the browser's pages, the one last used first. Raises DesktopError."""
-    return _ask(
-        endpoint,
-        "/json/list",
-        lambda listed: [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"],
-        deadline,
-    )
+    def pages(self, deadline: Deadline) -> list[PageTarget]:
+        """Return the browser's pages, the one last used first. Raises DesktopError."""
+        return self._ask(
+            "/json/list",
+            lambda listed: [PageTarget(each["id"], each["url"]) for each in listed if each["type"] == "page"],
+            deadline,
+        )
 
+    def websocket(self, deadline: Deadline) -> str:
+        """Return the URL of the browser's WebSocket. Raises DesktopError."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        path = self._ask("/json/version", lambda version: urlsplit(version["webSocketDebuggerUrl"]).path, deadline)
+        return f"ws://{host}:{self._port}{path}"
 
-def find_websocket(endpoint: DevToolsAddress, deadline: Deadline) -> str:
-    """Return the URL of the browser's WebSocket. Raises DesktopError."""
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    path = _ask(endpoint, "/json/version", lambda version: urlsplit(version["webSocketDebuggerUrl"]).path, deadline)
-    return f"ws://{host}:{endpoint.port}{path}"
+    def _ask(self, path: str, read: Callable[[Any], T], deadline: Deadline) -> T:
+        """Return what `read` makes of the JSON at this path. No proxy is asked. Raises DesktopError."""
 
+        def get() -> bytes:
+            timeout_s = max(deadline.remaining_s, 0.001)
+            with closing(HTTPConnection(self._host, self._port, timeout=timeout_s)) as connection:
+                connection.request("GET", path, headers=_HOST)
+                return connection.getresponse().read(_MOST_BYTES)
 
-def _ask(endpoint: DevToolsAddress, path: str, read: Callable[[Any], T], deadline: Deadline) -> T:
-    """Return what `read` makes of the JSON at this path. No proxy is asked. Raises DesktopError."""
-    try:
-        return read(json.loads(deadline.call(lambda: _get(endpoint, path, deadline.remaining_s))))
-    except DeadlineExceeded:
-        raise DesktopError(f"no browser answered at {endpoint.address!r} in time") from None
-    except OSError as exc:
-        raise DesktopError(
-            f"no browser answers at {endpoint.address!r} ({exc}): start Chrome or Chromium there with "
-            "--remote-debugging-port and a --user-data-dir of its own"
-        ) from exc
-    except (HTTPException, ValueError, KeyError, TypeError) as exc:
-        raise DesktopError(f"the server at {endpoint.address!r} is not Chrome's DevTools: {exc!r}") from exc
+        try:
+            return read(json.loads(deadline.call(get)))
+        except DeadlineExceeded:
+            raise DesktopError(f"no browser answered at {self.address!r} in time") from None
+        except OSError as exc:
+            raise DesktopError(
+                f"no browser answers at {self.address!r} ({exc}): start Chrome or Chromium there with "
+                "--remote-debugging-port and a --user-data-dir of its own"
+            ) from exc
+        except (HTTPException, ValueError, KeyError, TypeError) as exc:
+            raise DesktopError(f"the server at {self.address!r} is not Chrome's DevTools: {exc!r}") from exc
 
+    @contextmanager
+    def open(self, target: PageTarget, deadline: Deadline) -> Iterator[Page]:
+        """Open a page, for questions until the deadline. Raises DesktopError."""
+        from websockets.exceptions import WebSocketException
+        from websockets.sync.client import connect
 
-def _get(endpoint: DevToolsAddress, path: str, timeout_s: float) -> bytes:
-    connection = HTTPConnection(endpoint.host, endpoint.port, timeout=max(timeout_s, 0.001))
-    try:
-        connection.request("GET", path, headers=_HOST)
-        return connection.getresponse().read(_MOST_BYTES)
-    finally:
-        connection.close()
-
-
-@contextmanager
-def open_page(endpoint: DevToolsAddress, target: PageTarget, deadline: Deadline) -> Iterator[Page]:
-    """Open a page, for questions until the deadline. Raises DesktopError."""
-    from websockets.exceptions import WebSocketException
-    from websockets.sync.client import connect
-
-    try:
-        remaining_s = max(deadline.remaining_s, 0.001)
-        wire = socket.create_connection((endpoint.host, endpoint.port), remaining_s)
-        wire.settimeout(None)
-        uri = f"ws://localhost/devtools/page/{target.id}"
-        websocket = connect(uri, sock=wire, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MOST_BYTES)
-    except TimeoutError as exc:
-        raise DesktopError(
-            f"the browser at {endpoint.address!r} refused a DevTools connection to its page {target.url!r}"
-        ) from exc
-    except (OSError, EOFError, WebSocketException) as exc:  # EOFError before websockets 14
-        raise PageGone(f"the page {target.url!r} cannot be reached through DevTools: {exc}") from exc
-    with websocket:
-        yield Page(websocket, target, deadline)
+        try:
+            remaining_s = max(deadline.remaining_s, 0.001)
+            wire = socket.create_connection((self._host, self._port), remaining_s)
+            wire.settimeout(None)
+            uri = f"ws://localhost/devtools/page/{target.id}"
+            websocket = connect(uri, sock=wire, open_timeout=remaining_s, close_timeout=_CLOSE_S, max_size=_MOST_BYTES)
+        except TimeoutError as exc:
+            raise DesktopError(
+                f"the browser at {self.address!r} refused a DevTools connection to its page {target.url!r}"
+            ) from exc
+        except (OSError, EOFError, WebSocketException) as exc:  # EOFError before websockets 14
+            raise PageGone(f"the page {target.url!r} cannot be reached through DevTools: {exc}") from exc
+        with websocket:
+            yield Page(websocket, target, deadline)
 
 
 class Page:
@@ -144,7 +131,11 @@ class Page:
 
     def call(self, method: str, **parameters: object) -> JsonObject:
         """Return the result of one command. Raises CommandRefused, DesktopError."""
-        return self._result(method, self._answer(self._send(method, parameters)))
+        answer = self._answer(self._send(method, parameters))
+        if "error" in answer:
+            raise CommandRefused(f"{self} refuses {method} through DevTools: {answer['error'].get('message')}")
+        result: JsonObject = answer["result"]
+        return result
 
     def call_each(self, method: str, parameters: Iterable[JsonObject]) -> list[JsonObject | None]:
         """Return the results of one command for each set of parameters, sent all at once; None for refused ones."""
@@ -185,19 +176,13 @@ class Page:
         try:
             self._websocket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         except ConnectionClosed as exc:
-            self._tell_gone(exc)
+            raise PageGone(f"{self} was closed") from exc
         return number
 
     def _answer(self, number: int) -> JsonObject:
         while number not in self._answers:
             self._receive()
         return self._answers.pop(number)
-
-    def _result(self, method: str, answer: JsonObject) -> JsonObject:
-        if "error" in answer:
-            raise CommandRefused(f"{self} refuses {method} through DevTools: {answer['error'].get('message')}")
-        result: JsonObject = answer["result"]
-        return result
 
     def _receive(self) -> None:
         from websockets.exceptions import ConnectionClosed
@@ -210,16 +195,13 @@ class Page:
                 "a slow server, or it shows a dialog that waits for an answer"
             ) from exc
         except ConnectionClosed as exc:
-            self._tell_gone(exc)
+            raise PageGone(f"{self} was closed") from exc
         if "id" in message:
             self._answers[message["id"]] = message
         elif message["method"] == "Inspector.targetCrashed":
             raise DesktopError(f"{self} has crashed; load it again")
         else:
             self._events.append(message)
-
-    def _tell_gone(self, exc: Exception) -> NoReturn:
-        raise PageGone(f"{self} was closed") from exc
 
     def __str__(self) -> str:
         return f"the page {self._target.url!r}"

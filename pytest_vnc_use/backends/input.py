@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
 from pytest_vnc_use.backends.settling import SettleRules
-from pytest_vnc_use.errors import ActionError, DesktopError
+from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
 from pytest_vnc_use.types.keys import (
     BACKSPACE,
@@ -35,7 +33,6 @@ DRAG_MOVES = 16
 DRAG_MOVE_S = 0.01
 _DRAGGED = SettleRules(first_change_s=0.3, quiet_s=0.5, limit_s=2.0, any_change=True)
 """The wait before a dragged thing is dropped. On a busy machine Chromium's first drag has stopped for 0.3 s."""
-_ANSWER_S = 1.0
 _FETCH_S = 2.0
 EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=True)
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
@@ -57,39 +54,26 @@ class Pointer:
 
     def __init__(self, connection: RfbConnection) -> None:
         self._connection = connection
-        self._pressed = 0
-        self._at = (0, 0)
+        self.pressed = 0
+        """The mask of the buttons that are down."""
+        self.at = (0, 0)
+        """The pixel to which the pointer was moved last."""
         self._has_moved = False
         self._released_at = -math.inf
-
-    @property
-    def at(self) -> tuple[int, int]:
-        """The pixel to which the pointer was moved last."""
-        return self._at
-
-    @property
-    def holding(self) -> bool:
-        """Return whether a button is down."""
-        return self._pressed != 0
 
     def move(self, x: int, y: int) -> None:
         """Move to a point. Raises ActionError if the point is off the screen."""
         self.check(x, y)
-        self._at = (x, y)
+        self.at = (x, y)
         self._send()
         if not self._has_moved:
-            self._leave_the_picture()
-
-    def _leave_the_picture(self) -> None:
-        """Wait until TigerVNC has taken the pointer out of the picture: that change is no answer to an action.
-
-        TigerVNC draws the pointer until it is moved. It answers the first question before it has moved the pointer, and
-        the second one after it. If no answer comes, the next look at the screen reports it.
-        """
-        if self._connection.answers(_ANSWER_S):
-            self._connection.answers(_ANSWER_S)
-        self._connection.framebuffer.mark_began()
-        self._has_moved = True
+            # TigerVNC draws the pointer until it is moved, and that change is no answer to an action. It answers the
+            # first question before it has moved the pointer, and the second one after it. If no answer comes, the next
+            # look at the screen reports it.
+            if self._connection.answers():
+                self._connection.answers()
+            self._connection.framebuffer.mark_began()
+            self._has_moved = True
 
     def check(self, x: int, y: int) -> None:
         """Raise ActionError if the point is off the screen, or is no whole number of pixels."""
@@ -102,12 +86,12 @@ class Pointer:
 
     def press(self, button: Button) -> None:
         """Press a button and keep it pressed."""
-        self._pressed |= _mask(button)
+        self.pressed |= _mask(button)
         self._send()
 
     def release(self, button: Button) -> None:
         """Release a button."""
-        self._pressed &= ~_mask(button)
+        self.pressed &= ~_mask(button)
         self._send()
         self._released_at = clock.monotonic()
 
@@ -128,7 +112,7 @@ class Pointer:
         A drop target only takes part if the pointer moves inside it before the release, and takes the drop only if it
         has answered to that.
         """
-        from_x, from_y = self._at
+        from_x, from_y = self.at
         beside = x - 1 if x > 0 else x + 1
         try:
             self.press("left")
@@ -150,11 +134,10 @@ class Pointer:
             self._send()
 
     def release_all(self) -> None:
-        """Release every button; a connection that ended has none to release."""
-        if self._pressed:
-            self._pressed = 0
-            with suppress(DesktopError):
-                self._send()
+        """Release every button."""
+        if self.pressed:
+            self.pressed = 0
+            self._send()
 
     def pause(self, duration_s: float = HOLD_S) -> None:
         """Wait `duration_s` after all events are on their way: a late reactor must not send two events together."""
@@ -166,25 +149,11 @@ class Pointer:
         self.pause(DRAG_MOVE_S)
 
     def _send(self, momentary: int = 0) -> None:
-        (x, y), mask = self._at, self._pressed | momentary
+        (x, y), mask = self.at, self.pressed | momentary
         protocol = self._connection.protocol
         buttons = [name for bit, name in enumerate(_BUTTON_NAMES) if mask >> bit & 1]
         self._connection.outgoing.note("pointer", x=x, y=y, buttons=buttons)
         self._connection.send(protocol.point, x, y, mask)
-
-
-class KeyEvent(NamedTuple):
-    """A key that goes down or up."""
-
-    keysym: int
-    down: bool
-
-
-def stroke(chord: Chord, held: Collection[int]) -> list[KeyEvent]:
-    """Return the events of a chord: keys go down in order and up in reverse; a held modifier stays down."""
-    stays = MODIFIERS.intersection(held)
-    keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
-    return [KeyEvent(keysym, True) for keysym in keysyms] + [KeyEvent(keysym, False) for keysym in reversed(keysyms)]
 
 
 def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
@@ -209,30 +178,30 @@ class Keyboard:
         self._connection = connection
         self._screen = connection.framebuffer
         self._quirks = quirks
-        self._held: list[int] = []
-
-    @property
-    def held(self) -> tuple[int, ...]:
+        self.held: list[int] = []
         """The keysyms that are down, in the order in which they were pressed."""
-        return tuple(self._held)
 
     def press(self, keysym: int) -> None:
         """Press a key and keep it pressed."""
-        self._held.append(keysym)
-        self._send([KeyEvent(keysym, True)])
+        self.held.append(keysym)
+        self._send([(keysym, True)])
 
     def release(self, keysym: int) -> None:
         """Release a key."""
-        self._held = [held for held in self._held if held != keysym]
-        self._send([KeyEvent(keysym, False)])
+        self.held = [each for each in self.held if each != keysym]
+        self._send([(keysym, False)])
 
     def strike(self, *chords: Chord) -> None:
         """Press the keys of each chord in order and release them in reverse; a held modifier stays down."""
-        strokes = [stroke(chord, self._held) for chord in chords]
+        stays = MODIFIERS.intersection(self.held)
+        strokes: list[list[tuple[int, bool]]] = []
+        for chord in chords:
+            keysyms = [keysym for keysym in chord.keysyms if keysym not in stays]
+            strokes.append([*((each, True) for each in keysyms), *((each, False) for each in reversed(keysyms))])
         for events in strokes if self._quirks.event_s else [[event for each in strokes for event in each]]:
             self._send(events)
         released = {keysym for events in strokes for keysym, down in events if not down}
-        self._held = [held for held in self._held if held not in released]
+        self.held = [each for each in self.held if each not in released]
 
     def write(self, pieces: Iterable[Piece]) -> None:
         """Type or paste the pieces in order. Raises ActionError if no program takes a pasted piece."""
@@ -254,12 +223,11 @@ class Keyboard:
         self._screen.wait_settled(EFFECT)
 
     def release_all(self) -> None:
-        """Release every key; a connection that ended has none to release."""
-        with suppress(DesktopError):
-            for keysym in reversed(self.held):
-                self.release(keysym)
+        """Release every key."""
+        for keysym in reversed(self.held):
+            self.release(keysym)
 
-    def _send(self, events: Sequence[KeyEvent]) -> None:
+    def _send(self, events: Sequence[tuple[int, bool]]) -> None:
         data = b"".join(key_event(keysym, down, self._quirks.scancodes.get(keysym, 0)) for keysym, down in events)
         protocol = self._connection.protocol
         for keysym, down in events if self._connection.outgoing.is_tapped else ():

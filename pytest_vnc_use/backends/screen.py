@@ -5,7 +5,7 @@ The reactor's thread writes; the caller's thread reads and waits. One condition 
 Transient frames are screens that showed for a while between two looks, such as a toast, a splash, "loading …". A screen
 is kept if one of its tiles has shown the same for `SHOWN_S` and is now drawn over. So spinners, videos and transitions
 are not kept, however long they last. Carets and clocks are kept a few times, because each tile counts only
-`MOST_A_TILE` times. Only the part of the screen that changed since the last look is copied, and only then.
+`MOST_A_TILE` times.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,22 +51,14 @@ class PointerShape:
         bits = np.unpackbits(np.frombuffer(mask, np.uint8).reshape(height, (width + 7) // 8), axis=1)
         return cls(pixels, bits[:, :width].astype(np.bool_), hot_x, hot_y)
 
-
-class PlacedPointer(NamedTuple):
-    """A pointer's shape, and the pixel of the screen at which it points."""
-
-    shape: PointerShape
-    x: int
-    y: int
-
-    def drawn_on(self, pixels: Pixels) -> Pixels:
-        """Return a copy of the pixels with the pointer on them, as far as it is on the screen."""
+    def drawn_on(self, pixels: Pixels, x: int, y: int) -> Pixels:
+        """Return a copy of the pixels with the pointer on them, as far as it is on the screen; it points at (x, y)."""
         drawn: Pixels = pixels.copy()
-        left, top = self.x - self.shape.hot_x, self.y - self.shape.hot_y
+        left, top = x - self.hot_x, y - self.hot_y
         cut_left, cut_top = max(0, -left), max(0, -top)
         target = drawn[top + cut_top :, left + cut_left :]
         part = np.s_[cut_top : cut_top + target.shape[0], cut_left : cut_left + target.shape[1]]
-        covers, new = self.shape.covers[part], self.shape.pixels[part]
+        covers, new = self.covers[part], self.pixels[part]
         target[: covers.shape[0], : covers.shape[1]][covers] = new[covers]
         return drawn
 
@@ -80,11 +71,14 @@ class Capture:
     taken_at: float
     changed: Tiles
     moving: Tiles
-    pointer: PlacedPointer | None = None
+    pointer: tuple[PointerShape, int, int] | None = None
 
     def frame(self, *, pointer: bool = False) -> Frame:
         """Encode these pixels as a frame, here and now; with `pointer`, draw the pointer on it if it is known."""
-        pixels = self.pointer.drawn_on(self.pixels) if pointer and self.pointer else self.pixels
+        pixels = self.pixels
+        if pointer and self.pointer:
+            shape, x, y = self.pointer
+            pixels = shape.drawn_on(pixels, x, y)
         png = encode_png(pixels)
         height, width = self.pixels.shape
         changed, moving = (tuple(regions(tiles, width, height)) for tiles in (self.changed, self.moving))
@@ -104,29 +98,6 @@ def regions(tiles: Tiles, width: int, height: int) -> Iterator[Region]:
         begun |= dict.fromkeys(runs - begun.keys(), number)
 
 
-@dataclass(frozen=True, eq=False)
-class _Moment:
-    """The screen at a moment: `base` with `part` at `place`; `part` is empty if no look came before."""
-
-    base: Pixels
-    place: tuple[slice, slice]
-    part: Pixels
-    taken_at: float
-    changed: Tiles
-    moving: Tiles
-
-    def capture(self) -> Capture:
-        """Return the whole screen."""
-        pixels = self.base.copy()
-        pixels[self.place] = self.part
-        return Capture(pixels, self.taken_at, self.changed, self.moving)
-
-    def is_a_caret(self) -> bool:
-        """Return whether only a caret differs from the look before."""
-        differs = ((self.base[self.place] ^ self.part) & COLOUR_BITS) != 0
-        return bool(self.part.size) and within_caret(differs)
-
-
 class TransientFrames:
     """The newest transient frames, limited in number and bytes. For one thread at a time."""
 
@@ -134,7 +105,8 @@ class TransientFrames:
         self._base: Pixels | None = None
         self._base_s = self._known_s = np.inf
         self._ended = np.zeros((0, 0), np.int64)
-        self._kept: list[_Moment] = []
+        self._kept: list[tuple[Pixels, Capture]] = []
+        """The screen of the look before, and the transient frame."""
 
     def look(self, seen: Capture) -> None:
         """Note a look at the screen; later changes may be transient."""
@@ -159,32 +131,21 @@ class TransientFrames:
             self._known_s = now_s
             self._keep(pixels, last_s, moving, now_s)
 
-    def take(self) -> Iterator[Capture]:
-        """Return the transient frames since the last call, oldest first.
-
-        Each is a whole screen, which is made when it is asked for.
-        """
+    def take(self) -> tuple[Capture, ...]:
+        """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
         kept, self._kept = self._kept, []
-        return (moment.capture() for moment in kept if not moment.is_a_caret())
+        differs = [((base ^ seen.pixels) & COLOUR_BITS) != 0 for base, seen in kept]
+        return tuple(
+            seen for (_, seen), each in zip(kept, differs, strict=True) if not (each.any() and within_caret(each))
+        )
 
     def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
+        seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
         if self._base is None:
-            self._base, self._base_s = pixels.copy(), now_s
-        changed = last_s >= self._base_s
-        rows, columns = np.nonzero(changed)
-        place = _span(rows), _span(columns)  # the smallest box around the changed tiles; empty if there are none
-        self._kept.append(_Moment(self._base, place, pixels[place].copy(), now_s, changed, moving))
-        while len(self._kept) > MOST_FRAMES or self._bytes > MOST_BYTES:
+            self._base, self._base_s = seen.pixels, now_s
+        self._kept.append((self._base, seen))
+        while len(self._kept) > MOST_FRAMES or len(self._kept) * pixels.nbytes > MOST_BYTES:
             del self._kept[0]
-
-    @property
-    def _bytes(self) -> int:
-        bases = {id(moment.base): moment.base.nbytes for moment in self._kept}
-        return sum(bases.values()) + sum(moment.part.nbytes for moment in self._kept)
-
-
-def _span(found: npt.NDArray[np.intp]) -> slice:
-    return slice(found.min() * TILE_PX, (found.max() + 1) * TILE_PX) if found.size else slice(0, 0)
 
 
 class Framebuffer:
@@ -201,8 +162,10 @@ class Framebuffer:
         self._error: VncUseError | None = None
         self._transients = TransientFrames()
         self._looked_s = -np.inf
-        self._pointer_shape: PointerShape | None = None
-        self._pointer_at: tuple[int, int] | None = None
+        self.pointer_shape: PointerShape | None = None
+        """The shape of the pointer; None if the server has not sent it."""
+        self.pointer_at: tuple[int, int] | None = None
+        """The pixel to which the pointer was sent."""
 
     # --- for the reactor's thread ---
 
@@ -225,16 +188,6 @@ class Framebuffer:
                 self._draw(rectangle)
             self._complete = self._complete or not self._missing.any()
             self._condition.notify_all()
-
-    def shape_pointer(self, shape: PointerShape) -> None:
-        """Note the shape that the pointer has from here on."""
-        with self._condition:
-            self._pointer_shape = shape
-
-    def move_pointer(self, x: int, y: int) -> None:
-        """Note the pixel to which the pointer was sent."""
-        with self._condition:
-            self._pointer_at = (x, y)
 
     def fail(self, error: VncUseError) -> None:
         """Wake every waiter with the reason why nothing more will come; the first reason stays."""
@@ -305,7 +258,7 @@ class Framebuffer:
         """Return a copy of the pixels now, which does not count as a look; with `pointer`, draw the pointer on it."""
         with self._condition:
             pixels, drawn = self._pixels.copy(), self._pointer() if pointer else None
-        return Glance(drawn.drawn_on(pixels) if drawn else pixels)
+        return Glance(drawn[0].drawn_on(pixels, *drawn[1:]) if drawn else pixels)
 
     def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
         """Return the time now, and copies of all parts in which a pixel changed from `moment` on."""
@@ -319,17 +272,11 @@ class Framebuffer:
             copied: Pixels = self._pixels[part.top : part.bottom, part.left : part.right].copy()
             return copied
 
-    @property
-    def pointer_shape(self) -> PointerShape | None:
-        """The shape of the pointer; None if the server has not sent it."""
-        return self._pointer_shape
+    def _pointer(self) -> tuple[PointerShape, int, int] | None:
+        shape, at = self.pointer_shape, self.pointer_at
+        return (shape, *at) if shape and at else None
 
-    def _pointer(self) -> PlacedPointer | None:
-        if self._pointer_shape is None or self._pointer_at is None:
-            return None
-        return PlacedPointer(self._pointer_shape, *self._pointer_at)
-
-    def transients(self) -> Iterator[Capture]:
+    def transients(self) -> tuple[Capture, ...]:
         """Return the captures of transient frames, oldest first; each is returned once."""
         with self._condition:
             return self._transients.take()
@@ -434,9 +381,9 @@ class Framebuffer:
             while True:
                 self.raise_if_lost()
                 now_s = clock.monotonic()
-                decision = decide(self._activity, self._mark, rules, now_s)
-                if now_s >= decision.at_s:
-                    return Settled(decision.reason, now_s - started_s)
+                reason, settled_s = decide(self._activity, self._mark, rules, now_s)
+                if now_s >= settled_s:
+                    return Settled(reason, now_s - started_s)
                 if now_s >= started_s + rules.limit_s:
                     return Settled("limit", now_s - started_s)
-                self._condition.wait(min(decision.at_s, started_s + rules.limit_s) - now_s)
+                self._condition.wait(min(settled_s, started_s + rules.limit_s) - now_s)

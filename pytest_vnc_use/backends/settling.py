@@ -24,18 +24,12 @@ _UNLIKE = 4
 _SIZE_HALVES_S = 3.0
 
 
-@dataclass(frozen=True)
-class Rhythm:
-    """A rhythm of changes: at least `updates` changes of one tile over at least `span_s`."""
+_RHYTHMS = (6, 0.4), (4, 1.0)
+"""At least so many changes of one tile over at least so many seconds.
 
-    updates: int
-    span_s: float
-
-
-FAST = Rhythm(6, 0.4)
-"""The rhythm of spinners and videos; a transition in CSS mostly ends sooner."""
-SLOW = Rhythm(4, 1.0)
-"""The rhythm of carets (a blink takes 500 ms in chromium, 300 and 600 in xterm) and clocks."""
+The first is that of spinners and videos; a transition in CSS mostly ends sooner. The second is that of clocks and
+carets: a blink takes 500 ms in chromium, 300 and 600 in xterm.
+"""
 
 
 class Activity:
@@ -54,7 +48,8 @@ class Activity:
         self._first_s = np.zeros(shape)
         self.last_s = np.full(shape, -np.inf)
         self._size = np.zeros(shape)
-        self._known = np.zeros(shape, np.bool_)
+        self.known = np.zeros(shape, np.bool_)
+        """The tiles that moved by themselves at the last `learn` and have not stopped since."""
 
     def restart(self) -> None:
         """Count changes from here on; keep the times of the last changes, and the tiles known to move."""
@@ -62,7 +57,7 @@ class Activity:
 
     def learn(self, now_s: float) -> None:
         """Note that the tiles that move now do so by themselves."""
-        self._known = self.moving(now_s)
+        self.known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
         """Count the tiles under the pixels `changed`, an array of shape (height, width) with its corner at (x, y)."""
@@ -80,20 +75,22 @@ class Activity:
         since_s = np.where(touched, now_s - self.last_s[window], 0.0)
         before = self._size[window] * 0.5 ** (since_s / _SIZE_HALVES_S)
         ended = (since_s > REST_S) | (touched & (before > 0) & (sizes > _UNLIKE * before))
-        self._known[window][ended] = False
+        self.known[window][ended] = False
         self._count[window][ended] = 0
-        is_first = (self._count[window] == 0) & ~self._known[window]  # it may well be an action's effect
+        is_first = (self._count[window] == 0) & ~self.known[window]  # it may well be an action's effect
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
         """Return the tiles that keep changing by themselves."""
-        in_rhythm = self._known | self._is_in(FAST) | self._is_in(SLOW)
+        span_s, in_rhythm = self.last_s - self._first_s, self.known
+        for updates, least_s in _RHYTHMS:
+            in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= least_s))
         moving: Tiles = in_rhythm & (now_s - self.last_s <= REST_S)
         return moving
 
     def around(self, point: tuple[int, int] | None) -> Tiles:
         """Return the tiles that a button under a pixel may cover; none if there is no pixel."""
-        tiles = np.zeros_like(self._known)
+        tiles = np.zeros_like(self.known)
         if point is not None:
             (x, y), (across, down) = point, _BUTTON_PX
             left, right, top, bottom = (max(0, at) // TILE_PX for at in (x - across, x + across, y - down, y + down))
@@ -105,15 +102,6 @@ class Activity:
         tiles: Tiles = (self.last_s >= moment) & ~except_tiles
         rows = np.flatnonzero(tiles.any(axis=1))
         return tiles if rows.size and np.ptp(rows) < _LINE_TILES else np.zeros_like(tiles)
-
-    @property
-    def known(self) -> Tiles:
-        """The tiles that moved by themselves at the last `learn` and have not stopped since."""
-        return self._known
-
-    def _is_in(self, rhythm: Rhythm) -> Tiles:
-        is_in: Tiles = (self._count >= rhythm.updates) & (self.last_s - self._first_s >= rhythm.span_s)
-        return is_in
 
     def last_change_s(self, except_tiles: Tiles | np.bool_ = np.False_) -> float:
         """Return when a tile outside `except_tiles` last changed; minus infinity if none ever did."""
@@ -163,30 +151,19 @@ class ActionWindow:
     entered: bool = False
 
 
-@dataclass(frozen=True)
-class SettleDecision:
-    """The reason why the screen counts as settled, from `at_s` on unless it changes before."""
-
-    reason: SettledReason
-    at_s: float
-
-
-def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> SettleDecision:
-    """Return the decision for a screen that changes no more."""
+def decide(activity: Activity, mark: ActionWindow, rules: SettleRules, now_s: float) -> tuple[SettledReason, float]:
+    """Return why a screen that changes no more counts as settled, and from when on."""
     moving = activity.moving(now_s)
     last_change_s = activity.last_change_s(except_tiles=moving)
     quiet_s = max(last_change_s, mark.ended_s) + rules.quiet_s
-    shows_the_action = np.False_ if rules.any_change else _shows(activity, mark, moving)
+    shows_the_action: Tiles | np.bool_ = np.False_  # such as a pressed button, or typed text
+    if mark.entered and not rules.any_change:
+        shows_the_action = activity.line_since(mark.began_s, except_tiles=moving)
+    elif not rules.any_change:
+        shows_the_action = activity.around(mark.clicked)
     if activity.last_change_s(except_tiles=moving | shows_the_action) >= mark.began_s:
-        return SettleDecision("animated" if moving.any() else "settled", quiet_s)
+        return "animated" if moving.any() else "settled", quiet_s
     awaited_s = max(quiet_s, mark.began_s + rules.first_change_s)
     if last_change_s >= mark.began_s:
-        return SettleDecision("animated" if moving.any() else "settled", awaited_s)
-    return SettleDecision("animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s)
-
-
-def _shows(activity: Activity, mark: ActionWindow, moving: Tiles) -> Tiles:
-    """Return the tiles that only show the action itself, such as a pressed button or typed text."""
-    if mark.entered:
-        return activity.line_since(mark.began_s, except_tiles=moving)
-    return activity.around(mark.clicked)
+        return "animated" if moving.any() else "settled", awaited_s
+    return "animated" if (moving & ~activity.known).any() else "nothing_changed", awaited_s

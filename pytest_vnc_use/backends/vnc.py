@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from typing_extensions import assert_never
@@ -18,7 +19,6 @@ from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.settling import SettleRules
-from pytest_vnc_use.backends.watch import ScreenWatch, Watch
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,
@@ -27,6 +27,8 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     DesktopError,
     DesktopRefused,
+    ScreenBlank,
+    ScreenFrozen,
     SettingsError,
 )
 from pytest_vnc_use.same_screen import same_screen
@@ -50,11 +52,33 @@ from pytest_vnc_use.types.wire import Wire
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.browser import Browser
 
-_ANSWER_S = 10.0
+FROZEN_S = 60.0
+"""The time without a changed pixel, during actions, after which a desktop counts as frozen."""
+_UNANSWERED_ACTIONS = 3
+"""The number of actions without a changed pixel after which a screen may be frozen."""
 _BETWEEN_ATTEMPTS_S = 0.1
 _SHORTEST_ATTEMPT_S = 1.0
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
+
+    A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
+    with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
+    screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
+    actions were carried out. It counts as frozen if it is still the same. A screen may change its size.
+
+    If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
+    blank for that reason, or the server may have been the program itself.
+    """
+
+    blank_s: float
+    frozen_s: float
+    reconnect_s: float = 10.0
+    program_fault: Callable[[], str] = str
 
 
 def connect(
@@ -114,7 +138,8 @@ class VNCController:
         self._rules, self._show_pointer = settle_rules, show_pointer
         self._scroll_by, self._type_by, self._encoding = scroll_by, type_by, encoding
         self._watch, self._browser = watch, browser
-        self._screen_watch = ScreenWatch(watch) if watch else None
+        self._unanswered: list[float] = []
+        """The times when visible actions began; a change of the screen answers those before it."""
         self._in_doubt = ""
         self._reconnected = False
         self._closed = threading.Event()
@@ -145,11 +170,6 @@ class VNCController:
 
     def attach(self, connection: RfbConnection) -> VNCController:
         """Use this connection from here on; return this controller."""
-        self._attach(connection)
-        self._last_size = self.size
-        return self
-
-    def _attach(self, connection: RfbConnection) -> None:
         try:
             self._quirks = connection.quirks if self._type_by == "keys" else connection.quirks.pasting()
         except SettingsError:
@@ -161,6 +181,8 @@ class VNCController:
         self._keyboard = Keyboard(connection, self._quirks)
         self._has_wheel, self._clicked = self._scroll_by == "wheel" and self._quirks.wheel, False
         self._screen.mark_connected()
+        self._last_size = self.size
+        return self
 
     if not TYPE_CHECKING:
 
@@ -215,12 +237,7 @@ class VNCController:
 
     def refresh(self) -> None:
         """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
-        self._connection.refresh(_ANSWER_S)
-
-    @property
-    def rests(self) -> bool:
-        """Return whether no changes are sent. Raises DesktopError if the connection has ended."""
-        return self._connection.protocol.rests
+        self._connection.refresh()
 
     def rest(self) -> None:
         """Keep the connection, but have no changes sent until `refresh`. Raises DesktopError if it has ended."""
@@ -233,12 +250,38 @@ class VNCController:
         return frame
 
     def _frame(self) -> Frame:
-        if self._screen_watch:
-            self._screen_watch.check(self._connection, _ANSWER_S)
-        self._connection.round_trip(_ANSWER_S)
-        frame = self._connection.capture(_ANSWER_S).frame(pointer=self._show_pointer)
+        if self._watch:
+            self._check_screen(self._watch)
+        self._connection.round_trip()
+        frame = self._screen.last_capture().frame(pointer=self._show_pointer)
         self._last_size = frame.ref.width, frame.ref.height
         return frame
+
+    def _check_screen(self, watch: Watch) -> None:
+        """Raise ScreenBlank or ScreenFrozen, unless the program under test has ended."""
+        screen, server = self._screen, self._connection.server
+        if screen.only_colour(0.0) and not watch.program_fault():
+            colour = screen.only_colour(watch.blank_s)
+            if colour and not watch.program_fault():
+                raise ScreenBlank(
+                    f"the screen of {server!r} has had only one colour ({colour}) for {watch.blank_s:g} s: "
+                    "start a program on it before the run, by --vnc-app or by app in the task's file, or wait longer "
+                    "with vnc_start_seconds"
+                )
+        if self._seems_frozen(watch) and not watch.program_fault():
+            self._connection.refresh()
+            if self._seems_frozen(watch):
+                since_s = clock.monotonic() - self._unanswered[0]
+                raise ScreenFrozen(
+                    f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
+                    f"{len(self._unanswered)} actions were carried out. The server answers, so the program may hang, "
+                    "or the server may be read-only"
+                )
+
+    def _seems_frozen(self, watch: Watch) -> bool:
+        self._unanswered = [began_s for began_s in self._unanswered if began_s > self._screen.changed_at]
+        waits = len(self._unanswered) >= _UNANSWERED_ACTIONS
+        return waits and clock.monotonic() - self._unanswered[0] >= watch.frozen_s
 
     def last_frame(self) -> Frame:
         """Return the screen as it was last seen, even if the connection is lost."""
@@ -269,7 +312,7 @@ class VNCController:
         """Return the pixels of the screen now, without taking a frame. Raises DesktopError."""
 
         def look() -> Glance:
-            self._connection.round_trip(_ANSWER_S)
+            self._connection.round_trip()
             return self._screen.glance(pointer=self._show_pointer)
 
         return self._surviving(look)
@@ -407,8 +450,8 @@ class VNCController:
         if not isinstance(action, (act.Wait, act.TakeScreenshot)):
             self._in_doubt = type(action).__name__
         self._surviving(lambda: self._perform(action))
-        if self._screen_watch and not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
-            self._screen_watch.unanswered.append(began_s)
+        if not isinstance(action, (act.Wait, act.TakeScreenshot, act.Move)):
+            self._unanswered.append(began_s)
 
     def _perform(self, action: DesktopAction) -> None:
         if self._browses(action):
@@ -488,8 +531,9 @@ class VNCController:
         with self._closing:
             self._closed.set()
         if "_connection" in vars(self):
-            self._keyboard.release_all()
-            self._pointer.release_all()
+            with suppress(DesktopError):  # a connection that has ended has nothing to release
+                self._keyboard.release_all()
+                self._pointer.release_all()
             self._connection.close()
 
     @contextmanager
@@ -536,15 +580,17 @@ class VNCController:
         if self._reconnected:
             raise type(lost)(f"{lost}; it was lost before, and the watchdog reconnects only once") from lost
         self._reconnected = True
-        is_holding = bool(self._keyboard.held) or self._pointer.holding
-        name, before = self.name, self.last_frame()
+        is_holding = bool(self._keyboard.held or self._pointer.pressed)
+        name, size, before = self.name, self._last_size, self.last_frame()
         connection = self._dial_again(watch, lost)
         with self._closing:
-            self._attach(connection)
+            self.attach(connection)
             changed = "the run had closed the desktop" if self._closed.is_set() else ""
-            if (self.name, self.size) != (name, self._last_size):
-                earlier = f"{name!r}, {_format_size(self._last_size)}"
-                changed = f"it is another desktop: {self.name!r}, {_format_size(self.size)}; it was {earlier}"
+            if (self.name, self.size) != (name, size):
+                now, earlier = (
+                    f"{name!r}, {size[0]}x{size[1]}" for name, size in ((self.name, self.size), (name, size))
+                )
+                changed = f"it is another desktop: {now}; it was {earlier}"
             elif is_holding:
                 changed = "the keys or buttons that were held down are up now"
             elif not same_screen(before.png, self.last_frame().png):
@@ -567,7 +613,3 @@ class VNCController:
                     ) from exc
             if self._closed.wait(_BETWEEN_ATTEMPTS_S):
                 raise lost
-
-
-def _format_size(size: tuple[int, int]) -> str:
-    return "{}x{}".format(*size)

@@ -16,20 +16,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.program import greets_at, shows_anything
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
-from pytest_vnc_use.desktops.screen_wait import shows_anything
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.started import check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.types.protocols import Connect
 
 if TYPE_CHECKING:
-    from python_on_whales import Container, DockerClient
+    from python_on_whales import Container
 
 Result = TypeVar("Result")
 
@@ -89,7 +89,10 @@ class ContainerDesktop(RemoteDesktop):
         self._kept_fault: str | None = None
         self._listener: socket.socket | None = None
         self._engine = find_engine(engine)
-        self._engine.pull_missing(image)
+        self._client = client = self._engine.client
+        if not self._engine.ask(f"look for the image {image!r}", lambda: client.image.exists(image)):
+            wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
+            self._engine.ask(wish, lambda: client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
         self._own = Session(as_tester=True)
         super().__init__(connect, start_timeout_s, self._own)
         self._remote = RemoteExec([self._engine.path, "exec", "-i", self.container])
@@ -102,9 +105,17 @@ class ContainerDesktop(RemoteDesktop):
             if network:
                 self._server = str(self._own.directory / "vnc")
                 self._listen([self._engine.path, "exec", "-i", self.container, "bash", "-c", _TO_PORT, str(port)])
-            self._engine.run(image, self.container, port, mounts, file, network)
+            arguments = {"networks": [network]} if network else {"publish": [(f"127.0.0.1::{port}",)]}
+            options: dict[str, Any] = {"env_files": [file], "volumes": mounts, "pull": "never", **arguments}
+            self._engine.ask(
+                f"run the image {image!r}",
+                lambda: client.container.run(image, detach=True, name=self.container, **options),
+            )
             if not network:
-                self._server = f"127.0.0.1::{self._engine.published_port(self.container, port)}"
+                ports = self._engine.ask("find the container's port", self._inspect).network_settings.ports or {}
+                if not (published := ports.get(f"{port}/tcp")):
+                    raise DesktopError(f"{self._engine.name} did not publish port {port!r} of {self.container!r}")
+                self._server = f"127.0.0.1::{published[0]['HostPort']}"
             self._await_ready(port, Deadline(start_timeout_s))
             if command:
                 self.launch(command)
@@ -125,7 +136,7 @@ class ContainerDesktop(RemoteDesktop):
     @property
     def alive(self) -> bool:
         """Return whether the container still runs. Raises DesktopError if the engine does not answer."""
-        return self._kept_logs is None and not self._engine.end(self.container)
+        return self._kept_logs is None and not self._end()
 
     @property
     def container(self) -> str:
@@ -137,10 +148,18 @@ class ContainerDesktop(RemoteDesktop):
         if self._kept_fault is not None:
             return self._kept_fault
         try:
-            end = self._engine.end(self.container)
+            end = self._end()
         except DesktopError as exc:  # somebody removed it, or the engine ended
             return str(exc)
         return self._message(end) if end else ""
+
+    def _inspect(self) -> Container:
+        return self._client.container.inspect(self.container)
+
+    def _end(self) -> str:
+        """Return how the container ended, such as `exited with 3`; empty while it runs."""
+        state = self._engine.ask("read the container's state", lambda: self._inspect().state)
+        return "" if state.running else f"exited with {state.exit_code}"
 
     def logs(self) -> Mapping[str, str]:
         """Return the output of the container, as `container`, and of the program under test, as `program`."""
@@ -196,7 +215,7 @@ class ContainerDesktop(RemoteDesktop):
             raise self._late("its screen is of one single colour")
 
     def _check_running(self) -> None:
-        if end := self._engine.end(self.container):
+        if end := self._end():
             raise DesktopError(self._message(f"{end} and had not shown a desktop"))
 
     def _late(self, what: str) -> DesktopRefused:
@@ -207,8 +226,13 @@ class ContainerDesktop(RemoteDesktop):
         return f"the container of the image {self._image!r} {what}\n{last or '(it printed nothing)'}"
 
     def _output(self) -> str:
+        """Return the end of the container's output, a million characters at most.
+
+        The engine is asked for all output, because Podman 4.3 reverses partial lines if asked for the last ones only.
+        """
         try:
-            return self._engine.logs(self.container)
+            wish = "read what the container printed"
+            return str(self._engine.ask(wish, lambda: self._client.container.logs(self.container)))[-_LOG_CHARACTERS:]
         except DesktopError as exc:  # it was removed, or the engine ended: other faults say more
             return str(exc)
 
@@ -221,76 +245,21 @@ class ContainerDesktop(RemoteDesktop):
 
 
 class Engine:
-    """An engine, known by the name of its command. Every call has a time limit, and raises DesktopError."""
+    """An engine, known by the name of its command, and the library's client of it."""
 
     def __init__(self, name: str, path: str) -> None:
-        self.name = name
-        self.path = path
-        self._client = _client(path)
+        try:
+            from python_on_whales import DockerClient
+        except ImportError as exc:
+            raise SettingsError(
+                "containers need the library 'python-on-whales', which is not installed: "
+                "pip install 'pytest-vnc-use[container]'"
+            ) from exc
+        self.name, self.path = name, path
+        self.client = DockerClient(client_call=[path])
 
-    def check(self) -> None:
-        """Raise DesktopError if the engine does not answer."""
-        self._ask("list containers", lambda: self._client.container.list(filters=[("name", "vnc-use-")]))
-
-    def pull_missing(self, image: str) -> None:
-        """Pull the image if it is not here. Raises DesktopError if it cannot be fetched."""
-        if not self._ask(f"look for the image {image!r}", lambda: self._client.image.exists(image)):
-            wish, advice = f"pull the image {image!r}, which is not here", "build it first, or correct its name"
-            self._ask(wish, lambda: self._client.image.pull(image, quiet=True), advice=advice, limit_s=_PULL_S)
-
-    def run(
-        self,
-        image: str,
-        name: str,
-        port: int,
-        volumes: Sequence[tuple[str, str, str]],
-        environment_file: Path,
-        network: str = "",
-    ) -> None:
-        """Start a container of that name, in a `network`, or with its port published on a free one of 127.0.0.1.
-
-        Volumes are (here, there, "ro" or "rw").
-        """
-
-        def start() -> None:
-            self._client.container.run(
-                image,
-                detach=True,
-                name=name,
-                env_files=[environment_file],
-                volumes=volumes,
-                networks=[network] if network else [],
-                publish=[] if network else [(f"127.0.0.1::{port}",)],
-                pull="never",
-            )
-
-        self._ask(f"run the image {image!r}", start)
-
-    def published_port(self, name: str, port: int) -> int:
-        """Return the port of 127.0.0.1 that leads to `port` of a running container."""
-        ports = self._ask("find the container's port", lambda: self._inspect(name).network_settings.ports or {})
-        published = ports.get(f"{port}/tcp")
-        if not published:
-            raise DesktopError(f"{self.name} did not publish port {port!r} of the container {name!r}")
-        return int(published[0]["HostPort"])
-
-    def end(self, name: str) -> str:
-        """Return how a container ended, such as `exited with 3`; empty while it runs."""
-        state = self._ask("read the container's state", lambda: self._inspect(name).state)
-        return "" if state.running else f"exited with {state.exit_code}"
-
-    def logs(self, name: str) -> str:
-        """Return the end of a container's output, a million characters at most.
-
-        The engine is asked for all output, because Podman 4.3 reverses partial lines if asked for the last ones only.
-        """
-        printed = self._ask("read what the container printed", lambda: self._client.container.logs(name))
-        return str(printed)[-_LOG_CHARACTERS:]
-
-    def _inspect(self, name: str) -> Container:
-        return self._client.container.inspect(name)
-
-    def _ask(self, wish: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
+    def ask(self, wish: str, work: Callable[[], Result], *, advice: str = "", limit_s: float = _ANSWER_S) -> Result:
+        """Return what a call of the client returns. Raises DesktopError, also after `limit_s`."""
         from python_on_whales.exceptions import DockerException  # an extra, which need not be installed
 
         try:
@@ -315,24 +284,14 @@ def find_engine(engine: str = "") -> Engine:
     for name in [engine] if engine else ENGINES:
         if path := shutil.which(name):
             try:
-                (answering := Engine(name, path)).check()
-                return answering
+                found = Engine(name, path)
+                found.ask("list containers", partial(found.client.container.list, filters=[("name", "vnc-use-")]))
+                return found
             except DesktopError as exc:
                 problems.append(str(exc))
         else:
             problems.append(f"{name} is not on PATH")
     raise DesktopError(f"nothing here runs containers: {'; '.join(problems)}; start one, or apt-get install podman")
-
-
-def _client(path: str) -> DockerClient:
-    try:
-        from python_on_whales import DockerClient
-    except ImportError as exc:
-        raise SettingsError(
-            "containers need the library 'python-on-whales', which is not installed: "
-            "pip install 'pytest-vnc-use[container]'"
-        ) from exc
-    return DockerClient(client_call=[path])
 
 
 def _variable(entry: str) -> tuple[str, str]:

@@ -1,12 +1,17 @@
-"""What a started program finds: its environment, and the directories that stand for its user's. Made only here."""
+"""What a started program finds: its environment, and the directories that stand for its user's. Made only here.
+
+With `pinned` programs draw alike on every machine, whatever its user has set; `vnc_rendering = system` leaves all of it
+as it is on this machine.
+"""
 
 from __future__ import annotations
 
 import os
 import site
+from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_vnc_use.desktops.rendering import pin_rendering, user_fonts
+from pytest_vnc_use.errors import SettingsError
 
 _WITHHELD = {
     *("WAYLAND_DISPLAY", "WAYLAND_SOCKET", "VNC_USE_PASSWORD", "VNC_USE_API_KEY"),
@@ -20,7 +25,36 @@ _PROFILE = {
     "XDG_RUNTIME_DIR": "run",
 }
 """The directories in which a program keeps what it knows of its user (freedesktop.org, XDG Base Directory)."""
-_BUS = "DBUS_SESSION_BUS_ADDRESS"
+_FACES = ("DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf")
+_UNSET = {
+    *("LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
+    *("XDG_CURRENT_DESKTOP", "DESKTOP_SESSION", "GNOME_DESKTOP_SESSION_ID", "KDE_FULL_SESSION", "FONTCONFIG_PATH"),
+    *("GTK_THEME", "GTK2_RC_FILES", "GDK_SCALE", "GDK_DPI_SCALE", "QT_QPA_PLATFORMTHEME", "XENVIRONMENT"),
+    *("QT_SCALE_FACTOR", "QT_AUTO_SCREEN_SCALE_FACTOR", "QT_ENABLE_HIGHDPI_SCALING", "QT_SCREEN_SCALE_FACTORS"),
+}
+"""Variables by which a user's session decides on language, theme and scale."""
+_SET = {
+    "FONTCONFIG_FILE": str(Path(__file__).with_name("fonts.conf")),
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "QT_STYLE_OVERRIDE": "Fusion",
+    "QT_FONT_DPI": "96",
+    "XCURSOR_THEME": "Adwaita",
+    "XCURSOR_SIZE": "24",
+}
+_GTK_SETTINGS = """\
+[Settings]
+gtk-theme-name=Adwaita
+gtk-icon-theme-name=Adwaita
+gtk-cursor-theme-name=Adwaita
+gtk-cursor-theme-size=24
+gtk-font-name=DejaVu Sans 10
+gtk-xft-antialias=1
+gtk-xft-hinting=0
+gtk-xft-hintstyle=hintnone
+gtk-xft-rgba=none
+gtk-xft-dpi=98304
+"""
 
 
 def withhold(*names: str) -> None:
@@ -48,17 +82,31 @@ def make_environment(directory: Path, home: Path, *, pinned: bool) -> dict[str, 
     kept = {
         "XDG_CACHE_HOME": os.path.expanduser("~/.cache"),  # noqa: PTH111  # without a home it stays as it is
         "PYTHONUSERBASE": site.getuserbase(),
-        **{name: value for name, value in inheritable().items() if name != _BUS},
+        **{name: value for name, value in inheritable().items() if name != "DBUS_SESSION_BUS_ADDRESS"},
     }
     environment = {**kept, "HOME": str(home), **{variable: str(path) for variable, path in paths.items()}}
-    return pin_rendering(environment, paths["XDG_CONFIG_HOME"]) if pinned else environment
+    if not pinned:
+        return environment
+    if missing := missing_faces([Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), fonts]):  # as in fonts.conf
+        raise SettingsError(
+            f"Programs are drawn with the fonts DejaVu, and {', '.join(missing)} is not installed. Install it "
+            "(Debian: apt-get install fonts-dejavu-core; Fedora: dejavu-sans-fonts dejavu-sans-mono-fonts "
+            "dejavu-serif-fonts), or set vnc_rendering = system, with which recordings fit this machine only"
+        )
+    for version in ("gtk-3.0", "gtk-4.0"):
+        settings = paths["XDG_CONFIG_HOME"] / version
+        settings.mkdir(mode=0o700)
+        (settings / "settings.ini").touch(mode=0o600)
+        (settings / "settings.ini").write_text(_GTK_SETTINGS, encoding="utf-8")
+    return {name: value for name, value in environment.items() if name not in _UNSET} | _SET
 
 
-def make_home(directory: Path) -> Path:
-    """Return the new home directory of the program under test, which is the working directory of every command too.
+def user_fonts() -> Path:
+    """Return the directory of the fonts that the tester has installed without root."""
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "fonts")  # noqa: PTH111  # there may be no home
 
-    Dialogs show its name, some its whole path.
-    """
-    home = directory / "Home"
-    home.mkdir(mode=0o700)
-    return home
+
+def missing_faces(directories: Iterable[Path]) -> list[str]:
+    """Return the files of DejaVu that are in none of these directories."""
+    there = {name for directory in directories for _, _, names in os.walk(directory) for name in names}
+    return [face for face in _FACES if face not in there]

@@ -22,8 +22,7 @@ from pathlib import PurePath
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.environment import inheritable
 from pytest_vnc_use.desktops.files import MAX_BYTES, TOO_LARGE, encoded, outside
-from pytest_vnc_use.desktops.program import STAY, check_argv, early_end
-from pytest_vnc_use.desktops.screen_wait import shows_window
+from pytest_vnc_use.desktops.program import STAY, check_argv, early_end, shows_window
 from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, kept_of
 from pytest_vnc_use.errors import (
     CommandMissing,

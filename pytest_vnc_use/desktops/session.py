@@ -3,8 +3,7 @@
 Home      the home and working directory of the program under test, and of every command
 logs      the standard output and error of each process
 profile   what else a program knows of its user
-lock      locked while this process or the supervisor lives; a directory whose lock is free was left behind. It holds
-          a random text, which its processes have too: a later directory may have the same path
+lock      locked while this process or the supervisor lives; a directory whose lock is free was left behind
 commands  ends something elsewhere, such as a container; run when everything else has ended
 files     the desktop's files elsewhere, such as its X server's socket
 """
@@ -34,7 +33,7 @@ from typing import IO, Any
 from weakref import WeakSet
 
 from pytest_vnc_use.desktops import supervisor
-from pytest_vnc_use.desktops.environment import inheritable, make_environment, make_home
+from pytest_vnc_use.desktops.environment import inheritable, make_environment
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types.protocols import Ran
 
@@ -126,7 +125,7 @@ class Session:
         pinned: bool = False,
         name: str = "",
     ) -> None:
-        self.directory, self._lock, mark = _make_locked_directory(name)
+        self.directory, self._lock = _make_locked_directory(name)
         self._processes: dict[str, Process] = {}
         self._stopped = False
         self._sending = threading.Lock()
@@ -145,11 +144,11 @@ class Session:
             )
         _sessions.add(self)
         try:  # while the supervisor starts
-            self.home = make_home(self.directory)
-            self._logs = self.directory / "logs"
-            self._logs.mkdir(mode=0o700)
+            self.home, self._logs = self.directory / "Home", self.directory / "logs"  # dialogs show the name
+            for directory in (self.home, self._logs):
+                directory.mkdir(mode=0o700)
             base = inheritable() if as_tester else make_environment(self.directory, self.home, pinned=pinned)
-            self.environment = {**base, **environment, supervisor.MARK: mark}
+            self.environment = {**base, **environment}
             remove_leftovers()
         except BaseException:
             self.stop()
@@ -239,9 +238,8 @@ class Session:
         if self._stopped:
             return
         self._stopped = True
-        said = self._stop_supervisor()
-        supervisor.clean(str(self.directory), self._lock, is_ended=said == b"\n")
-        left = said.decode("utf-8", "replace").split("\n")[:-2]
+        left = self._stop_supervisor()
+        supervisor.clean(str(self.directory), self._lock)
         for process in self._processes.values():
             process.close()
         self._control.close()
@@ -251,8 +249,8 @@ class Session:
             problem = f"cannot end process {', '.join(left)}: it belongs to another user, or it hangs"
             raise DesktopError(f"{problem}; end it with: sudo kill -9 {pids}")
 
-    def _stop_supervisor(self) -> bytes:
-        """Have the supervisor end everything; kill one that does not answer. Return its answer, `b""` without one."""
+    def _stop_supervisor(self) -> list[str]:
+        """Have the supervisor end everything; kill one that does not answer. Return the processes that are left."""
         said = b""
         try:
             with suppress(OSError):  # it was killed
@@ -264,7 +262,7 @@ class Session:
         except subprocess.TimeoutExpired:
             self._supervisor.kill()
             self._supervisor.wait()
-        return said
+        return said.decode("utf-8", "replace").split("\n")[:-2]
 
     def leave_to_parent(self) -> None:
         """Give the session up in a forked child, where it then counts as stopped.
@@ -349,13 +347,12 @@ def remove_leftovers() -> None:
                     os.close(lock)
 
 
-def _make_locked_directory(name: str) -> tuple[Path, int, str]:
-    """Return a new directory, the descriptor of its lock, and the mark of its processes.
+def _make_locked_directory(name: str) -> tuple[Path, int]:
+    """Return a new directory, and the descriptor of its lock.
 
     No other process sees the lock before it is locked. The path follows from `name`, unless a session has it already.
     """
-    token = secrets.token_hex(8)
-    stem = f"{_PREFIX}{zlib.crc32(name.encode(errors='replace')):08x}" if name else f"{_PREFIX}{token}"
+    stem = _PREFIX + (f"{zlib.crc32(name.encode(errors='replace')):08x}" if name else secrets.token_hex(8))
     for number in count():
         directory = Path(tempfile.gettempdir()).resolve() / (stem if number < 2 else f"{stem}-{number}")
         try:
@@ -365,10 +362,9 @@ def _make_locked_directory(name: str) -> tuple[Path, int, str]:
             if number == 0:  # it may have been left behind
                 remove_leftovers()
     lock = os.open(directory / "lock.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    os.write(lock, token.encode())
     _lock_now(lock)
     (directory / "lock.new").rename(directory / "lock")
-    return directory, lock, supervisor.mark_of(str(directory), lock)
+    return directory, lock
 
 
 def _private_file(path: Path, flags: int = 0) -> IO[bytes]:

@@ -37,8 +37,6 @@ COMMAND = (
     os.path.dirname(__file__),
 )
 """The beginning of the supervisor's command; a module that is imported is compiled once, a script each time."""
-MARK = "VNC_DESKTOP_FOLDER"
-"""The variable that holds, in each process of a desktop, the desktop's directory and the text of its lock."""
 PROCESS = "VNC_DESKTOP_PROCESS"
 """The variable that holds the id of the process that was started, in all its descendants."""
 HEAD, TAIL = 250_000, 750_000
@@ -225,8 +223,9 @@ class Supervisor:
         failed, failing = os.pipe()
         pid = 0
         try:
-            if network:
-                self._have_network(network)
+            if network and not self._network:
+                holder, self._network = __import__("network_namespace").open_network(network)
+                self._started.add(holder)
             if (pid := os.fork()) == 0:
                 files = [os.open(os.devnull, os.O_RDWR), stdout, stderr, *further]
                 self._become(argv, directory, environment, self._network if network else (), files, failing)
@@ -252,11 +251,6 @@ class Supervisor:
         os.set_blocking(out, False)
         self._outputs[out] = BoundedFile(file)
         return into
-
-    def _have_network(self, path: str) -> None:
-        if not self._network:
-            holder, self._network = __import__("network_namespace").open_network(path)
-            self._started.add(holder)
 
     def _become(
         self,
@@ -351,10 +345,9 @@ def _kill(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def clean(directory: str, lock: int, *, is_ended: bool = False) -> None:
+def clean(directory: str, lock: int) -> None:
     """Remove what a desktop has left elsewhere, and its directory, which goes last because it lists the rest.
 
-    Unless the supervisor has said that each process `is_ended`, those that it left when it was killed are killed.
     Its file `commands` has commands to run, such as `docker kill`, a marshalled list each. Its file `files` has paths
     with identities, because another X server may have taken a path since. Whoever cleans holds the `lock`: a directory
     with another one is a later desktop's.
@@ -362,8 +355,6 @@ def clean(directory: str, lock: int, *, is_ended: bool = False) -> None:
     import shutil  # these two take longer than all else here, and are for the end
     import subprocess
 
-    if not is_ended:
-        _kill(_with_mark(mark_of(directory, lock)), _signal.SIGKILL)
     try:
         if not os.path.samestat(os.fstat(lock), os.stat(f"{directory}/lock")):
             return
@@ -379,20 +370,6 @@ def clean(directory: str, lock: int, *, is_ended: bool = False) -> None:
                 if identity(path) == known_identity:
                     os.unlink(path)
     shutil.rmtree(directory, ignore_errors=True)
-
-
-def mark_of(directory: str, lock: int) -> str:
-    """Return the value of MARK for the processes of a desktop. Raises OSError."""
-    return f"{directory}:{os.pread(lock, 100, 0).decode()}"
-
-
-def _with_mark(mark: str) -> list[int]:
-    variable, found = f"{MARK}={mark}".encode(), []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:
-            if variable in file.read().split(b"\0") and int(name) != os.getpid():
-                found.append(int(name))
-    return found
 
 
 def identity(path: str) -> tuple[int, ...]:

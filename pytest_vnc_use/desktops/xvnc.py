@@ -15,8 +15,7 @@ from pathlib import Path
 from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.program import greets_at
-from pytest_vnc_use.desktops.screen_wait import shows_window
+from pytest_vnc_use.desktops.program import greets_at, shows_window
 from pytest_vnc_use.desktops.session import Process
 from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
@@ -34,7 +33,6 @@ _NO_LOCKOUT = "-BlacklistThreshold=1000000000"
 """All clients of a unix socket count as one host: some wrong passwords would lock out the right one."""
 _NOTICE_S = 0.05
 """The delay before the end of a process is noticed, during another wait."""
-_COOKIE_NAME = b"MIT-MAGIC-COOKIE-1"
 _ANY_DISPLAY = 0xFFFF  # FamilyWild of X11/Xauth.h
 _PASSWORD_FILE_KEY = bytes((23, 82, 107, 6, 35, 78, 88, 7))
 """The key with which VNC servers hide the password file."""
@@ -74,7 +72,11 @@ class XvncDesktop(StartedDesktop):
         check_size(size)
         if depth not in DEPTHS:
             raise SettingsError(f"a screen's depth must be one of {DEPTHS} bits a pixel, got {depth!r}")
-        server = _installed_server()
+        if not (server := next(filter(shutil.which, SERVERS), None)):
+            raise DesktopError(
+                "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
+                "apt-get install tigervnc-standalone-server"
+            )
         super().__init__(environment or {}, pinned=pinned, name=name)
         self._timeout_s = start_timeout_s
         self._screen: VNCController | None = None
@@ -104,6 +106,8 @@ class XvncDesktop(StartedDesktop):
         """Start the program in place of the one before, and wait until it shows. Raises as the class does."""
         self._check_not_stopped(f"launch {shlex.join(command)!r}")
         self._session.end_program()  # before the look at the screen, from which its window goes
+        if self._screen:
+            self._screen.refresh()
         self._show(command, Deadline(self._timeout_s))
 
     def _start(
@@ -111,7 +115,10 @@ class XvncDesktop(StartedDesktop):
     ) -> None:
         deadline = Deadline(self._timeout_s)
         authority = self._session.directory / "authority"
-        _write_authority_file(authority)
+        cookie = (b"", b"", b"MIT-MAGIC-COOKIE-1", secrets.token_bytes(16))  # Xau(3), good for any display
+        _write_private(
+            authority, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in cookie)
+        )
         number = self._start_server([server, *self._server_options(size, depth, authority)], deadline)
         self._session.note_files([Path(f"/tmp/.X11-unix/X{number}"), Path(f"/tmp/.X{number}-lock")])
         self._session.environment |= {
@@ -123,7 +130,7 @@ class XvncDesktop(StartedDesktop):
         if not greets_at(self.server, deadline.remaining_s):
             raise DesktopRefused(self.fault() or f"the VNC server of display :{number} does not greet")
         if command:
-            self._connect()  # while the window manager starts
+            self._screen = self._connect()  # while the window manager starts
         self._await_manager(manager_ready, deadline)
         if command:
             self._show(command, deadline)
@@ -157,18 +164,6 @@ class XvncDesktop(StartedDesktop):
                     raise DesktopError(server.message(f"{server.end} and had not taken connections"))
                 line += piece
         return int(line)
-
-    def _connect(self) -> VNCController:
-        """Return the connection that sees whether a program shows. Raises DesktopError.
-
-        It stays until `stop()`, at rest: a client that connects after the last one has gone may get a picture in which
-        TigerVNC has drawn the pointer over what was below it earlier (1.12, seen with LibreOffice).
-        """
-        if not self._screen:
-            self._screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
-        elif self._screen.rests:
-            self._screen.refresh()
-        return self._screen
 
     def stop(self) -> None:
         """End everything that was started and remove the working directory; a second call does nothing."""
@@ -207,8 +202,16 @@ class XvncDesktop(StartedDesktop):
         finally:
             os.close(reader)
 
+    def _connect(self) -> VNCController:
+        return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+
     def _show(self, command: Sequence[str], deadline: Deadline) -> None:
-        screen = self._connect()
+        """Start the program, and wait until it shows, over a connection that stays until `stop()`, at rest.
+
+        A client that connects after the last one has gone may get a picture in which TigerVNC has drawn the pointer
+        over what was below it earlier (1.12, seen with LibreOffice).
+        """
+        screen = self._screen = self._screen or self._connect()
         before = screen.glance()
         program, shows = self._start_program(command), False
         with suppress(DesktopError):  # the connection was lost: the end of the server says why
@@ -221,22 +224,6 @@ class XvncDesktop(StartedDesktop):
 
     def _late(self, process: Process, undone: str) -> DesktopRefused:
         return DesktopRefused(process.message(f"{undone} within {self._timeout_s:g} s"))
-
-
-def _installed_server() -> str:
-    server = next(filter(shutil.which, SERVERS), None)
-    if server is None:
-        raise DesktopError(
-            "TigerVNC's X server is not installed (neither 'Xtigervnc' nor 'Xvnc' is on PATH): "
-            "apt-get install tigervnc-standalone-server"
-        )
-    return server
-
-
-def _write_authority_file(path: Path) -> None:
-    """Write an Xauthority file with one new cookie, good for any display. Format: Xau(3)."""
-    fields = (b"", b"", _COOKIE_NAME, secrets.token_bytes(16))
-    _write_private(path, struct.pack(">H", _ANY_DISPLAY) + b"".join(struct.pack(">H", len(f)) + f for f in fields))
 
 
 def _write_private(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,16 @@ from support.vnc_servers import VncServer
 pytest.register_assert_rewrite("witnesses")
 from support.browsers import Site, chromium as browser_with_devtools, site  # noqa: E402
 from support.witness_programs import Page, chromium_page, openbox  # noqa: E402
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests whose fixtures start the desktop or Chromium, before -m selects."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            for fixture, mark in (("desktop", "desktop"), ("shared_browser", "browser"), ("chromium", "browser")):
+                if fixture in getattr(item, "fixturenames", ()):
+                    item.add_marker(mark)
 
 
 @pytest.fixture(scope="module")

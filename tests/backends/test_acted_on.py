@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from pytest_vnc_use.backends.accessibility import Element, acted_on as acted_on_program, desktop_elements
 from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.backends.page_elements import _choose
@@ -43,8 +41,6 @@ def told(found: tuple[Element | None, ...]) -> list[tuple[str, str] | None]:
     return [each and (each.role, each.name) for each in found]
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
 
@@ -69,8 +65,6 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
         assert told(browser.acted_on(action)) == [("button", "Go on")]
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_the_focus_of_a_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
     assert told(browser.acted_on(TypeText("a"))) == [None]
@@ -101,7 +95,6 @@ def test_what_stands_in_a_field_is_never_the_name() -> None:
     assert _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
 
 
-@pytest.mark.desktop
 def test_elements_of_a_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
     accessible.needed()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pytest_vnc_use.planners.local.callables import Answer, finish
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Observation
 from support import vnc_servers
-from support.gemini_server import GeminiServer, calls, text
 from support.vnc_servers import VncServer, qt_on_x
 from support.witness_programs import WITNESS, Witness, assert_becomes, chromium_page, openbox, window_of, xterm
 
@@ -30,14 +28,11 @@ def wide() -> Iterator[VncServer]:
         yield server
 
 
-# --- two pixels a point ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.browser
 def test_a_click_lands_in_a_page_of_two_pixels_a_point(connected: Connect, tmp_path: Path) -> None:
     scale = "--force-device-scale-factor=2"
     with vnc_servers.tigervnc() as server, openbox(server), chromium_page(server, tmp_path, scale) as page:
-        assert page.last("ready") == [512, 384]
+        assert page.last("ready")[:2] == [512, 384]
         connected(server).click(400, 620)
         assert_becomes(lambda: page.last("mouseup"), [0, 1, 200, 310])
 
@@ -52,9 +47,6 @@ def test_a_click_lands_in_a_program_of_two_pixels_a_point(
         hands.click(20, 40)
         hands.type_text("large")
         Witness(server, tmp_path).expect("line", "large")
-
-
-# --- another size in the middle of a run -----------------------------------------------------------------------------
 
 
 def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
@@ -80,9 +72,6 @@ def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
     assert (new.frame_after.width, new.frame_after.height) == (800, 600)
 
 
-# --- two monitors ----------------------------------------------------------------------------------------------------
-
-
 def test_two_monitors_are_one_screen(wide: VncServer, connected: Connect, tmp_path: Path) -> None:
     wide.output_of("xrandr", "--setmonitor", "left", "1024/270x768/200+0+0", "VNC-0")
     wide.output_of("xrandr", "--setmonitor", "right", "1024/270x768/200+1024+0", "none")
@@ -93,35 +82,3 @@ def test_two_monitors_are_one_screen(wide: VncServer, connected: Connect, tmp_pa
         hands.perform(Click(1200, 200))
         hands.type_text("right\n")
         assert_becomes(lambda: (tmp_path / "typed").read_text("utf-8"), "right\n")
-
-
-# --- fewer colours ---------------------------------------------------------------------------------------------------
-
-ONE_TEST = """
-import pytest
-
-@pytest.mark.vnc_task("Click it", expect=None)
-def test_it(vnc_agent):
-    assert vnc_agent.runs
-"""
-
-
-@pytest.mark.slow
-def test_a_recording_of_more_colours_drifts_and_is_told(
-    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult]
-) -> None:
-    vnc_servers.require("Xtigervnc")
-    pytester.makepyfile(ONE_TEST)
-    with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("done")]) as server:
-        for mode, depth, outcome in (
-            ("rewrite", 24, {"passed": 1}),
-            ("replay", 24, {"passed": 1}),
-            ("replay", 16, {"failed": 1}),
-        ):
-            with vnc_servers.tigervnc(options=["-depth", str(depth)]) as desktop:
-                desktop.output_of("xsetroot", "-mod", "16", "16", "-fg", "#1f6fb2", "-bg", "#343a57")
-                where = (f"--vnc-server={desktop.address}", "--vnc-app=")
-                result = run(server, *where, f"--vnc-record={mode}", "-ovnc_rehearse=0")
-                result.assert_outcomes(**outcome)
-    (test,) = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["tests"]
-    assert (test["triage"], "drift before step 1" in test["message"]) == ("inconclusive", True)

@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from pytest_vnc_use.backends.browser import browser_at
-from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.runs.folder import read_trace
-from support.gemini_server import GeminiServer, calls
-from support.vnc_servers import VncServer, require, wait_for
+from support.vnc_servers import require
 
 pytestmark = pytest.mark.desktop
 
@@ -82,51 +72,3 @@ def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: p
     result = pytester.runpytest_inprocess(*DESKTOP)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["settings: *vnc_cdp must be the address*"])
-
-
-def test_port_file_without_port_is_no_browser_yet() -> None:
-    with pytest.raises(DesktopError, match="has not written its port into 'profile/DevToolsActivePort' yet"):
-        browser_at("profile/DevToolsActivePort", lambda _: "")
-
-
-# --- from the command line -------------------------------------------------------------------------------------------
-
-
-def shows(port_file: Path, words: str) -> bool:
-    try:
-        return words in browser_at("DevToolsActivePort", lambda name: (port_file.parent / name).read_text()).text()
-    except (DesktopError, FileNotFoundError):
-        return False
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-def test_a_model_is_offered_the_page_on_the_command_line_too(tmp_path: Path, tigervnc: VncServer) -> None:
-    require("chromium")
-    (tmp_path / "shop.html").write_text("<title>Shop</title><h1>Two apples</h1><button>Buy</button>")
-    (tmp_path / "basket.html").write_text("<title>Basket</title><h1>Three pears</h1>")
-    shop, basket = (f"file://{tmp_path}/{name}.html" for name in ("shop", "basket"))
-    replies = [
-        calls(("get_browser_state", {}), ("list_elements", {})),
-        calls(("navigate", {"url": basket})),
-        calls(("get_browser_state", {})),
-        calls(("go_back", {})),
-        calls(("get_browser_state", {})),
-        calls(("done", {"message": "looked"})),
-    ]
-    command = ["-m", "pytest_vnc_use.cli", "run", "--vnc", tigervnc.address, "--task", "Look"]
-    where = ["--exec", "env", "--cdp", "profile/DevToolsActivePort", "--seconds", "100"]
-    where += ["--planner-options", "environment=browser"]
-    with tigervnc.run(*shlex.split(CHROMIUM), shop, cwd=str(tmp_path)), GeminiServer(replies) as model:
-        wait_for(lambda: shows(tmp_path / "profile" / "DevToolsActivePort", "Two apples"), "the shop's page", 60)
-        known = {"GOOGLE_API_KEY": model.api_key, "GOOGLE_GEMINI_BASE_URL": model.url}
-        words = [sys.executable, *command, *where]
-        done = subprocess.run(
-            words, cwd=tmp_path, env=os.environ | known, capture_output=True, text=True, timeout=400, check=False
-        )
-        assert (done.returncode, model.refusals) == (0, []), done.stdout + done.stderr
-    told = [step.output for step in read_trace(next((tmp_path / "runs").iterdir())).steps]
-    page, elements, _, in_basket, _, back = told
-    assert "Two apples" in page
-    assert "button 'Buy' at (" in elements
-    assert ("Three pears" in in_basket, "Two apples" in back) == (True, True)

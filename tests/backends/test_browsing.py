@@ -13,8 +13,6 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import ActionError, DesktopError
-from pytest_vnc_use.planners.common.functions import declare_all
-from pytest_vnc_use.planners.gemini.actions import PREDEFINED_FUNCTIONS
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, OpenAddress, Proposal, TraverseHistory
@@ -22,7 +20,6 @@ from support import vnc_servers
 from support.browsers import QUIET, Site, element
 from support.memory_desktop import ListPlanner, act, finished
 from support.vnc_servers import VncServer
-from support.witness_programs import assert_becomes
 
 BACK, FORWARD = TraverseHistory("back"), TraverseHistory("forward")
 
@@ -33,8 +30,6 @@ def controller(desktop: VncServer, browser: Browser, connected: Callable[..., VN
     return connected(desktop, browser=lambda: browser)
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_devtools_go_where_hands_do_not_reach(
     browser: Browser, tigervnc: VncServer, connected: Callable[..., VNCController], pages: Site
 ) -> None:
@@ -47,17 +42,6 @@ def test_devtools_go_where_hands_do_not_reach(
     assert browser.title == "Second"
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_the_screen_answers_as_it_does_to_hands(browser: Browser, controller: VNCController, pages: Site) -> None:
-    before = controller.frame()
-    controller.perform(OpenAddress(f"{pages.address}/second"))
-    assert controller.settle().reason != "nothing_changed"
-    assert controller.frame().ref != before.ref
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCController, pages: Site) -> None:
     controller.perform(OpenAddress("about:blank", in_new_window=True))
     assert controller.page_url() == "about:blank"
@@ -70,8 +54,6 @@ def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCCon
         hands.perform(OpenAddress("about:blank", in_new_window=True))
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_strict_sees_that_the_browser_left(
     browser: Browser, controller: VNCController, pages: Site, tmp_path: Path
 ) -> None:
@@ -95,15 +77,11 @@ def test_strict_sees_that_the_browser_left(
     assert run(OpenAddress(here), Click(600, 300)).outcome is Outcome.DONE
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_a_persons_spelling_is_typed(browser: Browser, controller: VNCController, pages: Site) -> None:
     controller.perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
     browser.wait_for_text("The second page")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.perform(OpenAddress(f"{pages.address}/second"))
     browser.wait_for_text("The second page")
@@ -113,14 +91,6 @@ def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pa
     browser.wait_for_text("The second page")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_what_the_browser_cannot_do_is_told_to_the_planner(browser: Browser, controller: VNCController) -> None:
-    with pytest.raises(ActionError, match="net::ERR_CONNECTION_REFUSED"):
-        controller.perform(OpenAddress(f"http://127.0.0.1:{vnc_servers.free_port()}"))
-
-
-@pytest.mark.desktop
 def test_a_browser_that_is_not_there_is_told_to_the_planner(
     tigervnc: VncServer, connected: Callable[..., VNCController]
 ) -> None:
@@ -129,17 +99,6 @@ def test_a_browser_that_is_not_there_is_told_to_the_planner(
         connected(tigervnc, browser=lambda: gone).perform(BACK)
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_all_else_is_for_the_hands(
-    browser: Browser, hands: VNCController, controller: VNCController, pages: Site
-) -> None:
-    controller.perform(Click(*element(browser, "Coupon").centre))
-    assert_becomes(lambda: pages.told, ["coupon"])
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None:
     get_browser_state, _ = browser_functions(lambda: browser)
     assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
@@ -147,8 +106,6 @@ def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None
     assert get_browser_state().endswith("x" * 20_000)
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
     x, y = element(browser, "Coupon").centre
     _, in_pixels = browser_functions(lambda: browser)
@@ -157,23 +114,6 @@ def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
     assert line in [told.partition(". ")[2] for told in in_pixels().splitlines()]
     _, on_a_grid = browser_functions(lambda: browser, lambda width, height: (1000, 1000))
     assert f". textbox 'Coupon' at ({x * 1000 // 1024}, {y * 1000 // 768}), [" in on_a_grid()
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_many_elements_and_none(browser: Browser) -> None:
-    _, list_elements = browser_functions(lambda: browser)
-    browser.navigate(f"data:text/html,{'<button>b</button>' * 180}")
-    assert list_elements().splitlines()[-1] == "… and 30 more"
-    browser.navigate("about:blank")
-    assert list_elements() == "there are no elements in view"
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_the_functions_can_be_declared_to_a_model(browser: Browser) -> None:
-    declared = declare_all(browser_functions(lambda: browser), taken=PREDEFINED_FUNCTIONS)
-    assert [each.name for each in declared] == ["get_browser_state", "list_elements"]
 
 
 @pytest.mark.browser

@@ -48,7 +48,6 @@ def assert_refused(address: str, error: type[VncUseError], message: str, **optio
     assert time.monotonic() - started_s < 15.0
 
 
-@pytest.mark.desktop
 def test_by_port_display_and_name(tigervnc: VncServer) -> None:
     port = int(tigervnc.address.rpartition(":")[2])
     for address in (
@@ -57,15 +56,6 @@ def test_by_port_display_and_name(tigervnc: VncServer) -> None:
     ):
         hands = connect(address)
         assert hands.size == (1024, 768)
-        hands.close()
-
-
-@pytest.mark.desktop
-def test_by_unix_socket(tmp_path: Path) -> None:
-    path = tmp_path / "vnc"
-    with vnc_servers.tigervnc(options=["-rfbunixpath", str(path)]):
-        hands = connect(str(path))
-        assert hands.frame().ref.width == 1024
         hands.close()
 
 
@@ -162,14 +152,12 @@ def test_invalid_address_raises_settings_error(address: str, told: str) -> None:
     assert "geheim" not in str(refused.value)
 
 
-@pytest.mark.desktop
 def test_after_a_failure_the_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
     with listener(b"nonsense, no VNC") as address, pytest.raises(DesktopRefused):
         connect(address, timeout_s=0.5)
     assert connected(tigervnc).size == (1024, 768)
 
 
-@pytest.mark.desktop
 def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
     hands = connect(tigervnc.address)
     hands.close()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,11 +21,6 @@ from support.witness_programs import assert_becomes
 Connect = Callable[..., VNCController]
 
 
-# --- what it shows ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert browser.url == f"{pages.address}/"
     assert browser.title == "The shop"
@@ -41,8 +31,6 @@ def test_address_title_and_text(browser: Browser, pages: Site) -> None:
     assert ">nobody reads this</p>" in browser.html()
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCController) -> None:
     browser.wait_for_text("Apples & pears", within_s=0.5)
     began_s = time.monotonic()
@@ -60,11 +48,13 @@ def test_wait_for_text_now_later_and_never(browser: Browser, hands: VNCControlle
         browser.wait_for_text("Ordered by Ann", within_s=0.3)
 
 
-# --- elements --------------------------------------------------------------------------------------------------------
+COVERED = """data:text/html,<label><input type=checkbox style='opacity:0'><i>Agree</i></label>
+<div style='height:60px; overflow:auto'><button>First</button><div style='height:90px'></div><button>Last</button></div>
+<div><button style='margin-top:200px'>Under</button></div>
+<div style='position:absolute; top:250px; left:0; width:400px; height:90px; background:gold'>
+<button>Over</button></div>"""
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_elements_in_view(browser: Browser) -> None:
     found = {(each.role, each.name) for each in browser.elements()}
     assert {
@@ -75,25 +65,10 @@ def test_elements_in_view(browser: Browser) -> None:
         ("button", "Framed"),
     } <= found
     assert ("button", "Far below") not in found
-
-
-COVERED = """data:text/html,<label><input type=checkbox style='opacity:0'><i>Agree</i></label>
-<div style='height:60px; overflow:auto'><button>First</button><div style='height:90px'></div><button>Last</button></div>
-<div><button style='margin-top:200px'>Under</button></div>
-<div style='position:absolute; top:250px; left:0; width:400px; height:90px; background:gold'>
-<button>Over</button></div>"""
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
-def test_what_is_covered_or_scrolled_away_is_no_element_in_view(browser: Browser) -> None:
     browser.navigate(COVERED)
-    found = [each.name for each in browser.elements()]
-    assert found == ["Agree", "First", "Over"]
+    assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
     def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
         seen = [each.centre for each in browser.elements() if each.name == "Far below"]
@@ -107,7 +82,6 @@ def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCControl
 
 
 @pytest.mark.browser
-@pytest.mark.desktop
 @pytest.mark.parametrize(
     ("options", "zoomed", "window_manager"),
     [
@@ -130,11 +104,6 @@ def test_a_click_on_an_element_meets_it(
         assert_becomes(lambda: sorted(pages.told), ["apple", "coupon", "framed"])
 
 
-# --- where it goes ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
     browser.navigate(f"{pages.address}/second")
     assert (browser.title, browser.text().splitlines()[0]) == ("Second", "The second page")
@@ -159,8 +128,6 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
         browser.navigate(f"http://127.0.0.1:{vnc_servers.free_port()}")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.click(*element(browser, "Coupon").centre)
@@ -176,8 +143,6 @@ def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController,
     assert_becomes(lambda: browser.title, "The shop")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCController) -> None:
     """The page that is asked first is hidden while it waits."""
     link = element(browser, "To the second page")
@@ -194,38 +159,6 @@ def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCContr
     assert_becomes(lambda: browser.title, "The shop")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_a_tab_that_closes_while_it_is_asked_is_passed_over(browser: Browser, pages: Site) -> None:
-    address, over = urlsplit(f"http://{browser.address}").netloc, threading.Event()
-
-    def tabs(method: str, path: str) -> bytes:
-        with closing(HTTPConnection(address, timeout=10)) as connection:
-            connection.request(method, path)
-            return connection.getresponse().read()
-
-    def open_and_close() -> None:
-        for _ in range(40):
-            tab = json.loads(tabs("PUT", f"/json/new?{pages.address}/second"))
-            tabs("GET", f"/json/close/{tab['id']}")
-        over.set()
-
-    opening = threading.Thread(target=open_and_close)
-    opening.start()
-    try:
-        while not over.is_set():
-            assert browser.title in ("The shop", "Second", "")
-            assert isinstance(browser.text(), str)
-    finally:
-        opening.join()
-
-
-# --- what goes wrong -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.browser
-@pytest.mark.desktop
 @pytest.mark.slow
 def test_a_page_that_waits_for_an_answer(browser: Browser, hands: VNCController, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=1.0)
@@ -246,8 +179,6 @@ def _told(ask: Callable[[], object], problem: str) -> bool:
     return False
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=0.5)
     with pytest.raises(DesktopError, match="did not answer within"):
@@ -255,7 +186,6 @@ def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.desktop
 def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         with pytest.raises(ActionError, match="ERR_ABORTED"):
@@ -268,7 +198,6 @@ def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.desktop
 def test_a_browser_that_ends_meanwhile(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         failures: list[str] = []
@@ -319,14 +248,6 @@ def test_what_a_browser_lists(listed: str, problem: str) -> None:
         thread.join()
 
 
-def test_nobody_answers() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        began_s = time.monotonic()
-        with pytest.raises(DesktopError, match="no browser answer"):
-            Browser(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.3).text()
-        assert time.monotonic() - began_s < 20
-
-
 @pytest.mark.parametrize(
     "address", ["", "localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1"]
 )
@@ -335,15 +256,10 @@ def test_an_address_that_makes_no_sense(address: str) -> None:
         Browser(address)
 
 
-# --- which browser ---------------------------------------------------------------------------------------------------
-
-
 def no_file(name: str) -> str:
     raise FileNotFoundError(f"the program's working folder has no file {name!r}")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_the_browser_by_the_file_in_its_profile(browser: Browser) -> None:
     port = int(browser.address.rpartition(":")[2])
     files = {"profile/DevToolsActivePort": f"{port}\n/devtools/browser/1234"}

@@ -7,6 +7,11 @@ import sys
 
 import pytest
 
+from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
+from pytest_vnc_use.errors import DesktopError
+from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.elements import Element
+from pytest_vnc_use.types.protocols import Ran
 from support import accessible, vnc_servers
 from support.vnc_servers import require
 
@@ -90,6 +95,19 @@ def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
     pytester.runpytest_inprocess(*DESKTOP, *options).assert_outcomes(passed=1)
 
 
-def test_without_the_option_nothing_is_offered(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(vnc_functions): assert vnc_functions == ()")
-    pytester.runpytest_inprocess(*DESKTOP[1:]).assert_outcomes(passed=1)
+def test_invalid_answer_of_the_probe_is_named() -> None:
+    for ran, problem in (
+        (Ran(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
+        (Ran(3, "", ""), "failed on this desktop: exit code 3"),
+        (Ran(1, "", "xprop is missing there"), "failed on this desktop: xprop is missing there"),
+    ):
+        with pytest.raises(DesktopError, match=problem):
+            desktop_elements(lambda command: ran)  # noqa: B023  # called at once
+
+
+def test_list_counts_as_the_model_does() -> None:
+    button = Element("push button", "Save", Region(512, 384, 1024, 768))
+    listed = elements_function(lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000))().splitlines()
+    assert listed[0] == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"
+    assert listed[-1] == "… and 50 more"
+    assert elements_function(lambda: ([], (1024, 768)))() == "there are no elements in view"

@@ -15,7 +15,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController
 from support.vnc_servers import VncServer
-from support.witness_programs import assert_becomes, witness_on_qt, xterm
+from support.witness_programs import assert_becomes, xterm
 
 pytestmark = pytest.mark.desktop
 
@@ -36,14 +36,6 @@ def test_a_process_with_an_open_connection_exits_at_once(tigervnc: VncServer) ->
     assert hook == b"True"
     assert time.time() - float(before_s) < 15.0
     assert err == b""
-
-
-def test_an_uncaught_exception_ends_it_as_ever(tigervnc: VncServer) -> None:
-    process = python("raise LookupError('as ever')", tigervnc)
-    _, err = process.communicate(timeout=400)
-    assert process.returncode == 1
-    assert err.endswith(b"LookupError: as ever\n")
-    assert err.count(b"Traceback") == 1
 
 
 @pytest.mark.parametrize("call", ["wait(60)", "settle()"])
@@ -96,20 +88,6 @@ def test_a_forked_process_is_told(tigervnc: VncServer) -> None:
     )
     out, _ = python(code, tigervnc).communicate(timeout=400)
     assert out == b"InfraError True\n1024\n"
-
-
-def test_nothing_that_is_typed_is_logged(
-    connected: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    with witness_on_qt(tmp_path) as witness:
-        hands = connected(witness.server)
-        hands.type_text("s3cret")
-        hands.key_combo("ctrl+a")
-        witness.expect("line", "s3cret")
-        hands.frame()
-    assert caplog.records == []
-    assert capfd.readouterr() == ("", "")
 
 
 def test_nothing_that_is_pasted_is_logged(

@@ -10,9 +10,6 @@ from contextlib import closing, contextmanager, suppress
 
 import pytest
 
-from pytest_vnc_use.backends.client import DesktopProtocol
-from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.reactor import reactor
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import ActionError
 from support.rfb_server import RAW, greeting, rectangle, update
@@ -128,44 +125,3 @@ def test_qemu_with_a_layout_of_its_own_gets_keysyms() -> None:
     listener = Listener(b"QEMU")
     with listener.serving() as hands:
         listener.hears_at_once(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))
-
-
-def test_others_get_keysyms_even_where_they_take_scan_codes() -> None:
-    listener = Listener(b"root@host", TAKES_SCANCODES)
-    with listener.serving() as hands:
-        listener.hears_at_once(lambda: hands.key_combo("F5"), struck(F5))
-
-
-def test_a_flush_outlasts_what_is_read_before_it_is_written(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If the reactor reads before it writes, the bytes are not on their way yet, and a press would be too short."""
-    hear, press = DesktopProtocol.dataReceived, DesktopProtocol.pointerEvent
-    given, pressed, flushed = threading.Event(), threading.Event(), threading.Event()
-    flushed_early: list[bool] = []
-
-    def read_slowly(self: DesktopProtocol, data: bytes) -> None:
-        if pressed.is_set() and not flushed_early:
-            flushed_early.append(flushed.wait(0.5))
-        hear(self, data)
-
-    def press_as_an_update_comes(self: DesktopProtocol, x: int, y: int, mask: int = 0) -> None:
-        press(self, x, y, mask)
-        pressed.set()
-        listener.say(update(SCREEN))
-
-    def click(connection: RfbConnection) -> None:
-        connection.send(connection.protocol.pointerEvent, 2, 2, 1)
-        connection.flush()
-        flushed.set()
-
-    monkeypatch.setattr(DesktopProtocol, "dataReceived", read_slowly)
-    monkeypatch.setattr(DesktopProtocol, "pointerEvent", press_as_an_update_comes)
-    with listener.listening(), closing(RfbConnection(listener.address, None, 20.0)) as connection:
-        reactor.callFromThread(given.wait, 20.0)
-        clicking = threading.Thread(target=click, args=(connection,))
-        clicking.start()
-        wait_for(lambda: len(reactor.threadCallQueue) == 3, "press and flush behind what the reactor is at")
-        given.set()
-        clicking.join()
-    assert flushed_early == [False]

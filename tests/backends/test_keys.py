@@ -212,11 +212,6 @@ def test_a_combination_with_a_gap(keys: str) -> None:
         parse_combo(keys)
 
 
-def test_no_keys_at_all() -> None:
-    with pytest.raises(ActionError, match="must name at least one key"):
-        parse_combo([])
-
-
 @pytest.mark.parametrize("character", ["a", "ä", "я", "你", "😀"])
 def test_name_of_characters_key_is_the_character(character: str) -> None:
     assert name_of(keysym_of(character)) == character

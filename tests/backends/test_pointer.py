@@ -18,8 +18,6 @@ Connect = Callable[..., VNCController]
 PAD = (100, 300)
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(("button", "number"), [("left", 0), ("middle", 1), ("right", 2)])
 def test_buttons_and_counts(
@@ -34,8 +32,6 @@ def test_buttons_and_counts(
     hands.wait(0.6)  # the next click is another one, not the second of a double click
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_the_pointer_moves_before_it_presses(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     hands = connected(desktop)
     hands.perform(Move(500, 600))
@@ -46,15 +42,11 @@ def test_the_pointer_moves_before_it_presses(desktop: VncServer, chromium: Page,
     assert chromium.last("mousedown") == [0, 1, 50, 290]
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_html_drag_and_drop(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     connected(desktop).perform(Drag(50, 230, 500, 230))
     assert_becomes(lambda: chromium.last("drop"), "item")
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 def test_the_wheel_scrolls_at_a_point(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     hands = connected(desktop)
     hands.perform(Scroll(700, 600, "down", 5))
@@ -64,8 +56,6 @@ def test_the_wheel_scrolls_at_a_point(desktop: VncServer, chromium: Page, connec
     assert_becomes(lambda: chromium.last("scroll"), [0, 0])
 
 
-@pytest.mark.browser
-@pytest.mark.desktop
 @pytest.mark.parametrize(("connected_for", "asked_for"), [("wheel", "keys"), ("keys", "wheel")])
 def test_scrolling_by_keys(
     desktop: VncServer, chromium: Page, connected: Connect, connected_for: ScrollMeans, asked_for: ScrollMeans
@@ -120,7 +110,6 @@ def test_scrolling_qts_own_server_goes_by_keys(connected: Connect, tmp_path: Pat
         wait_for(lambda: int(witness.read("scroll") or 0) > 3, "a page down")  # empty while it is written
 
 
-@pytest.mark.desktop
 @pytest.mark.parametrize("point", [(1024, 10), (10, 768), (-1, 10), (10, -1), (1.5, 10), ("10", 10)])
 def test_a_point_off_the_screen(desktop: VncServer, connected: Connect, point: tuple[int, int]) -> None:
     hands = connected(desktop)
@@ -132,7 +121,6 @@ def test_a_point_off_the_screen(desktop: VncServer, connected: Connect, point: t
         hands.drag_and_drop(1, 1, *point)
 
 
-@pytest.mark.desktop
 def test_arguments_that_make_no_sense(desktop: VncServer, connected: Connect) -> None:
     hands = connected(desktop)
     with pytest.raises(ActionError, match="count of a click must be 1 to 3, got 4"):

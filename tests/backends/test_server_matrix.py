@@ -11,17 +11,14 @@ from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from pytest_vnc_use.backends.settling import SettleRules
-from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.backends.watch import Watch
+from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
 from support.pictures import decoded
-from support.stages import libvncserver
 from support.stages.kinds import KINDS, that_can
 from support.stages.stage import Stage, Wish
 from support.vnc_servers import wait_for
@@ -90,9 +87,6 @@ def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
 def typed(stage: Stage) -> str:
     """The characters that reached the program."""
     return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
-
-
-# --- eyes ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) -> None:
@@ -178,9 +172,6 @@ def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
         wait_to_see(stage, hands)
 
 
-# --- connections -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
@@ -232,9 +223,6 @@ def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None
         assert not heard(stage, "down", "up", "key")
 
 
-# --- hands -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("button", ["left", "middle", "right"])
 def test_clicks_land_on_the_pixel(stage: Stage, hands: VNCController, button: str) -> None:
     width, height = hands.size
@@ -269,21 +257,3 @@ def test_text_and_keys_arrive(stage: Stage, hands: VNCController) -> None:
     hands.key_combo("ctrl+b")
     hands.type_text("z")
     assert_becomes(lambda: typed(stage)[before:], f"{LINE}\r\x02z")
-
-
-def test_libvncservers_own_example(tmp_path: Path, connected: Connect) -> None:
-    """It draws a square of two pixels where it is clicked, and arrow down makes its screen smaller."""
-    with libvncserver.example(tmp_path) as server:
-        hands = connected(server, settle_rules=PATIENT)
-        expected = libvncserver.example_picture(800, 600)
-        for act, drawn in (
-            (lambda: hands.key_combo("page_up"), slice(0)),
-            (lambda: hands.click(300, 200), (slice(199, 201), slice(299, 301))),
-        ):
-            act()
-            expected[drawn] = 255
-            assert hands.settle().reason == "settled"
-            assert np.array_equal(decoded(hands.frame()), expected)
-        hands.key_combo("down")
-        smaller = libvncserver.example_picture(640, 480)
-        wait_for(lambda: np.array_equal(decoded(hands.frame()), smaller), "the smaller screen")

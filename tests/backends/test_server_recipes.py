@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from PIL import Image
 
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
@@ -106,37 +103,6 @@ def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
 def test_each_recipe_with_an_address_is_run() -> None:
     names = ["TigerVNC", "TightVNC", "x11vnc", "QEMU", "libvirt", "WebSocket", "wayvnc", "Qt"]
     assert [name for name, _, _ in SECTIONS] == names
-
-
-def colour(hands: VNCController, x: int, y: int) -> object:
-    return Image.open(io.BytesIO(hands.frame().png)).convert("RGB").getpixel((x, y))
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-@pytest.mark.timeout(900)  # it makes a Debian, and boots it without KVM
-@pytest.mark.skipif(os.geteuid() != 0, reason="debootstrap needs root")
-def test_a_graphical_guest_of_qemu(tmp_path_factory: pytest.TempPathFactory) -> None:
-    for program in ("qemu-system-x86_64", "debootstrap", "mke2fs"):
-        require(program)
-    (block,) = re.findall(r"^### QEMU, a graphical guest\n(?:(?!^###).*\n)*?```bash\n((?:.*\n)*?)```", PAGE, re.M)
-    commands, number = with_free_numbers(block)
-    with TemporaryDirectory() as folder, running("sh", "-ec", commands, cwd=folder) as machine:
-        typed = Path(folder, "typed")
-        wait_for(lambda: typed.exists() or machine.poll() is not None, "the making of the guest", 600)
-        with closing(first_answer(f"localhost::{5900 + int(number)}", ServerFacts(), "QEMU")) as hands:
-            wait_for(lambda: colour(hands, 50, 50) == (255, 255, 255), "the guest's terminal", 200)
-            hands.perform(Move(100, 100))
-            before = hands.frame().png
-
-            def hears() -> bool:
-                """Type again: the pointer's device is slower than the keyboard, and only then the terminal listens."""
-                hands.perform(TypeText(WORD, press_enter=True))
-                return WORD.encode() in typed.read_bytes()
-
-            wait_for(hears, "the arrival of the word")
-            wait_for(lambda: hands.frame().png != before, "the change of the screen")
-            assert hands.size == (1280, 800)
 
 
 @pytest.mark.desktop

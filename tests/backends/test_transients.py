@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pytest_vnc_use.backends import screen as screens
 from pytest_vnc_use.backends.pixels import Area, Rectangle
 from pytest_vnc_use.backends.screen import (
     MOST_A_TILE,
@@ -90,22 +88,20 @@ def test_a_toast_beside_what_changes_all_the_time_is_kept(screen: Screen) -> Non
     assert screen.colours_passed(0, 19) == [7]
 
 
-def test_animations_and_transitions_are_not_kept(screen: Screen) -> None:
-    for tick in range(200):
-        screen.paint(10.1 + tick * 0.1, tick, *((row, column) for row in range(ROWS) for column in range(COLUMNS)))
-    assert not list(screen.passed.take())
+ALL = tuple((row, column) for row in range(ROWS) for column in range(COLUMNS))
+NEVER_KEPT: dict[str, tuple[bool, int, float, int, tuple[tuple[int, int], ...]]] = {
+    "an animation": (False, 200, 0.1, TILE_PX, ALL),
+    "what is known to move": (True, 10, 1.0, TILE_PX, ((1, 1),)),
+    "a blinking caret": (False, 10, 0.5, 11, ((1, 1),)),
+}
+"""Whether it is known to move, and its changes: their number, their interval, their size, their tiles."""
 
 
-def test_what_is_known_to_move_is_not_kept(screen: Screen) -> None:
-    screen.moving[1, 1] = True
-    for tick in range(10):
-        screen.paint(11.0 + tick, tick + 1, (1, 1))
-    assert not list(screen.passed.take())
-
-
-def test_a_blinking_caret_is_not_kept(screen: Screen) -> None:
-    for tick in range(10):
-        screen.paint(10.5 + tick / 2, tick % 2, (1, 1), size_px=11)
+@pytest.mark.parametrize("name", NEVER_KEPT)
+def test_moving_region_is_not_kept(screen: Screen, name: str) -> None:
+    screen.moving[1, 1], count, interval_s, size_px, tiles = NEVER_KEPT[name]
+    for tick in range(count):
+        screen.paint(10.5 + tick * interval_s, tick % 2 or 3, *tiles, size_px=size_px)
     assert not list(screen.passed.take())
 
 
@@ -121,25 +117,6 @@ def test_the_newest_are_kept(screen: Screen) -> None:
         screen.paint(11.5 + tick, 0, (0, tick))
     kept = screen.passed.take()
     assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MOST_FRAMES, COLUMNS + 1))
-
-
-def test_whole_screens_are_made_one_at_a_time(screen: Screen) -> None:
-    for tick in range(2):
-        screen.paint(11.0 + tick, tick + 1, (0, tick))
-        screen.paint(11.5 + tick, 0, (0, tick))
-    kept = screen.passed.take()
-    first = weakref.ref(next(kept).pixels)
-    assert next(kept).pixels[0, 0] == 0
-    assert first() is None
-
-
-def test_they_take_no_more_than_some_bytes(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screens, "MOST_BYTES", int(2.5 * screen.pixels.nbytes))
-    for tick in range(6):
-        screen.paint(11.0 + tick, tick + 1, (0, 0))
-        screen.paint(11.4 + tick, 0, (0, 0))
-        screen.look(11.5 + tick)
-    assert screen.colours_passed(0, 0) == [5, 6]
 
 
 def test_a_look_between_does_not_lose_what_passed_before_it(screen: Screen) -> None:
@@ -183,8 +160,6 @@ def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size(
     assert large.pixels.shape == (96, 128)
 
 
-# --- on a real server ------------------------------------------------------------------------------------------------
-
 TOAST = r"printf '\033[?25l'; stty -echo; while read line; do printf 'SAVED SAVED'; sleep %s; printf '\r\033[K'; done"
 SPINNER = r"printf '\033[?25l'; while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.03; done; done"
 
@@ -208,7 +183,6 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     return before, toast, after
 
 
-@pytest.mark.desktop
 def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, TOAST % 0.4):
         before, toast, after = passing_toast(connected(tigervnc))
@@ -220,7 +194,6 @@ def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
     )
 
 
-@pytest.mark.desktop
 def test_a_toast_beside_a_spinner(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, SPINNER, "spinner", "20x4+600+500"), xterm(tigervnc, TOAST % 0.4):
         hands = connected(tigervnc)

@@ -62,7 +62,6 @@ def test_text_arrives_in_xterm(
             assert_becomes((tmp_path / "typed").read_text, f"{text}\n")
 
 
-@pytest.mark.browser
 def test_text_arrives_in_chromium(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     hands = connected(desktop)
     hands.click(100, 20)
@@ -182,7 +181,6 @@ def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, t
 
 
 @pytest.mark.slow
-@pytest.mark.desktop
 def test_the_last_keys_of_a_connection_arrive_while_the_screen_is_busy(tigervnc: VncServer, tmp_path: Path) -> None:
     """A socket that is closed while the server still writes is reset, and what it has not read yet is lost."""
     typed, busy = tmp_path / "typed", "while :; do head -c 4000 /dev/urandom | od -c >/dev/tty; done"

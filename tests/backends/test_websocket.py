@@ -55,7 +55,6 @@ def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
                 connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
 
 
-@pytest.mark.desktop
 def test_what_was_typed_last_arrives_before_the_end(tigervnc: VncServer, tmp_path: Path) -> None:
     typed = tmp_path / "typed"
     with xterm(tigervnc, f"cat >{typed}"), websockify(tigervnc.address) as port:
@@ -168,7 +167,6 @@ def test_it(vnc_settings, vnc_agent):
 """
 
 
-@pytest.mark.desktop
 def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TOKEN_TEST, encoding="utf-8")
     reports = ["--html=report.html", "--self-contained-html", "--junitxml=junit.xml", "-l", "-p", "no:pytest-vnc"]
@@ -207,13 +205,6 @@ def test_addresses_that_make_no_sense() -> None:
     ):
         with pytest.raises(SettingsError, match=message):
             connect(address, wire=wire)
-
-
-def test_nothing_of_a_websocket_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
-    with sending(greeting(64, 48)) as address, pytest.raises((DesktopRefused, ConnectionLost)):
-        connect(address, timeout_s=1.0)
-    assert not [record for record in caplog.records if record.name.startswith("websockets.client")]
 
 
 def test_import_loads_neither_websockets_nor_reactor() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pytest_vnc_use.agent.claims import judge_claim
-from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, text

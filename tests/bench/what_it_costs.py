@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent.budget import _CHARACTERS_A_TOKEN, _SHORT_ANSWER, Budget, Most, Prices, load_prices
-from pytest_vnc_use.planners.gemini.judge import GeminiJudge
+from pytest_vnc_use.planners.gemini.planner import GeminiJudge
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, ModelAsked, Usage
 from support.gemini_server import GeminiServer, text

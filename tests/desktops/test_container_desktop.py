@@ -63,12 +63,9 @@ def exists(container: str) -> bool:
     return container in engine("ps", "--all", "--format", "{{.Names}}").split()
 
 
-# --- ready, reached --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
 @pytest.mark.container
-def test_it_has_the_size_asked_for_and_wants_its_password(desktop: ContainerDesktop) -> None:
+def test_container_has_its_size_and_wants_its_password(desktop: ContainerDesktop) -> None:
     with closing(connect(desktop.server, desktop.password)) as controller:
         assert controller.size == (1024, 768)
     with pytest.raises(AuthenticationFailed):
@@ -93,11 +90,6 @@ def test_container_without_network_takes_input(start: Start) -> None:
     assert processes_naming(Path(desktop.container)) == {}
 
 
-def test_network_other_than_none_refused() -> None:
-    with pytest.raises(SettingsError, match="a container's network must be none, or empty"):
-        ContainerDesktop("image", network="host", connect=connect)
-
-
 @pytest.mark.container
 def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANDED_ON", "plums # and more")
@@ -110,13 +102,9 @@ def test_environment_volumes_and_password_arrive(start: Start, tmp_path: Path, m
     connect(desktop.server, "sesame").close()
 
 
-# --- the program, a reset, the logs ----------------------------------------------------------------------------------
-
-
-# --- bad input -------------------------------------------------------------------------------------------------------
-
 BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
     "no size": ({"size": (0, 900)}, SettingsError, r"1 to 16384 each, got \(0, 900\)"),
+    "no network": ({"network": "host"}, SettingsError, "a container's network must be none, or empty"),
     "no engine": ({"engine": "lxc"}, SettingsError, r"one of docker, podman, got 'lxc'"),
     "no image": ({"image": ""}, SettingsError, r"an image must have a name, .* got ''"),
     "an option": ({"image": "--privileged"}, SettingsError, r"an image must have a name, .* got '--privileged'"),
@@ -155,7 +143,7 @@ BAD: dict[str, tuple[dict[str, Any], type[VncUseError], str]] = {
 
 @pytest.mark.container
 @pytest.mark.parametrize(("options", "kind", "message"), BAD.values(), ids=BAD.keys())
-def test_bad_input_is_told_and_leaves_nothing(
+def test_bad_input_is_named_and_leaves_nothing(
     options: dict[str, Any], kind: type[VncUseError], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {"image": desktop_image(), "engine": ENGINE, "connect": connect, **options}
@@ -167,7 +155,7 @@ def test_bad_input_is_told_and_leaves_nothing(
     assert str(tmp_path) not in engine("ps", "--all", "--format", "{{.Labels}}")  # others may start and stop theirs
 
 
-def test_without_an_engine_it_is_told_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_names_what_was_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docker").write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     (tmp_path / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}")
@@ -179,7 +167,7 @@ def test_without_an_engine_it_is_told_what_was_tried(tmp_path: Path, monkeypatch
     )
 
 
-def test_an_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     desktop_image()
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "docker").chmod(0o755)
@@ -187,14 +175,8 @@ def test_an_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypat
     assert find_engine().name == "podman"
 
 
-# --- nothing is left -------------------------------------------------------------------------------------------------
-
-
-# --- examples/desktop ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.container
-def test_the_image_is_a_desktop_by_itself_too() -> None:
+def test_image_is_a_desktop_on_its_own() -> None:
     name = f"vnc-use-test-{os.getpid()}"
     engine("run", "-d", "--rm", "--name", name, "-p", "127.0.0.1::5901", "-e", "VNC_GEOMETRY=640x480", desktop_image())
     try:
@@ -208,7 +190,7 @@ def test_the_image_is_a_desktop_by_itself_too() -> None:
         engine("rm", "--force", name)
 
 
-def test_the_compose_file_says_what_its_readme_says() -> None:
+def test_compose_file_agrees_with_its_readme() -> None:
     readme = (FOLDER / "README.md").read_text()
     service = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["desktop"]
     assert f"-p {service['ports'][0]} " in readme
@@ -219,7 +201,7 @@ def test_the_compose_file_says_what_its_readme_says() -> None:
 
 
 @pytest.mark.container
-def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: Start) -> None:
+def test_ended_container_is_no_fault_of_the_program(start: Start) -> None:
     desktop = start("xterm")
     assert (desktop.fault(), desktop.program_fault()) == ("", "")
     engine("kill", desktop.container)
@@ -232,7 +214,7 @@ def test_the_end_of_the_container_is_its_own_fault_and_not_the_programs(start: S
 
 @pytest.mark.container
 @pytest.mark.slow
-def test_the_job_in_the_readme_runs_its_tests_in_the_example_desktop(pytester: pytest.Pytester) -> None:
+def test_ci_job_in_the_readme_runs(pytester: pytest.Pytester) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
     build, _, test = (step["run"] for step in job["steps"] if "run" in step)

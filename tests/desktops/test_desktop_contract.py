@@ -17,7 +17,6 @@ from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.external import ExternalDesktop
 from pytest_vnc_use.desktops.program import check_argv
 from pytest_vnc_use.desktops.remote import RemoteExec
-from pytest_vnc_use.desktops.supervisor import MARK
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import (
     ActionError,
@@ -231,7 +230,7 @@ def listeners(directory: Path) -> list[str]:
                 environment = Path(f"/proc/{pid}/environ").read_bytes()
             except OSError:  # it has ended, or is another user's
                 continue
-            if f"{MARK}={directory}".encode() in environment:
+            if f"HOME={directory}".encode() in environment:
                 found.append(line.split()[3])
     return found
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import site
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -17,11 +16,10 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.session import Session
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from support.vnc_servers import require, require_pyside, wait_for
+from support.vnc_servers import require, wait_for
 
 NOON = 1577880000
 """1 January 2020, 12:00 UTC."""
-QT_DIALOG = "from PySide6.QtWidgets import *; a = QApplication([]); d = QFileDialog(); d.show(); a.exec()"
 
 
 @pytest.fixture
@@ -126,20 +124,3 @@ def test_save_dialog_of_gtk_is_same_beside_another(sessions: ExitStack) -> None:
         desktop.launch([*as_user, "mousepad", "--disable-server"])
     one, other = (screenshots(desktop, "ctrl+shift+s") for desktop in desktops)
     assert one & other
-
-
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_dialog_of_qt_is_same_at_next_start() -> None:
-    require("Xtigervnc")
-    require_pyside()
-    shots = []
-    for _ in range(2):
-        desktop = XvncDesktop(start_timeout_s=60, name=f"test_dialog {os.getpid()}")
-        try:
-            desktop.write_file("notes.txt", "Dear all,")
-            desktop.launch([sys.executable, "-c", QT_DIALOG])
-            shots.append(screenshots(desktop))
-        finally:
-            desktop.stop()
-    assert shots[0] & shots[1]

@@ -101,7 +101,7 @@ def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda by: by.name)
-def test_pytest_that_is_ended_leaves_nothing(folder: Path, by: signal.Signals) -> None:
+def test_ended_pytest_leaves_nothing(folder: Path, by: signal.Signals) -> None:
     with running_pytest(folder, count=1, end="time.sleep(300)") as run:
         displays = run.desktops(1)[1]
         wait_for(lambda: {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left()), "all processes of a desktop")
@@ -124,7 +124,7 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals) ->
 
 
 @pytest.mark.slow
-def test_one_worker_is_killed_and_the_other_goes_on(folder: Path) -> None:
+def test_killed_worker_leaves_the_other_running(folder: Path) -> None:
     waiting = f"while number and not Path({str(folder)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
     end = f"if not number: time.sleep(300)\n    {waiting}"
     with running_pytest(folder, "-n2", count=2, end=end) as run:
@@ -140,7 +140,7 @@ def test_one_worker_is_killed_and_the_other_goes_on(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"])
-def test_a_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
+def test_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
     with running_pytest(folder, count=1, end=end) as run:
         run.process.communicate(timeout=40)
         expect_nothing_left(run, run.desktops(1)[1])

@@ -27,39 +27,22 @@ def running_with(word: str) -> list[int]:
     return found
 
 
-# --- commands --------------------------------------------------------------------------------------------------------
-
-
-def test_a_command_arrives_word_by_word(reach: RemoteExec) -> None:
+def test_command_arrives_word_by_word_and_answers(reach: RemoteExec) -> None:
     words = ["two words", "", "it's", '"$HOME"', "*", "a\nb", "-n", "Äpfel"]
-    ran = reach.run(["printf", "[%s]", *words], 30)
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "".join(f"[{word}]" for word in words), "")
-
-
-def test_output_and_exit_code_come_back_apart(reach: RemoteExec) -> None:
-    ran = reach.run(["sh", "-c", "echo here; echo no >&2; exit 7"], 30)
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (7, "here\n", "no\n")
-
-
-def test_an_exit_code_of_a_program_that_found_nothing_is_its_own(reach: RemoteExec) -> None:
-    ran = reach.run(["sh", "-c", "no-such-program"], 30)
-    assert ran.exit_code == 127
-    assert "no-such-program" in ran.stderr
-
-
-def test_a_signal_is_told_from_an_exit_code(reach: RemoteExec) -> None:
-    script = "sh -c 'kill -SEGV $$'; exit $?"
-    assert reach.run(["sh", "-c", script], 30).exit_code == -11
-
-
-def test_a_program_that_is_not_there_is_told(reach: RemoteExec) -> None:
+    assert reach.run(["printf", "[%s]", *words], 30).stdout == "".join(f"[{word}]" for word in words)
+    for script, answer in (
+        ("echo here; echo no >&2; exit 7", (7, "here\n", "no\n")),
+        ("exit 127", (127, "", "")),  # its own, not that of a missing command
+        ("sh -c 'kill -SEGV $$' 2>/dev/null; exit $?", (-11, "", "")),
+    ):
+        ran = reach.run(["sh", "-c", script], 30)
+        assert (ran.exit_code, ran.stdout, ran.stderr) == answer
     with pytest.raises(DesktopError, match="cannot start 'no-such-command'"):
         reach.run(["no-such-command"], 30)
-    assert not reach.has("no-such-command")
-    assert reach.has("sh")
+    assert (reach.has("no-such-command"), reach.has("sh")) == (False, True)
 
 
-def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(reach: RemoteExec) -> None:
+def test_command_out_of_time_is_killed_there(reach: RemoteExec) -> None:
     mine, its_childs = f"3{os.getpid()}", f"4{os.getpid()}"
     script = f"setsid sleep {its_childs} & exec sleep {mine}"
     with pytest.raises(DesktopError, match=r"'?sh -c .* did not end within 0.5 s; give it a longer timeout_s"):
@@ -68,7 +51,7 @@ def test_a_command_that_does_not_end_is_killed_there_with_all_that_it_started(re
 
 
 @pytest.mark.slow
-def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
+def test_parts_are_ended_one_by_one(reach: RemoteExec) -> None:
     one, other = f"5{os.getpid()}", f"6{os.getpid()}"
     for part, duration in (("program", one), ("other", other)):
         script = f"setsid sleep {duration} >/dev/null 2>&1 </dev/null &"
@@ -81,13 +64,11 @@ def test_one_part_is_ended_and_then_the_rest(reach: RemoteExec) -> None:
     wait_for(lambda: not running_with(other), "the end of the other")
 
 
-def test_a_way_that_hands_no_input_on_is_told(tmp_path: Path) -> None:
+def test_command_without_input_is_named(tmp_path: Path) -> None:
     deaf = RemoteExec(["sh", "-c", 'cd "$0" && exec "$@" </dev/null', str(tmp_path)])
     with pytest.raises(DesktopError, match=r"cannot write 'list.txt': 0 of 6 bytes arrived; .* 'docker exec -i'"):
         deaf.write("list.txt", "apples")
 
-
-# --- ways that lead nowhere ------------------------------------------------------------------------------------------
 
 NOWHERE = {
     "no such client": (["no-such-client"], r"cannot start 'no-such-client': No such file"),
@@ -100,7 +81,7 @@ NOWHERE = {
 
 
 @pytest.mark.parametrize(("command", "message"), NOWHERE.values(), ids=NOWHERE.keys())
-def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: list[str], message: str) -> None:
+def test_command_that_leads_nowhere_is_named(command: list[str], message: str) -> None:
     if command[0] == "ssh":
         require("ssh")
     reach = RemoteExec(command)
@@ -109,15 +90,12 @@ def test_a_way_that_leads_nowhere_is_told_with_the_clients_last_words(command: l
             use()
 
 
-def test_an_ssh_that_is_refused_asks_nobody_for_a_password(ssh: str, tmp_path: Path) -> None:
+def test_refused_ssh_asks_for_no_password(ssh: str, tmp_path: Path) -> None:
     config = Path(ssh.split()[2]).read_text().replace("IdentityFile", "#")
     (tmp_path / "config").write_text(config)
     stranger = RemoteExec(["ssh", "-F", str(tmp_path / "config"), *ssh.split()[3:]])
     with pytest.raises(DesktopError, match=r"does not lead to the desktop: .*Permission denied \(publickey"):
         stranger.run(["true"], 30)
-
-
-# --- --vnc-exec ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -130,7 +108,7 @@ def test_an_ssh_that_is_refused_asks_nobody_for_a_password(ssh: str, tmp_path: P
         ("docker exec -i {{.Names}}", "lab-7:1", ("docker", "exec", "-i", "{{.Names}}")),
     ],
 )
-def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, words: tuple[str, ...]) -> None:
+def test_host_and_port_are_filled_in(line: str, server: str, words: tuple[str, ...]) -> None:
     assert remote_exec_of(line, server).command == words
 
 
@@ -143,6 +121,6 @@ def test_host_and_port_are_filled_in_from_the_address(line: str, server: str, wo
         ("ssh 'lab", "lab-7:1", r"must be a command line, got \"ssh 'lab\": No closing quotation"),
     ],
 )
-def test_a_command_line_of_nonsense_is_told(line: str, server: str, message: str) -> None:
+def test_invalid_command_line_is_rejected(line: str, server: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         remote_exec_of(line, server)

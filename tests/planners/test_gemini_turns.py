@@ -5,25 +5,18 @@ from __future__ import annotations
 import base64
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.genai import types
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.common.prompts import MOST_LISTED_STEPS
-from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
-    CallFunction,
     Click,
-    Decision,
-    Drag,
     InvalidAction,
     KeyCombo,
-    Proposal,
     Ruling,
     TakeScreenshot,
     TypeText,
@@ -42,20 +35,6 @@ WIDTH_OF_NUMBERS = 200
 PAYING = wants_confirmation(POINT, "This pays.")
 
 
-def test_a_click_and_then_done(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    clicked = talk.decide()
-    assert clicked.kind == "act"
-    assert [proposal.action for proposal in clicked.proposals] == [Click(720, 450)]
-    assert clicked.proposals[0].intent == "open it"
-    assert (clicked.words, clicked.model) == ("I open it.", "gemini-3.8-flash-001")
-    assert clicked.usage == Usage(input=1500, cached=300, output=40, thinking=60)
-    talk.history.carry_out(clicked)
-    done = talk.decide()
-    assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
-    assert talk.server.refusals == []
-
-
 def test_the_first_request(converse: Converse) -> None:
     talk = converse([CLICK])
     talk.decide()
@@ -68,16 +47,6 @@ def test_the_first_request(converse: Converse) -> None:
     assert request.body["generationConfig"] == {"maxOutputTokens": 8192}
     assert "screenshot" in request.body["systemInstruction"]["parts"][0]["text"]
     assert talk.planner.name == "gemini (gemini-3.8-flash)"
-
-
-def test_without_an_initial_screenshot(converse: Converse) -> None:
-    talk = converse([calls(("take_screenshot", {})), DONE], include_initial_screenshot=False)
-    looked = talk.decide()
-    assert talk.server.requests[0].images == ()
-    assert looked.proposals[0].action == TakeScreenshot()
-    talk.history.carry_out(looked)
-    assert talk.decide().kind == "finished"
-    assert len(talk.server.requests[1].images) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,9 +100,6 @@ def test_the_last_picture_is_the_screen_as_it_is_now(converse: Converse) -> None
     assert digest(talk.server.requests[1].images[-1]) == talk.history.first.digest
 
 
-# --- confirmation ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
 def test_a_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
     talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
@@ -159,48 +125,6 @@ def test_a_refused_confirmation_is_never_acknowledged(converse: Converse) -> Non
     told = talk.server.requests[2].contents[-1]["parts"][0]["text"]
     assert "refused: no payments in tests" in told
     assert "safety_acknowledgement" not in str(talk.server.requests[2].body)
-
-
-def test_a_denied_call_without_confirmation_is_an_error(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", ends_run=False))
-    talk.decide()
-    assert talk.server.requests[1].function_responses[0]["response"] == {"error": "refused: rule 2", "url": ""}
-
-
-# --- history ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
-    talk = converse(lambda request: CLICK)
-    for _ in range(30):
-        talk.history.carry_out(talk.decide())
-    requests = talk.server.requests
-    assert [len(request.images) for request in requests[:5]] == [1, 2, 3, 3, 3]
-    assert len(requests[-1].images) == 3
-    newest = [step.frame_after.digest for turn in talk.history.turns[-4:-1] for step in turn.steps]
-    assert [digest(png) for png in requests[-1].images] == newest
-    assert talk.server.refusals == []
-
-
-@pytest.mark.slow
-def test_a_run_of_two_hundred_turns_asks_for_no_more_than_one_of_a_hundred(converse: Converse) -> None:
-    talk = converse(lambda request: CLICK)
-    click = talk.decide()
-    for turns in (101, 200):
-        while len(talk.history.turns) < turns:
-            talk.history.carry_out(click)
-        talk.decide()
-    assert talk.server.refusals == []
-    shorter, longer = (request.size for request in talk.server.requests[1:])
-    assert abs(longer - shorter) < WIDTH_OF_NUMBERS
-    last = talk.server.requests[-1]
-    task = last.contents[0]["parts"][0]["text"]
-    kept = len(last.function_responses)
-    assert KEPT_TURNS // 2 <= kept <= KEPT_TURNS + 3
-    assert f"({200 - kept - MOST_LISTED_STEPS} earlier steps)" in task
-    assert task.startswith(f"{talk.history.task}\n\nWhat was done so far:\n")
 
 
 @pytest.mark.slow
@@ -257,62 +181,9 @@ def test_counts_of_tokens_that_are_text_are_still_counts(converse: Converse) -> 
     assert usage + usage == Usage(input=14)
 
 
-def test_counts_that_are_no_numbers_of_tokens_count_nothing(converse: Converse) -> None:
-    counts = {"promptTokenCount": -7, "candidatesTokenCount": True, "thoughtsTokenCount": "-7"}
-    assert converse([candidate([{"text": "It is open."}], usageMetadata=counts)]).decide().usage == Usage()
-
-
-def test_a_coordinate_beyond_all_numbers_is_told_to_the_model(converse: Converse) -> None:
-    talk = converse([calls(("click", {"x": 10**400, "y": 1})), DONE])
-    decision = talk.decide()
-    [proposal] = decision.proposals
-    assert isinstance(proposal.action, InvalidAction)
-    talk.history.carry_out(decision, error=proposal.action.problem)
-    assert talk.decide().kind == "finished"
-
-
-def test_a_turn_of_somebody_else_is_told_in_words(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    talk.history.carry_out(Decision("act", proposals=(Proposal(Click(3, 4), "recorded"), Proposal(Drag(1, 2, 3, 4)))))
-    talk.history.carry_out(talk.decide())
-    assert talk.decide().kind == "finished"
-    roles = [content["role"] for content in talk.server.requests[1].contents]
-    assert roles == ["user", "user", "model", "user"]
-    told = talk.server.requests[0].contents[1]["parts"][0]["text"]
-    assert "Click(x=3, y=4" in told
-    assert "(recorded): ok" in told
-
-
-def test_a_turn_that_was_cut_short_is_told_in_words(converse: Converse) -> None:
-    talk = converse([calls(("click", POINT), ("wait", {})), DONE])
-    decision = talk.decide()
-    talk.history.carry_out(replace(decision, proposals=decision.proposals[:1]))
-    assert talk.decide().kind == "finished"
-    assert "click(x=500, y=500): ok" in talk.server.requests[1].contents[1]["parts"][0]["text"]
-
-
-# --- what else a model may be given, and may say ---------------------------------------------------------------------
-
-
 def add_user(name: str, admin: bool = False) -> str:
     """Create a user in the shop."""
     return f"{name}, {admin}"
-
-
-def test_a_function_of_the_users_own(converse: Converse) -> None:
-    talk = converse([calls(("add_user", {"name": "alice"})), DONE], functions=[add_user])
-    decision = talk.decide()
-    assert decision.proposals[0].action == CallFunction("add_user", {"name": "alice"})
-    talk.history.carry_out(decision, output=add_user("alice"))
-    assert talk.decide().kind == "finished"
-    declared = talk.server.requests[0].body["tools"][1]["functionDeclarations"]
-    assert [declaration["name"] for declaration in declared] == ["done", "task_failed", "add_user"]
-    assert talk.server.requests[1].function_responses[0]["response"] == {"output": "alice, False", "url": ""}
-
-
-def test_giving_up(converse: Converse) -> None:
-    decision = converse([calls(("task_failed", {"reason": "There is no basket."}), words="Hm.")]).decide()
-    assert (decision.kind, decision.words) == ("gave_up", "There is no basket.")
 
 
 def test_done_by_a_call_of_its_own(converse: Converse) -> None:
@@ -375,16 +246,6 @@ def test_the_stand_in_refuses_names_of_another_dialect() -> None:
     assert [refusal.message.split()[1] for refusal in refused if refusal] == ["click_at", "navigate", "type"]
 
 
-def test_an_unknown_function_is_answered_with_an_error(converse: Converse) -> None:
-    talk = converse([calls(("bash", {"command": "ls"})), DONE])
-    decision = talk.decide()
-    [proposal] = decision.proposals
-    assert isinstance(proposal.action, InvalidAction)
-    talk.history.carry_out(decision, error=proposal.action.problem)
-    assert talk.decide().kind == "finished"
-    assert "no function 'bash'" in talk.server.requests[1].function_responses[0]["response"]["error"]
-
-
 def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
     thinking = calls(("click", POINT), thought="I look for the basket.")
     talk = converse([thinking, calls(("click", POINT), thought="Hidden.", words="Said.")], include_thoughts=True)
@@ -416,12 +277,6 @@ def test_injection_detection_and_safety_policies(converse: Converse) -> None:
 )
 def test_detection_is_on_where_the_model_can(model: str, can: bool) -> None:
     assert can_detect_injection(model) is can
-
-
-def test_detection_can_be_turned_off(converse: Converse) -> None:
-    talk = converse([CLICK], detect_prompt_injection=False)
-    talk.decide()
-    assert talk.server.requests[0].computer_use == {"environment": "ENVIRONMENT_DESKTOP"}
 
 
 def test_the_older_dialect(converse: Converse) -> None:
@@ -462,11 +317,8 @@ def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
         ({"environment": "laptop"}, r"must be one of \[.*'desktop'.*\], got 'laptop'"),
         ({"disabled_safety_policies": ["fun"]}, "got .*'fun'"),
-        ({"excluded_actions": ["klick"]}, r"got \['klick'\]"),
-        ({"functions": [lambda: None]}, "needs a name and a docstring"),
     ],
 )
 def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:

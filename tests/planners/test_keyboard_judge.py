@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,34 +117,3 @@ def test_without_anybody_it_is_unsure_and_says_what_to_do(error: Exception) -> N
     verdict = AtTheKeyboard(ask).judge(CLAIM, painted(1), timeout_s=60, report=report_to_nobody)
     assert verdict.kind == "unsure"
     assert "--vnc-judge" in verdict.reason
-
-
-ASKS = f"""
-import time
-from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
-from pytest_vnc_use.types import report_to_nobody
-from support.memory_desktop import painted
-
-def ask(question):
-    print(question.partition("Look at ")[2].partition(". Yes")[0], flush=True)
-    time.sleep(60)
-
-AtTheKeyboard(ask).judge({CLAIM!r}, painted(1), timeout_s=60, report=report_to_nobody)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="there is no guard on Windows")
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name)
-def test_the_picture_is_gone_once_the_terminal_is_closed_at_the_question(number: signal.Signals) -> None:
-    tests = Path(__file__).parents[1]
-    env = {**os.environ, "PYTHONPATH": str(tests)}
-    command = [sys.executable, "-c", ASKS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True) as asking:
-        assert asking.stdout
-        folder = Path(asking.stdout.readline().strip()).parent
-        assert (folder / "screen.png").exists()
-        os.killpg(asking.pid, number)
-    until_s = time.monotonic() + 10
-    while folder.exists() and time.monotonic() < until_s:
-        time.sleep(0.02)
-    assert not folder.exists()

@@ -47,7 +47,6 @@ def actions_of(*actions: Any) -> list[Action]:
         ({"type": "click", "button": "left", **AT}, [Click(*HERE)]),
         ({"type": "click", "button": "right", **AT}, [Click(*HERE, button="right")]),
         ({"type": "click", "button": "wheel", **AT}, [Click(*HERE, button="middle")]),
-        ({"type": "click", **AT, "keys": None}, [Click(*HERE)]),
         (
             {"type": "click", "button": "left", **AT, "keys": ["CTRL", "SHIFT"]},
             [KeyDown("CTRL"), KeyDown("SHIFT"), Click(*HERE), KeyUp("SHIFT"), KeyUp("CTRL")],
@@ -81,23 +80,15 @@ def test_an_action(asked: Any, actions: list[Action]) -> None:
     ("asked", "problem"),
     [
         ({"type": "click", "button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
-        ({"type": "click", "button": ["left"], **AT}, "'button' must be left, right or wheel"),
-        ({"type": "click", "x": 1}, "'y' is missing"),
         ({"type": "click", "x": "left", "y": 2}, "'x' must be a number, got 'left'"),
         ({"type": "click", "x": 1001, "y": 2}, "'x' must lie on the screenshot, 0 to 999, got 1001"),
         ({"type": "click", **AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
         ({"type": "drag", "path": [AT]}, "'path' must be a list of at least two points"),
         ({"type": "drag", "path": [AT, 5]}, "a point of 'path' must be"),
         ({"type": "scroll", **AT}, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
-        ({"type": "scroll", "scroll_y": 100}, "'x' is missing"),
-        ({"type": "scroll", **AT, "scroll_y": "far"}, "'scroll_y' must be a number"),
-        ({"type": "type"}, "'text' is missing"),
         ({"type": "type", "text": 5}, "'text' must be text, got 5"),
-        ({"type": "keypress", "keys": []}, "'keys' must name at least one key"),
-        ({"type": "navigate", "url": "x"}, "an action must be one of click, .*, wait, got .*navigate"),
-        ({"type": ["click"]}, "an action must be one of"),
-        ("click", "an action must be one of .*, got 'click'"),
-        (None, "an action must be one of .*, got None"),
+        ({"type": "navigate", "url": "x"}, "there is no action 'navigate'; there are click, .*, wait"),
+        ("click", "there is no action 'computer'; there are click"),
     ],
 )
 def test_nonsense_is_told_in_one_line(asked: Any, problem: str) -> None:

@@ -9,30 +9,26 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import KeyMissing, SettingsError
+from pytest_vnc_use.errors import KeyMissing
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
 from pytest_vnc_use.types import (
-    CallFunction,
     Click,
-    Decision,
     InvalidAction,
     KeyCombo,
-    Proposal,
     Ruling,
     TypeText,
-    Usage,
 )
 from support.gemini_conversations import frame_of
 from support.gemini_server import digest
 from support.native_conversations import Talk, gpt
-from support.responses_rules import picture_of, size_of
 from support.responses_server import (
     ResponsesServer,
     acts,
-    calls,
     computer_call,
     function_call,
+    picture_of,
     response,
+    size_of,
     text,
     thought,
 )
@@ -66,18 +62,6 @@ def pictures_of(request: Any) -> list[bytes]:
     return [picture_of(url) for url in [*(part["image_url"] for part in parts if "image_url" in part), *urls]]
 
 
-def test_a_click_and_then_done(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    clicked = talk.act()
-    assert (clicked.kind, [proposal.action for proposal in clicked.proposals]) == ("act", [Click(720, 450)])
-    assert (clicked.words, clicked.model) == ("I open it.", "gpt-5.5-2026-04-23")
-    assert clicked.usage == Usage(input=1500, cached=500, output=40, thinking=60)
-    assert clicked.stop_at_error
-    done = talk.decide()
-    assert (done.kind, done.words, done.proposals) == ("finished", "It is open.", ())
-    assert talk.server.refusals == []
-
-
 def test_the_first_request(converse: Converse) -> None:
     talk = converse([CLICK])
     talk.decide()
@@ -92,13 +76,6 @@ def test_the_first_request(converse: Converse) -> None:
     assert pictures_of(request) == [talk.history.pngs[talk.history.first.digest]]
     assert "screenshot" in request["instructions"]
     assert talk.planner.name == "openai (gpt-5.5)"
-
-
-def test_without_an_initial_screenshot(converse: Converse) -> None:
-    talk = converse([acts({"type": "screenshot"}), DONE], include_initial_screenshot=False)
-    talk.act()
-    assert talk.decide().kind == "finished"
-    assert [len(pictures_of(request)) for request in talk.server.requests] == [0, 1]
 
 
 def test_a_batch_is_one_turn_and_one_output(converse: Converse) -> None:
@@ -143,32 +120,6 @@ def test_what_failed_is_told_in_words(converse: Converse) -> None:
     assert "- click(button='left', x=720, y=450): it is off the screen\n- wait(): not carried out" in words
 
 
-def test_a_note_is_told_too(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    talk.act(note="Nothing changed.")
-    talk.decide()
-    assert "Nothing changed." in words_of(talk.server.requests[1])[-1]
-
-
-def test_giving_up(converse: Converse) -> None:
-    talk = converse([calls("task_failed", '{"reason": "There is no basket."}'), calls("task_failed", "not JSON")])
-    assert (talk.decide().kind, talk.decide().kind) == ("gave_up", "gave_up")
-
-
-def test_a_function_of_the_users(converse: Converse) -> None:
-    def users(name: str, most: int = 5) -> str:
-        """Look a user up."""
-        return name * most
-
-    talk = converse([calls("users", '{"name": "al"}'), DONE], functions=[users])
-    decision = talk.act(output="alice")
-    assert decision.proposals[0].action == CallFunction("users", {"name": "al"})
-    talk.decide()
-    request = talk.server.requests[1]
-    assert [output["output"] for output in outputs_of(request)] == ["alice"]
-    assert [digest(png) for png in pictures_of(request)][1:] == [talk.history.screen.digest]
-
-
 def test_a_function_and_the_computer_in_one_turn(converse: Converse) -> None:
     talk = converse([response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED)), DONE])
     decision = talk.act()
@@ -178,16 +129,6 @@ def test_a_function_and_the_computer_in_one_turn(converse: Converse) -> None:
         "function_call_output",
         "computer_call_output",
     ]
-
-
-def test_an_excluded_action(converse: Converse) -> None:
-    talk = converse([acts({"type": "wait"})], excluded_actions=["wait"])
-    [proposal] = talk.decide().proposals
-    assert isinstance(proposal.action, InvalidAction)
-    assert "'wait' is excluded in this run" in proposal.action.problem
-
-
-# --- safety checks ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
@@ -225,9 +166,6 @@ def test_a_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Con
     assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
 
 
-# --- pictures and history --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
     talk = converse([acts({**CLICKED, "x": 0, "y": 2391}), DONE])
@@ -241,64 +179,10 @@ def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -
     assert talk.server.refusals == []
 
 
-@pytest.mark.parametrize(("keep", "sent"), [(3, [1, 2, 3, 2, 3, 2, 3]), (1, [1] * 7), (2, [1, 2, 1, 2, 1, 2, 1])])
-def test_only_the_newest_pictures_are_sent(converse: Converse, keep: int, sent: list[int]) -> None:
-    talk = converse(lambda request: acts(CLICKED, thinks=True), keep_screenshots=keep)
-    for _ in range(7):
-        talk.act()
-    assert talk.server.refusals == []
-    assert [len(pictures_of(request)) for request in talk.server.requests] == sent
-    newest = [step.frame_after.digest for turn in talk.history.turns[:-1] for step in turn.steps][-sent[-1] :]
-    assert [digest(png) for png in pictures_of(talk.server.requests[-1])] == newest
-    assert "What was done so far:" in words_of(talk.server.requests[-1])[0]
-
-
-@pytest.mark.slow
-def test_a_request_does_not_grow_with_the_run(converse: Converse) -> None:
-    talk = converse(lambda request: acts(CLICKED, thinks=True))
-    for _ in range(16):
-        talk.act()
-    assert talk.server.refusals == []
-    a_line = 100
-    assert talk.server.sizes[-1] - talk.server.sizes[2] < 13 * a_line
-
-
-def test_another_planners_turn_is_told_in_words(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    talk.history.carry_out(Decision("act", proposals=(Proposal(Click(1, 1), "to open it"),)))
-    talk.act()
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-    assert "(to open it): ok" in words_of(talk.server.requests[0])[1]
-
-
-def test_a_turn_that_is_not_whole_is_told_in_words(converse: Converse) -> None:
-    talk = converse([acts(CLICKED, {"type": "wait"}, thinks=True), DONE])
-    talk.act()
-    [turn] = talk.history.turns
-    talk.history.turns = [replace(turn, steps=turn.steps[:1])]
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-
-
 def test_summaries_of_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
     talk = converse([acts(CLICKED, thinks=True)], include_thoughts=True)
     assert talk.decide().words == "Where is it?"
     assert talk.server.requests[0]["reasoning"] == {"summary": "auto"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
-        ({"excluded_actions": ["klick"]}, r"got \['klick'\]"),
-        ({"functions": [lambda: None]}, "needs a name and a docstring"),
-        ({"base_url": "host"}, "base_url must be an address such as https://host/path"),
-    ],
-)
-def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
-    with pytest.raises(SettingsError, match=problem):
-        OpenAIComputer(api_key="a key", **settings)
 
 
 def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.types import Decision, InvalidAction, Proposal, Ruling, Turn, Wait
+from pytest_vnc_use.types import InvalidAction, Turn, Wait
 from support.chat_conversations import chat
 from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
 from support.gemini_conversations import QUICK, History
@@ -98,60 +98,6 @@ def test_several_calls_of_one_answer_are_one_turn() -> None:
     ]
 
 
-def test_a_refusal_of_the_policy_is_told() -> None:
-    with chat([CLICK, CLICK]) as talk:
-        talk.act(ruling=Ruling("deny", "rule 2", "not there"))
-        talk.decide()
-        assert talk.server.requests[1].of("tool")[0]["content"] == "refused: not there"
-
-
-def test_only_the_newest_pictures_are_sent_again() -> None:
-    with chat([CLICK] * 5, keep_screenshots=2) as talk:
-        for _ in range(5):
-            talk.act()
-        requests = talk.server.requests
-    assert [colours(request) for request in requests] == [[0], [0, 1], [1, 2], [2, 3], [3, 4]]
-    assert requests[4].texts.count("[older screenshot left out]") == 2
-
-
-def test_no_request_grows_with_the_length_of_the_run() -> None:
-    """The oldest turns are told in words, and the oldest words are left out."""
-    with chat(lambda request: call("type_text", text="a" * 300)) as talk:
-        talk.act(output="b" * 5000)
-        turns = talk.history.turns
-        for length in (70, 700):
-            talk.history.turns = turns * length
-            talk.decide()
-        _, shorter, longer = talk.server.requests
-    assert abs(longer.size - shorter.size) < 10
-    assert len(longer.messages) == 2 + 3 * 10
-    assert len(longer.images) == 3
-    assert "- (650 earlier steps)" in longer.texts[1]
-    assert longer.texts[1].count("type_text(text=") == 40
-    assert "… (cut, of 5000 characters)" in longer.of("tool")[0]["content"]
-
-
-def test_turns_of_another_planner_are_told_in_words() -> None:
-    with chat([CLICK]) as talk:
-        talk.history.carry_out(Decision("act", proposals=(Proposal(Wait(1.0), "to be sure"),)))
-        talk.decide()
-        [request] = talk.server.requests
-    assert [message["role"] for message in request.messages] == ["system", "user", "user"]
-    assert "(to be sure): ok" in request.texts[2]
-
-
-def test_a_turn_that_broke_off_is_told_in_words() -> None:
-    with chat([BATCH, CLICK]) as talk:
-        talk.act()
-        [turn] = talk.history.turns
-        talk.history.turns = [replace(turn, steps=turn.steps[:1])]
-        talk.decide()
-        assert talk.server.requests[1].of("tool") == []
-
-
-# --- how a run ends --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("toolset", "answer", "kind", "words"),
     [
@@ -237,9 +183,6 @@ def test_what_was_refused_is_forgotten_with_the_next_turn() -> None:
         assert len(talk.server.requests[2].messages) == 5
 
 
-# --- the name --------------------------------------------------------------------------------------------------------
-
-
 def test_the_name_says_which_model_and_where() -> None:
     planner = OpenAICompatible("http://localhost:1234", "qwen3-vl-8b", "sk-key")
     assert planner.name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
@@ -249,11 +192,3 @@ def test_a_path_may_be_left_out() -> None:
     with ChatServer([CLICK]) as server:
         planner = OpenAICompatible(server.url.removesuffix("/v1"), MODEL, backoff=QUICK)
         assert planner.decide(History().observation(), timeout_s=20.0).kind == "act"
-
-
-def test_without_an_initial_screenshot_a_chat_begins_in_words() -> None:
-    with chat([call("take_screenshot"), call("take_screenshot")], include_initial_screenshot=False) as talk:
-        talk.act()
-        talk.act()
-        first, second = talk.server.requests
-    assert (len(first.images), len(second.images)) == (0, 1)

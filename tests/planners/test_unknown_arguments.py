@@ -64,10 +64,7 @@ def problem(action: Action) -> str:
         (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; .*; there is right_click"),
         (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds, duration, time"),
         (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, r"does not take region=\[0, 0, 9, 9\]; .*: none"),
-        (gemini, "press_key", {"key": "a", "repeat": 3}, "does not take repeat=3"),
-        (gemini, "navigate", {"url": "x", "new_tab": True}, "does not take new_tab=True"),
         (gemini, "type", {"text": "a", "delay": 5, "into": "name"}, "does not take delay=5, into='name'"),
-        (commands, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
         (commands, "click", {**AT, "modifiers": ["ctrl"]}, "its arguments: x, y, button"),
         (commands, "click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
         (commands, "double_click", {**AT, "button": "right"}, "does not take button='right'; .*; there is right_click"),
@@ -78,9 +75,7 @@ def problem(action: Action) -> str:
             "does not take stop=True.*nothing was done",
         ),
         (commands, "batch", {"actions": [{"command": "wait", "arguments": {}, "ms": 3}]}, "does not take ms=3"),
-        (commands, "batch", {"actions": [{"command": "wait", "ms": 3}]}, "does not take ms=3"),
         (qwen, "left_click", {**PAIR, "button": "right"}, "does not take button='right'; .*; there is right_click"),
-        (qwen, "wait", {"time": 1, "ms": 3000}, "does not take ms=3000"),
         (qwen, "type", {"text": "a", "coordinate": [1, 1]}, r"does not take coordinate=\[1, 1\]"),
         (
             anthropic,
@@ -88,11 +83,9 @@ def problem(action: Action) -> str:
             {**PAIR, "button": "right"},
             "does not take button='right'; .*; there is right_click",
         ),
-        (anthropic, "wait", {"duration": 1, "ms": 3000}, "does not take ms=3000"),
         (anthropic, "type", {"text": "a", "press_enter": True}, "does not take press_enter=True"),
         (openai, "double_click", {**AT, "button": "right"}, "does not take button='right'"),
         (openai, "wait", {"ms": 3000}, "'wait' does not take ms=3000"),
-        (openai, "type", {"text": "a", "enter": True}, "does not take enter=True"),
     ],
 )
 def test_an_unknown_argument_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
@@ -104,20 +97,15 @@ def test_an_unknown_argument_is_told(read: Read, name: str, args: dict[str, Any]
     ("read", "name", "args", "told"),
     [
         (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
-        (gemini, "wait", {"seconds": -1}, "a wait takes 0 to 60 seconds, got -1"),
         (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
         (gemini, "scroll", {"direction": "up", "clicks": 500}, "at most 50 clicks of the wheel, got 500"),
         (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
         (commands, "type_text", {"text": "a", "press_enter": 2}, "'press_enter' must be true or false, got 2"),
-        (commands, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds"),
-        (commands, "scroll", {"direction": "up", "clicks": 500}, "at most 50 clicks"),
-        (qwen, "wait", {"time": 600}, "a wait takes 0 to 60 seconds"),
         (qwen, "scroll", {"pixels": 10**6}, "at most 50 clicks"),
         (anthropic, "wait", {"duration": 300}, "a wait takes 0 to 60 seconds"),
         (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
         (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
         (openai, "scroll", {**AT, "scroll_y": 10**6}, "at most 50 clicks"),
-        (openai, "click", {**AT, "button": "back"}, "'button' must be left, right or wheel, got 'back'"),
     ],
 )
 def test_a_value_that_nobody_can_follow_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
@@ -129,14 +117,11 @@ def test_a_value_that_nobody_can_follow_is_told(read: Read, name: str, args: dic
     ("read", "name", "args", "action"),
     [
         (commands, "click", {**AT, "button": "right"}, Click(100, 50, "right")),
-        (commands, "click", {**AT, "button": "Left"}, Click(100, 50)),
-        (openai, "click", {**AT, "button": "right"}, Click(100, 50, "right")),
         (gemini, "click", {**AT, "button": None}, Click(100, 50)),
         (gemini, "wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
         (commands, "wait", {"seconds": 2, "thought": "it loads"}, Wait(2.0)),
         (qwen, "left_click", {**PAIR, "text": "", "keys": []}, Click(100, 50)),
         (gemini, "press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
-        (anthropic, "key", {"text": "alt f"}, KeyCombo(("alt", "f"))),
         (openai, "keypress", {"keys": ["alt f"]}, KeyCombo(("alt", "f"))),
         (commands, "press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
     ],
@@ -193,4 +178,4 @@ def test_the_list_of_geminis_functions_is_the_one_that_is_offered() -> None:
 
 def test_the_list_of_openais_actions_leaves_out_what_is_excluded() -> None:
     [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, SENT, excluded=["drag"])
-    assert problem(refused.action).startswith("an action must be one of click, double_click, keypress, ")
+    assert problem(refused.action).startswith("there is no action 'zoom'; there are click, double_click, keypress, ")

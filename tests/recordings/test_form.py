@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.screen import Capture, PlacedPointer, PointerShape
+from pytest_vnc_use.backends.screen import Capture, PointerShape
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Screen, screens
 from pytest_vnc_use.recordings.images import Chain, change, painted_over, pixels_in, pixels_of, png_of, webp_of
@@ -88,7 +88,7 @@ def test_pictures_lose_no_pixel() -> None:
 @pytest.mark.parametrize("pointer", [False, True])
 def test_the_pixels_of_a_frame_are_those_of_its_png(pointer: bool) -> None:
     noise = np.random.default_rng(1).integers(0, 2**32, (61, 83), np.uint32)
-    arrow = PlacedPointer(PointerShape(np.full((4, 4), 7, np.uint32), np.ones((4, 4), np.bool_), 0, 0), 30, 20)
+    arrow = PointerShape(np.full((4, 4), 7, np.uint32), np.ones((4, 4), np.bool_), 0, 0), 30, 20
     tiles = np.zeros((2, 3), np.bool_)
     frame = Capture(noise, 0.0, tiles, tiles, arrow).frame(pointer=pointer)
     assert frame.pixels is not None

@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ def gemini(service: GeminiServer) -> GeminiComputerUse:
         (GeminiComputerUse.build_function_response, {"name": REQUIRED, "screenshot_png": None, "extra": None}),
         (denorm, {"x": REQUIRED, "y": REQUIRED, "width": REQUIRED, "height": REQUIRED}),
         (VNCController.connect, {"server": REQUIRED, "password": None}),
+        (VNCController.click, {"x": REQUIRED, "y": REQUIRED, "button": "left"}),
+        (VNCController.scroll, {"direction": None, "magnitude": None}),
         (VNCController.drag_and_drop, dict.fromkeys(("x0", "y0", "x1", "y1"), REQUIRED)),
         (VNCController.key_combo, {"keys": REQUIRED}),
         (VNCController.screenshot_png, {}),
@@ -105,6 +108,21 @@ def gemini(service: GeminiServer) -> GeminiComputerUse:
 def test_function_has_parameters(function: Any, parameters: dict[str, object]) -> None:
     found = {name: each.default for name, each in inspect.signature(function).parameters.items()}
     assert {name: found.get(name, "none") for name in parameters} == parameters
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("agent", "VncUseAgent"),
+        ("backends.vnc", "VNCController"),
+        ("planners.gemini", "GeminiComputerUse"),
+        ("types", "Click"),
+        ("safety.rules", "Policy"),
+        ("cli", "main"),
+    ],
+)
+def test_module_has_name(module: str, name: str) -> None:
+    assert hasattr(import_module(f"pytest_vnc_use.{module}"), name)
 
 
 @pytest.mark.parametrize(("grid", "pixel"), [(0, (0, 0)), (500, (720, 450)), (999, (1439, 899))])
@@ -247,6 +265,11 @@ def test_sequential_function_calls_each_have_response_with_png(replies: list[Rep
     responses = service.requests[-1].function_responses
     assert [bool(each.get("parts")) for each in responses] == [True] * 4
     assert [each["response"]["url"] for each in responses] == [""] * 4
+    assert result.run_folder.parent.name == "runs"
+    assert {"trace.jsonl", "exchanges.jsonl", "execution.json", "screens"} <= {
+        file.name for file in result.run_folder.iterdir()
+    }
+    assert service.api_key not in (result.run_folder / "exchanges.jsonl").read_text(encoding="utf-8")
     step = read_trace(result.run_folder).steps[0]
     assert (step.proposal.as_proposed["args"], step.proposal.action) == (AT, Click(160, 100))
 
@@ -290,8 +313,17 @@ def test_guard_ends_run(replies: list[Reply], service: GeminiServer, guard: dict
 
 
 @pytest.mark.parametrize("task", [["Open the basket"], ["--task", "Open the basket"]])
-@pytest.mark.parametrize("module", ["pytest_vnc_use.cli"])
-def test_command_line_takes_task_and_excluded_actions(task: list[str], module: str) -> None:
-    argv = [sys.executable, "-m", module, "run", "--vnc", "localhost::1", "--excluded-actions", "search", *task]
+def test_command_line_takes_task_and_excluded_actions(task: list[str]) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest_vnc_use.cli",
+        "run",
+        "--vnc",
+        "localhost::1",
+        "--excluded-actions",
+        "search",
+        *task,
+    ]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, "localhost::1" in ended.stderr + ended.stdout) == (9, True)

@@ -227,11 +227,17 @@ def test_screenshot_gets_size_whatever_its_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "start", "files"),
-    [("", "", ["screen_0001.png", "screen_0002.png"]), ("look-", "7", ["look-0007.png", "look-0008.png"])],
+    ("variables", "files"),
+    [
+        ({}, ["dumps/screen_0001.png", "dumps/screen_0002.png"]),
+        (
+            {"AGENT_DUMP_DIR": "seen", "AGENT_DUMP_PREFIX": "look-", "AGENT_DUMP_START": "7"},
+            ["seen/look-0007.png", "seen/look-0008.png"],
+        ),
+    ],
 )
 def test_run_of_example_ends_in_report(
-    prefix: str, start: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One setting, one endpoint: observe, click, an error and its correction, and the last words, in words alone."""
 
@@ -249,8 +255,8 @@ def test_run_of_example_ends_in_report(
     with ChatServer(answer) as server:
         monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
         monkeypatch.setenv("AGENT_STEP_DELAY", "0")
-        monkeypatch.setenv("AGENT_DUMP_PREFIX", prefix)
-        monkeypatch.setenv("AGENT_DUMP_START", start)
+        for variable, value in variables.items():
+            monkeypatch.setenv(variable, value)
         settings = build.settings_of({**LOCAL, "runs_dir": str(tmp_path / "runs")})
         with VncUseAgent(settings=settings, controller=controller) as agent:
             result = agent.run("Write hello")
@@ -261,7 +267,7 @@ def test_run_of_example_ends_in_report(
     assert results[1]["error"]["type"] == "empty_text"
     assert controller.typed == "hello"
     assert pictures == [(1536, 864)] * 2
-    assert sorted(file.name for file in (tmp_path / "dumps").iterdir()) == files
+    assert [str(tmp_path / file) for file in files] == sorted(map(str, (tmp_path / files[0]).parent.iterdir()))
     [log] = tmp_path.glob("agent_run_????????_??????.log")
     text = log.read_text(encoding="utf-8")
     assert "(5 tools)" in text

@@ -7,12 +7,13 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from pytest_vnc_use.backends.vnc import connect
 from support.paths import PROGRAMS
 from support.vnc_servers import VncServer, qt_on_x, qt_program, require, wait_for
 
@@ -99,6 +100,11 @@ class Page:
         """Return the newest message of a kind, or None."""
         return next((message["value"] for message in reversed(self._told) if message["kind"] == kind), None)
 
+    def fills_screen(self) -> bool:
+        """Return whether the page fills the screen; at first its window is smaller, and elsewhere."""
+        width, height, *screen = self.last("ready") or (0, 0)
+        return [width, height] == screen
+
     def all(self, kind: str) -> list[Any]:
         return [message["value"] for message in self._told if message["kind"] == kind]
 
@@ -144,5 +150,13 @@ def chromium_page(server: VncServer, profile: Path, *options: str) -> Iterator[P
     with page_server() as page:
         places = [f"--user-data-dir={profile}", "--window-position=0,0", "--window-size=1024,768"]
         with server.run("chromium", *quiet, *places, "--kiosk", *options, page.address):
-            wait_for(lambda: page.last("ready"), "the page's start", 30)
+            wait_for(page.fills_screen, "the page on the whole screen", 60)
+            with closing(connect(server.address)) as controller:
+
+                def gets_a_click() -> Any:
+                    """Click again: until it has painted, Chromium drops clicks."""
+                    controller.click(900, 700)
+                    return page.last("clicked")
+
+                wait_for(gets_a_click, "a click that the page gets", 60)
             yield page

@@ -7,28 +7,29 @@ The names and inputs are the members of `computer_toolset_20260801`. In the olde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from pytest_vnc_use.planners.common.arguments import (
     Arguments,
+    Reader,
     TrackedArguments,
     Unreadable,
     number_of,
+    read_action,
     seconds_to_wait,
     split_keys,
 )
-from pytest_vnc_use.planners.common.screens import SentScreen, pointer_after, while_held
+from pytest_vnc_use.planners.common.screens import SentScreen
 from pytest_vnc_use.planners.common.toolset import notches
-from pytest_vnc_use.planners.common.turns import proposals_of
+from pytest_vnc_use.planners.common.turns import pointer_after, proposals_of, while_held
 from pytest_vnc_use.types import (
     Action,
     Button,
     CallFunction,
     Click,
     Drag,
-    InvalidAction,
     JsonObject,
     KeyCombo,
     MouseDown,
@@ -121,20 +122,9 @@ def read_calls(
 def _read(call: Call, values: Input, functions: Collection[str], excluded: Collection[str]) -> tuple[Action, ...]:
     if not call.is_computer and call.name in functions:
         return (CallFunction(call.name, call.input),)
-    read = READERS.get(call.name) if call.is_computer else None
-    if read is None:
-        return (InvalidAction(call.name, f"there is no tool {call.name!r}; use one of those that you were given"),)
-    if call.name in excluded:
-        return (InvalidAction(call.name, f"{call.name!r} is excluded in this run; use another action"),)
-    try:
-        actions = read(values)
-        values.check(call.name, MEMBERS)
-        return actions
-    except Unreadable as problem:
-        return (InvalidAction(call.name, str(problem)),)
-
-
-# --- actions ---------------------------------------------------------------------------------------------------------
+    offered = [name for name in MEMBERS if name not in (*excluded, *UNAVAILABLE)] + list(functions)
+    readers = READERS if call.is_computer else {}
+    return read_action(call.name, values, readers, offered=offered, excluded=excluded, noun="tool")
 
 
 def _click(values: Input, *, button: Button = "left", count: int = 1) -> tuple[Action, ...]:
@@ -172,7 +162,7 @@ def _cursor_position(values: Input) -> tuple[Action, ...]:
     raise Unreadable(f"'cursor_position' is not available here; {where}")
 
 
-READERS: Mapping[str, Callable[[Input], tuple[Action, ...]]] = {
+READERS: Mapping[str, Reader[Input]] = {
     "screenshot": lambda _: (TakeScreenshot(),),
     "left_click": _click,
     "right_click": partial(_click, button="right"),

@@ -1,9 +1,8 @@
-"""A planner that asks Claude with Anthropic's own computer use tools: the Messages API, in plain JSON.
+"""Claude as planner, with Anthropic's own computer use tools, and as judge: the Messages API, in plain JSON.
 
-Nothing is kept between turns: each request is rebuilt from the observation. Source of the format:
-platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of the anthropic SDK 2.12.
-The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
-not go back unchanged.
+Source of the format: platform.claude.com/docs, "Computer use tool", "Vision", "Preserved thinking", and the types of
+the anthropic SDK 2.12. The SDK itself is not used, because its retries and time-outs are not the run's, and fields
+unknown to its models would not go back unchanged.
 """
 
 from __future__ import annotations
@@ -18,18 +17,9 @@ from pytest_vnc_use.errors import AnswerRefused, PlannerError, SettingsError
 from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, Call, read_calls
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http import (
-    Backoff,
-    Failure,
-    Service,
-    ask,
-    count_of,
-    found_key,
-    found_url,
-    malformed,
-    post_json,
-    request_size,
-)
+from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded, left_at
 from pytest_vnc_use.planners.common.turns import (
@@ -38,17 +28,19 @@ from pytest_vnc_use.planners.common.turns import (
     problem_of_call,
     removed_of,
     result_of_call,
-    screen_in_details,
     screens_seen,
     skipped,
     steps_by_call,
 )
-from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Turn, Usage
+from pytest_vnc_use.types import FrameRef, JsonObject, Observation, Proposal, Turn, Usage
 
 API_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"
 URL_VARIABLE = "ANTHROPIC_BASE_URL"
+
+TOOLSET = "computer"
+"""The `toolset_name` of a member's call, and the name of the older tools."""
 
 
 @dataclass(frozen=True)
@@ -73,18 +65,14 @@ TOOLS = {
 }
 
 
-def _fixed_fields(model: str, max_tokens: int, system: str, *, include_thoughts: bool) -> JsonObject:
-    """Return the fields that are the same in each request."""
-    return {
-        "model": model,
-        "max_tokens": max_tokens,
-        "system": system,
-        "cache_control": {"type": "ephemeral"},
-        **({"thinking": {"type": "adaptive", "display": "summarized"}} if include_thoughts else {}),
-    }
+def anthropic_service(model: str, api_key: str | None, base_url: str | None, beta: str = "") -> Service:
+    """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
+    key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+    headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
+    return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of)
 
 
-class AnthropicComputer:
+class AnthropicComputer(ComputerPlanner[Call]):
     """A planner that asks Claude with one of Anthropic's computer use tools.
 
     `tool` is the version that the model takes; the newest models take only the toolset. `functions` are Python
@@ -93,6 +81,8 @@ class AnthropicComputer:
     before 4.6 refuse. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
     ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
+
+    provider, kept_as = "anthropic", "content"
 
     def __init__(
         self,
@@ -113,39 +103,27 @@ class AnthropicComputer:
         check_at_least_one(keep_screenshots=keep_screenshots)
         if tool not in TOOLS:
             raise SettingsError(f"tool must be one of {sorted(TOOLS)}, got {tool!r}")
-        self._model, self._tool, self._limit = model, tool, TOOLS[tool].limit
-        self._service = _service(model, tool, found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE))
-        self._backoff = backoff or Backoff()
+        self._tool, self._limit = tool, TOOLS[tool].limit
+        super().__init__(anthropic_service(model, api_key, base_url, TOOLS[tool].beta), backoff)
         self._excluded = check_excluded(excluded_actions, known=MEMBERS)
         self._declarations = (GIVE_UP, *declare_all(functions, taken=(*MEMBERS, TOOLSET, GIVE_UP.name)))
-        self._rebuild_messages = partial(
+        self._messages = partial(
             rebuild_messages,
             limit=self._limit,
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
         )
-        system = prompts.OPERATOR if system_instruction is None else system_instruction
-        self._fixed = _fixed_fields(model, max_tokens, system, include_thoughts=include_thoughts)
+        self._fixed: JsonObject = {
+            "model": model,
+            "max_tokens": max_tokens,
+            "system": prompts.OPERATOR if system_instruction is None else system_instruction,
+            "cache_control": {"type": "ephemeral"},
+            **({"thinking": {"type": "adaptive", "display": "summarized"}} if include_thoughts else {}),
+        }
 
-    @property
-    def name(self) -> str:
-        """The planner's name with the model."""
-        return f"anthropic ({self._model})"
-
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the model's next turn. Raises PlannerError."""
-        sent = SentScreen.of_picture(observation.load_png(observation.frame), self._limit, observation.frame)
-        tools = [self._computer(sent), *map(_declared, self._declarations)]
-        body = {**self._fixed, "tools": tools, "messages": self._rebuild_messages(observation)}
-
-        answer = ask(
-            lambda attempt_s: post_json(self._service, body, timeout_s=attempt_s, read=read_answer),
-            timeout_s=timeout_s,
-            asked=request_size("planner", body),
-            report=observation.report,
-            backoff=self._backoff.within(observation.request_s),
-        )
-        return self._decision(answer, observation, sent)
+    def _body(self, observation: Observation) -> JsonObject:
+        tools = [self._computer(self._sent(observation)), *map(_declared, self._declarations)]
+        return {**self._fixed, "tools": tools, "messages": self._messages(observation)}
 
     def _computer(self, sent: SentScreen) -> JsonObject:
         """Return the tool's declaration. Only the toolset can leave out excluded actions, and it has no screen size."""
@@ -159,33 +137,67 @@ class AnthropicComputer:
             "display_height_px": sent.height,
         }
 
-    def _decision(self, answer: ClaudeAnswer, observation: Observation, sent: SentScreen) -> Decision:
-        decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
-        gave_up = next((call for call in answer.calls if call.name == GIVE_UP.name), None)
-        if gave_up is not None:
-            return decided("gave_up", str(gave_up.input.get("reason") or answer.words))
-        if not answer.calls:
-            return decided("finished", answer.words)
-        proposals = read_calls(
-            answer.calls,
+    def _read(self, body: JsonObject) -> Answer[Call] | Failure:
+        return read_answer(body)
+
+    def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
+        return next((str(call.input.get("reason") or "") for call in calls if call.name == GIVE_UP.name), None)
+
+    def _proposals(
+        self, calls: Sequence[Call], sent: SentScreen, observation: Observation
+    ) -> list[tuple[Proposal, ...]]:
+        return read_calls(
+            calls,
             sent,
             pointer=left_at(observation.turns),
             functions=[declaration.name for declaration in self._declarations],
             excluded=self._excluded,
         )
-        details: dict[str, Any] = {
-            "content": answer.content,
-            "counts": [len(of_call) for of_call in proposals],
-            "screen": screen_in_details(observation.frame),
-        }
-        flat = tuple(proposal for of_call in proposals for proposal in of_call)
-        return decided("act", answer.words or answer.thoughts, flat, provider_details=details)
 
 
-def _service(model: str, tool: str, key: str, base_url: str | None) -> Service:
-    beta = TOOLS[tool].beta
-    headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
-    return Service(f"{(base_url or API_URL).rstrip('/')}/v1/messages", model, key, headers, usage_of)
+class AnthropicJudge(ServiceJudge):
+    """A judge that asks Claude, without the computer use tool, with the answer bound to a schema.
+
+    Source: platform.claude.com/docs, "Structured outputs", with the keywords that its schemas may not have. Models
+    without structured outputs are asked in words. `limit` is the largest screenshot that the model uses unscaled.
+    `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and ANTHROPIC_BASE_URL.
+    Raises SettingsError, and KeyMissing if no key is set.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "claude-sonnet-5",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        limit: PictureLimit = LARGER,
+        max_tokens: int = 16_000,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(anthropic_service(model, api_key, base_url), backoff=backoff)
+        self._limit = limit
+        self._fixed: JsonObject = {"model": model, "max_tokens": max_tokens}
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        sent = SentScreen.within(self._limit, screen)
+        return Grid(sent.width, sent.height)
+
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        return {**self._fixed, "system": part, "messages": rebuild_messages(asked, limit=self._limit)}
+
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
+
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+        answer = read_answer(body)
+        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
+
+
+def _drop_lengths(schema: Any) -> Any:
+    """Return the schema without the lengths of its arrays, which are not supported."""
+    if isinstance(schema, dict):
+        return {key: _drop_lengths(inner) for key, inner in schema.items() if key not in ("minItems", "maxItems")}
+    return [_drop_lengths(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _declared(declaration: Declaration) -> JsonObject:
@@ -196,26 +208,11 @@ def _declared(declaration: Declaration) -> JsonObject:
     }
 
 
-TOOLSET = "computer"
-"""The `toolset_name` of a member's call, and the name of the older tools."""
-
 WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
 """Stop reasons of an answer that was not cut off."""
 
 
-@dataclass(frozen=True)
-class ClaudeAnswer:
-    """One answer: its content blocks as they came, and the values read from them."""
-
-    content: Sequence[JsonObject]
-    words: str
-    thoughts: str
-    calls: tuple[Call, ...]
-    usage: Usage
-    model: str
-
-
-def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
+def read_answer(body: JsonObject) -> Answer[Call] | Failure:
     """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     reason = str(body.get("stop_reason") or "no stop reason")
     content = body.get("content")
@@ -227,8 +224,8 @@ def read_answer(body: JsonObject) -> ClaudeAnswer | Failure:
         return malformed(f"its stop reason is {reason!r}")
     if not _is_content(content):
         return malformed(f"its content is {content!r}")
-    answer = ClaudeAnswer(
-        content=content,
+    answer = Answer(
+        items=content,
         words=_join(content, "text", "text"),
         thoughts=_join(content, "thinking", "thinking"),
         calls=tuple(_call(block) for block in content if block["type"] == "tool_use"),

@@ -157,9 +157,6 @@ def _thoughts_of(message: JsonObject) -> str:
     return _THINK.sub("", given).strip() or _part(_text(message.get("content")))[1]
 
 
-# --- calls -----------------------------------------------------------------------------------------------------------
-
-
 def _tool_call(call: Any) -> ToolCall:
     """Return one of the `tool_calls` of a message, even if parts of it are missing."""
     call = call if isinstance(call, Mapping) else {}
@@ -289,9 +286,6 @@ def call_of(item: Any) -> FunctionCall | None:
         return FunctionCall(item[named], {**beside, **(read_arguments(item[given]) if given else {})})
     except NotJson:
         return None
-
-
-# --- tokens ----------------------------------------------------------------------------------------------------------
 
 
 def usage_of(body: JsonObject) -> Usage:

@@ -42,10 +42,10 @@ from pytest_vnc_use.planners.common.http import (
     ask,
     found_key,
     found_url,
-    post_json,
-    request_size,
+    malformed,
     shortened,
 )
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
 from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.planners.common.toolset import (
     EndOfRun,
@@ -58,7 +58,7 @@ from pytest_vnc_use.planners.common.toolset import (
     refused,
 )
 from pytest_vnc_use.planners.common.turns import screens_seen
-from pytest_vnc_use.types import Decision, JsonObject, Observation, Step, Turn, Usage
+from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Step, Turn, Usage
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """The most repeated requests in one turn: after words without a call, and after too many calls."""
@@ -83,6 +83,7 @@ class _Asking:
 
     observation: Observation
     messages: list[Message]
+    request: JsonObject = field(default_factory=dict)
     refusals: int = 0
     usage: Usage = field(default_factory=Usage)
 
@@ -153,22 +154,28 @@ class OpenAICompatible:
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         """Return the model's next turn. Raises PlannerError."""
         asking = _Asking(observation, self._messages(observation))
-
         if self._log and (not observation.turns or _looks(observation.turns[-1], self._toolset)):
             self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
 
-        def send(attempt_s: float) -> Attempt[Decision]:
-            request = self._request(asking.messages)
-            attempt = post_json(self._service, request, timeout_s=attempt_s, read=partial(self._read, asking))
+        def note(attempt: Attempt[Decision]) -> Attempt[Decision]:
             if self._log:
-                self._log.note(request, attempt)
+                self._log.note(asking.request, attempt)
             return attempt
 
-        asked = request_size("planner", self._request(asking.messages))
-        backoff = self._backoff.within(observation.request_s)
-        return ask(send, asked=asked, timeout_s=timeout_s, report=observation.report, backoff=backoff)
+        def request() -> JsonObject:
+            asking.request = self._request(asking.messages)
+            return asking.request
 
-    # --- asking ------------------------------------------------------------------------------------------------------
+        return ask(
+            self._service,
+            request,
+            purpose="planner",
+            read=partial(self._read, asking),
+            timeout_s=timeout_s,
+            report=observation.report,
+            backoff=self._backoff.within(observation.request_s),
+            after=note,
+        )
 
     def _messages(self, observation: Observation) -> list[Message]:
         system = self._system_instruction
@@ -187,8 +194,6 @@ class OpenAICompatible:
         single = {"parallel_tool_calls": False} if table.most_actions == 1 and not table.typed_errors else {}
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
-
-    # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read(self, asking: _Asking, body: JsonObject) -> Decision | Failure:
         """Return the decision; or a failure, after which the same turn is asked again with a line that says why.
@@ -305,8 +310,6 @@ def _check_known(name: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
         raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")
 
-
-# --- the messages of a request ---------------------------------------------------------------------------------------
 
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
@@ -471,9 +474,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} … (cut, of {len(text)} characters)"
 
 
-# --- the service, and the files of a local agent ---------------------------------------------------------------------
-
-
 def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
     """Return the service at `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
@@ -490,6 +490,51 @@ def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     url = urlunsplit(parts._replace(path=f"{path}/chat/completions"))
     return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of)
+
+
+class ChatJudge(ServiceJudge):
+    """A judge that asks the model behind `base_url`, such as `http://localhost:1234/v1`.
+
+    `coordinates` is the model's unit, as for the planner. If `temperature` is None, the model's own holds. `max_tokens`
+    counts thinking too. Raises SettingsError, and KeyRejected if the key cannot be sent.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key: str = "",
+        *,
+        coordinates: Coordinates = "1000",
+        temperature: float | None = None,
+        max_tokens: int = 4096,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(chat_service(base_url, model, api_key), backoff=backoff)
+        self._coordinates = coordinates
+        self._max_tokens = max_tokens
+        self._fixed: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
+        if temperature is not None:
+            self._fixed["temperature"] = temperature
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        return Grid(screen.width, screen.height) if self._coordinates == "pixels" else Grid(GRID, GRID)
+
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        question = user_message(asked.task, asked.load_png(asked.frame))
+        return {**self._fixed, "messages": [{"role": "system", "content": part}, question]}
+
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        described = {"name": name, "strict": True, "schema": schema}
+        return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+        answer = read_answer(body)
+        if isinstance(answer, Failure):
+            return answer
+        if answer.cut_off:
+            return malformed(f"it was cut off at max_tokens={self._max_tokens}")
+        return JudgeReply(answer.words, answer.model or self._service.model, answer.usage)
 
 
 class AgentLog:

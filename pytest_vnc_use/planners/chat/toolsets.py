@@ -27,7 +27,6 @@ from pytest_vnc_use.planners.common.toolset import (
     GIVE_UP,
     MOST_ACTIONS,
     EndOfRun,
-    Point,
     ScreenArguments,
     Table,
     Tool,
@@ -51,6 +50,7 @@ from pytest_vnc_use.types import (
     TypeText,
     Wait,
 )
+from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.keys import parse_key
 
 NUMBER: JsonObject = {"type": "number"}
@@ -62,9 +62,6 @@ BUTTONS: dict[str, Button] = {"left": "left", "middle": "middle", "right": "righ
 OPPOSITE: dict[Direction, Direction] = {"up": "down", "down": "up", "left": "right", "right": "left"}
 DIRECTION: JsonObject = {"type": "string", "enum": list(DIRECTIONS)}
 BUTTON: JsonObject = {"type": "string", "enum": list(BUTTONS), "default": "left"}
-
-
-# --- what calls mean -------------------------------------------------------------------------------------------------
 
 
 def _click(args: ScreenArguments, *, button: Button = "left", count: int = 1) -> Action:
@@ -136,8 +133,6 @@ COMPLETE = tool(
 )
 FAILED = tool(GIVE_UP.description, _give_up, {"reason": TEXT}, ends=True)
 
-# --- commands --------------------------------------------------------------------------------------------------------
-
 
 def _command_rules(offered: Sequence[str]) -> Sequence[str]:
     return (
@@ -195,8 +190,6 @@ COMMANDS = Table(
     batch="batch",
 )
 """`paste` types: a character that the keyboard lacks goes through the clipboard anyway."""
-
-# --- computer_use ----------------------------------------------------------------------------------------------------
 
 STATUSES = {"success": "finished", "failure": "gave_up"}
 
@@ -281,8 +274,6 @@ COMPUTER_USE = Table(
 """Source: the cookbook of Qwen3-VL, `utils/agent_function_call.py`. The model drags from the pointer's place, and
 scrolls by `pixels`: positive ones go up, or right. Qwen's own list has no screenshot; its models ask for one."""
 
-# --- vnc_command -----------------------------------------------------------------------------------------------------
-
 
 def _drag_to(args: ScreenArguments) -> Action:
     if not (args.has("toX") and args.has("toY")):
@@ -357,8 +348,6 @@ VNC_COMMAND = Table(
     batch="action_queue",
     looks_always=False,
 )
-
-# --- local_agent -----------------------------------------------------------------------------------------------------
 
 LABEL: JsonObject = {**TEXT, "description": "what is there, in a few words"}
 BOX: JsonObject = {

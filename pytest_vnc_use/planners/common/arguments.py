@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, Union
 
-from pytest_vnc_use.types import PIXELS_A_NOTCH as PIXELS_A_NOTCH, Direction, FrameRef, JsonObject
+from pytest_vnc_use.types import (
+    PIXELS_A_NOTCH as PIXELS_A_NOTCH,
+    Action,
+    Direction,
+    FrameRef,
+    InvalidAction,
+    JsonObject,
+)
 from pytest_vnc_use.types.keys import split_words
 
 MOST_NOTCHES = 50
@@ -125,6 +132,38 @@ class Arguments:
     def middle(self) -> tuple[int, int]:
         """Return the middle of the screen."""
         return self.screen.width // 2, self.screen.height // 2
+
+
+AnyArguments = TypeVar("AnyArguments", bound=Arguments)
+Reader = Callable[[AnyArguments], Union[Action, tuple[Action, ...]]]
+"""A function that reads the arguments of one action. It raises Unreadable."""
+
+
+def read_action(
+    name: str,
+    args: AnyArguments,
+    readers: Mapping[str, Reader[AnyArguments]],
+    *,
+    offered: Collection[str],
+    excluded: Collection[str] = (),
+    noun: str = "action",
+) -> tuple[Action, ...]:
+    """Return what a call means: its actions, or one that says why it cannot be carried out.
+
+    `readers` are all known calls. `offered` are the names of those that the model may make in this run.
+    """
+    if name not in readers:
+        problem = f"there is no {noun} {name!r:.100}; there are {', '.join(offered)}"
+    elif name in excluded:
+        problem = f"{name!r} is excluded in this run; use another {noun}"
+    else:
+        try:
+            meant = readers[name](args)
+            args.check(name, offered)
+            return meant if isinstance(meant, tuple) else (meant,)
+        except Unreadable as exc:
+            problem = str(exc)
+    return (InvalidAction(name, problem),)
 
 
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}

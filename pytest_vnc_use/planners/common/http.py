@@ -25,7 +25,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
@@ -60,18 +60,8 @@ USED_UP = frozenset(
 )
 """Error types and codes after which waiting does not help."""
 
-KINDS = {
-    "invalid_request_error": 400,
-    "invalid_prompt": 400,
-    "invalid_api_key": 401,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "overloaded_error": 529,
-}
-"""Error types and codes within a response of status 200, and the statuses with which they come elsewhere."""
+KINDS = {"rate_limit": 429, "overloaded": 529, "invalid_": 400, "authentication": 401, "not_found": 404}
+"""The beginnings of error types and codes within a response of status 200, and the statuses that they mean."""
 
 UNSENT = (
     httpx2.ConnectError,
@@ -88,9 +78,6 @@ LONGEST_ANSWER = 64_000
 _WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 _MOST_DIGITS = 18
-
-
-# --- the endpoint ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -122,18 +109,14 @@ def found_url(base_url: str | None, variable: str = "") -> str | None:
     Raises SettingsError if it is not http(s), or if the proxy to it cannot be used.
     """
     url = base_url or VARIABLES.get(variable) or None
-    if url is not None and not _is_http(url):
+    try:
+        parts = urlsplit(url or "http://x")
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
     _check_proxies(url or "")
     return url
-
-
-def _is_http(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def is_loopback(url: str) -> bool:
@@ -164,9 +147,6 @@ def _check_proxies(url: str) -> None:
                 f"{name.upper()}_PROXY names a SOCKS proxy, which needs a library: pip install socksio; "
                 "without proxies: NO_PROXY='*'"
             )
-
-
-# --- attempts --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -220,26 +200,30 @@ class Attempt(Generic[Result]):
 
 
 def ask(
-    send: Callable[[float], Attempt[Result]],
+    service: Service,
+    body: JsonObject | Callable[[], JsonObject],
     *,
-    asked: ModelAsked,
+    purpose: str,
+    read: Callable[[JsonObject], Result | Failure],
     timeout_s: float,
     report: Report,
     backoff: Backoff,
+    after: Callable[[Attempt[Result]], Attempt[Result]] = lambda attempt: attempt,
 ) -> Result:
-    """Return the first good result.
+    """Return the first good result of a request.
 
-    `send` gets the seconds for its attempt. `report` is called before and after each attempt; if it raises before, the
-    request is not sent. Raises the last attempt's error if no attempt or time is left, or if another attempt cannot
-    help.
+    `body` may be a function that makes the body of each attempt, `after` one that gets each attempt and may change it.
+    `report` is called before and after each attempt; if it raises before, the request is not sent. Raises the last
+    attempt's error if no attempt or time is left, or if another attempt cannot help.
     """
     deadline = clock.monotonic() + timeout_s
-    number = 0
+    number, request = 0, body() if callable(body) else body
+    asked = _model_asked(service, purpose, request)
     while True:
         number += 1
         report(asked)
         started = clock.monotonic()
-        attempt = send(min(backoff.each_s, deadline - started))
+        attempt = after(post_json(service, request, timeout_s=min(backoff.each_s, deadline - started), read=read))
         now = clock.monotonic()
         wait_s = _wait_s(attempt.result, number, deadline - now, backoff)
         error = str(attempt.result.error) if isinstance(attempt.result, Failure) else ""
@@ -261,6 +245,7 @@ def ask(
         if wait_s is None:
             raise attempt.result.error from None
         time.sleep(wait_s)
+        request = body() if callable(body) else body
 
 
 def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> float | None:
@@ -271,14 +256,12 @@ def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> flo
     return wait_s if wait_s < left_s else None
 
 
-def request_size(purpose: str, body: Mapping[str, Any]) -> ModelAsked:
-    """Return the size of a request with this body, which has the model, and `max_tokens` or `max_output_tokens`.
-
-    The size counts its keys and texts. Pictures are data URLs, or `data` in base64.
-    """
-    characters, images = _size(body)
-    answer_tokens = body.get("max_tokens") or body.get("max_output_tokens") or LONGEST_ANSWER
-    return ModelAsked(purpose, str(body["model"]), characters, images, answer_tokens)
+def _model_asked(service: Service, purpose: str, body: JsonObject) -> ModelAsked:
+    """Return the size of a request: its keys and texts, its pictures (data URLs, or `data` in base64), its answer."""
+    limits: JsonObject = {**body, **body.get("generationConfig", {})}
+    names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
+    answer_tokens = next((limits[name] for name in names if limits.get(name)), LONGEST_ANSWER)
+    return ModelAsked(purpose, service.model, *_size(body), answer_tokens)
 
 
 def _size(value: Any) -> tuple[int, int]:
@@ -310,16 +293,6 @@ def count_of(counts: Any, *path: str) -> int:
     return counts if isinstance(counts, int) and not isinstance(counts, bool) and counts > 0 else 0
 
 
-# --- one request -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Response:
-    status: int
-    headers: httpx2.Headers
-    text: str
-
-
 class NotJson(Exception):
     """The service sent something that is not JSON, or JSON that cannot be written again."""
 
@@ -332,8 +305,8 @@ def post_json(
     An error before that is a Failure of the attempt. The call takes no longer than `timeout_s`, even if an answer comes
     a byte at a time. It raises nothing.
     """
-    response, failure = _ask(service, body, timeout_s, route := _Route())
-    result = route.explain(failure, response) if failure else read(response)
+    response, failure = _ask(service, body, timeout_s)
+    result = _through_proxy(service, failure, response) if failure else read(response)
     if isinstance(result, Failure):
         error = type(result.error)(redact_key(str(result.error), key=service.key))
         result = replace(result, error=error)
@@ -341,13 +314,11 @@ def post_json(
     return Attempt(loggable(body or {}, key=service.key), clean, result, service.usage_of(response))
 
 
-def _ask(
-    service: Service, body: JsonObject | None, timeout_s: float, route: _Route
-) -> tuple[JsonObject, Failure | None]:
+def _ask(service: Service, body: JsonObject | None, timeout_s: float) -> tuple[JsonObject, Failure | None]:
     """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
     unsent = False
     try:
-        response = Deadline(timeout_s).call(partial(_send, service, body, timeout_s, route))
+        response = Deadline(timeout_s).call(partial(_send, service, body, timeout_s))
         return _read(service, response)
     except NotJson as exc:
         unavailable = str(exc)
@@ -363,7 +334,7 @@ def _ask(
     return {}, Failure(ModelUnavailable(unavailable), again=True, unbilled=unsent)
 
 
-def _send(service: Service, body: JsonObject | None, timeout_s: float, route: _Route) -> _Response:
+def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2.Response:
     """Return the response as it came. It is requested uncompressed, so that few bytes cannot become many."""
     ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
@@ -372,7 +343,6 @@ def _send(service: Service, body: JsonObject | None, timeout_s: float, route: _R
         timeout=timeout_s + CLEAN_UP_S,
         verify=load_certificates(),
         trust_env=not is_loopback(service.url),
-        event_hooks={"request": [route.follow]},
     )
     with asking, asking.stream(method, service.url, content=sent, headers=headers) as response:
         content = bytearray()
@@ -382,7 +352,7 @@ def _send(service: Service, body: JsonObject | None, timeout_s: float, route: _R
                 raise NotJson(f"the model's service sent more than {MOST_BYTES // 2**20} MiB")
             if clock.monotonic() > ends_at:
                 raise DeadlineExceeded
-    return _Response(response.status_code, response.headers, content.decode(errors="replace"))
+    return httpx2.Response(response.status_code, headers=response.headers, text=content.decode(errors="replace"))
 
 
 @cache
@@ -391,17 +361,17 @@ def load_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _read(service: Service, response: _Response) -> tuple[JsonObject, Failure | None]:
+def _read(service: Service, response: httpx2.Response) -> tuple[JsonObject, Failure | None]:
     """Return the body, and a failure if the status or the body reports an error. Raises NotJson."""
-    body = read_json(response.text) if response.status == 200 else _error_body(response.text)
+    body = read_json(response.text) if response.status_code == 200 else _error_body(response.text)
     clean = loggable(body, key=service.key)
     choices = clean.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     error = clean.get("error") or (choice.get("error") if isinstance(choice, dict) else None)
-    if response.status == 200 and not error:
+    if response.status_code == 200 and not error:
         return body, None
     after_s = retry_after_s(response.headers)
-    return clean, failure_of_error(response.status, error or clean, service=service, after_s=after_s)
+    return clean, failure_of_error(response.status_code, error or clean, service=service, after_s=after_s)
 
 
 def read_json(text: str) -> JsonObject:
@@ -429,41 +399,22 @@ def _error_body(text: str) -> JsonObject:
     return first if isinstance(first, dict) else {"message": str(first)[:2000]}
 
 
-class _Route:
-    """The proxy, if any, of a client's newest request. `follow` is its hook."""
-
-    def __init__(self) -> None:
-        self._target = self._peer = ("", 0)
-
-    def follow(self, request: Any) -> None:
-        """Note the request, and let the HTTP library report where it connects to."""
-        url = request.url
-        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
-        self._target = self._peer = url.raw_host.decode(), port
-        request.extensions = {**request.extensions, "trace": self._note}
-
-    def _note(self, event: str, info: Mapping[str, Any]) -> None:
-        if event.endswith("connect_tcp.started"):
-            self._peer = info["host"], info["port"]
-
-    def explain(self, failure: Failure, body: JsonObject) -> Failure:
-        """Return the failure with the proxy's name. A refusal whose `body` is no service's error may be the proxy's."""
-        if self._peer == self._target:
-            return failure
-        (host, port), error = self._peer, failure.error
-        refusal = re.search(r"refused(?: the request)?: (.*)", str(error), re.DOTALL)
-        told, kind = str(error), type(error)
-        if refusal and "error" not in body and not failure.again:
-            told, kind = f"the proxy, or the model's service, refused the request: {refusal[1]}", ModelUnavailable
-        proxy = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        told += (
-            f"; it was asked through the proxy {proxy} (of HTTP_PROXY, HTTPS_PROXY or ALL_PROXY); "
-            f"to ask {self._target[0]} directly, add it to NO_PROXY"
-        )
-        return replace(failure, error=kind(told))
-
-
-# --- errors ----------------------------------------------------------------------------------------------------------
+def _through_proxy(service: Service, failure: Failure, body: JsonObject) -> Failure:
+    """Name the request's proxy, if any, in its failure. A refusal that is no service's error may be the proxy's."""
+    url = urlsplit(service.url)
+    proxies = getproxies()
+    proxy = urlsplit(proxies.get(url.scheme) or proxies.get("all") or "")
+    if not proxy.hostname or is_loopback(service.url) or proxy_bypass(url.hostname or ""):
+        return failure
+    text, kind = str(failure.error), type(failure.error)
+    refusal = re.search(r"refused(?: the request)?: (.*)", text, re.DOTALL)
+    if refusal and "error" not in body and not failure.again:
+        text, kind = f"the proxy, or the model's service, refused the request: {refusal[1]}", ModelUnavailable
+    text += (
+        f"; it was asked through the proxy {proxy.netloc.rpartition('@')[2]} (of HTTP_PROXY, HTTPS_PROXY or "
+        f"ALL_PROXY); to ask {url.hostname} directly, add it to NO_PROXY"
+    )
+    return replace(failure, error=kind(text))
 
 
 def malformed(why: str) -> Failure:
@@ -527,8 +478,8 @@ def _status_meant(kinds: Sequence[str], text: str) -> int:
     for kind in kinds:
         if re.fullmatch("[45][0-9][0-9]", kind):
             return int(kind)
-        if kind.lower() in KINDS:
-            return KINDS[kind.lower()]
+        if meant := next((status for begin, status in KINDS.items() if kind.lower().startswith(begin)), None):
+            return meant
     return 404 if not kinds and _WRONG_PATH.search(text) else 500
 
 
@@ -568,9 +519,6 @@ def _retry_delay_s(details: Sequence[JsonObject]) -> float | None:
         return max(0.0, float(str(next(delays)).rstrip("s")))
     except (StopIteration, ValueError):
         return None
-
-
-# --- for the run directory -------------------------------------------------------------------------------------------
 
 
 def shortened(message: Any, limit: int = 500) -> str:

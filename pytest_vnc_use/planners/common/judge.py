@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, PlannerError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.http import Attempt, Backoff, Failure, Service, ask, post_json, request_size
+from pytest_vnc_use.planners.common.http import Attempt, Backoff, Failure, Service, ask
 from pytest_vnc_use.types import (
     Frame,
     FrameRef,
@@ -228,14 +228,25 @@ class ServiceJudge(ScreenJudge):
     def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
         screen = asked.frame.ref
         body = self._body(asked.part, Observation(asked.words, screen, screen, (), lambda _: asked.frame.png, report))
-        send = partial(self._send, asked, body)
-        return ask(send, asked=request_size("judge", body), timeout_s=timeout_s, report=report, backoff=self._backoff)
 
-    def _send(self, asked: Question, body: JsonObject, attempt_s: float) -> Attempt[JudgeReply]:
-        bound = {} if asked.name in self._unbound else self._binding(asked.name, asked.schema)
-        attempt = post_json(self._service, {**body, **bound}, timeout_s=attempt_s, read=self._read)
-        failure = attempt.result
-        if not (bound and isinstance(failure, Failure) and type(failure.error) is PlannerError):
-            return attempt  # a subclass means the key, the quota or an outage: the request itself is right
-        self._unbound.add(asked.name)
-        return replace(attempt, result=replace(failure, again=True, after_s=0.0))
+        def bound() -> JsonObject:
+            return {**body, **({} if asked.name in self._unbound else self._binding(asked.name, asked.schema))}
+
+        def unbind(attempt: Attempt[JudgeReply]) -> Attempt[JudgeReply]:
+            failure = attempt.result
+            # a subclass means the key, the quota or an outage: the request itself is right
+            if isinstance(failure, Failure) and type(failure.error) is PlannerError and asked.name not in self._unbound:
+                self._unbound.add(asked.name)
+                return replace(attempt, result=replace(failure, again=True, after_s=0.0))
+            return attempt
+
+        return ask(
+            self._service,
+            bound,
+            purpose="judge",
+            read=self._read,
+            timeout_s=timeout_s,
+            report=report,
+            backoff=self._backoff,
+            after=unbind,
+        )

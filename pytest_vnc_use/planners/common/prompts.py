@@ -237,8 +237,6 @@ def result_in_words(step: Step) -> str:
     return "\n".join(filter(None, [problem_of(step) or step.output or done, step.note]))
 
 
-# --- for judges -------------------------------------------------------------------------------------------------------
-
 JUDGE_RULES = """\
 You check a claim about a screenshot of a program under test. Your verdict decides whether the test passes.
 

@@ -5,27 +5,13 @@ from __future__ import annotations
 import functools
 import io
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from PIL import Image
 
 from pytest_vnc_use.planners.common.arguments import Unreadable, number_of
-from pytest_vnc_use.types import (
-    Action,
-    Click,
-    Decision,
-    Drag,
-    FrameRef,
-    KeyDown,
-    KeyUp,
-    MouseDown,
-    MouseUp,
-    Move,
-    Observation,
-    Scroll,
-)
+from pytest_vnc_use.types import Decision, FrameRef, Observation
 from pytest_vnc_use.types.protocols import Planner
 
 MOST_KILOBYTES = 200
@@ -101,27 +87,6 @@ def _scaled(name: str, value: Any, sent: int, real: int) -> int:
     if not 0 <= number <= sent:
         raise Unreadable(f"{name!r} must lie on the screenshot, 0 to {sent - 1}, got {value!r}")
     return min(int((number + 0.5) * real / sent), real - 1)
-
-
-# --- the pointer and the keys around an action -----------------------------------------------------------------------
-
-
-def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:
-    """Return the actions between presses of the keys, in order, and releases, in reverse order."""
-    return (*map(KeyDown, keys), *actions, *map(KeyUp, reversed(keys)))
-
-
-def pointer_after(actions: Iterable[Action], pointer: tuple[int, int] | None = None) -> tuple[int, int] | None:
-    """Return the pointer's place after the actions, if they determine it; before them it was at `pointer`."""
-    for action in actions:
-        match action:
-            case Click(x=x, y=y) | Move(x=x, y=y) | Scroll(x=x, y=y) | MouseDown(x=x, y=y) | MouseUp(x=x, y=y):
-                pointer = x, y
-            case Drag(to_x=x, to_y=y):
-                pointer = x, y
-            case _:
-                pass
-    return pointer
 
 
 @dataclass(frozen=True)

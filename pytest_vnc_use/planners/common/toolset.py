@@ -22,21 +22,9 @@ from pytest_vnc_use.planners.common.arguments import (
     whole_notches,
 )
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
-from pytest_vnc_use.types import (
-    Action,
-    CallFunction,
-    Click,
-    Drag,
-    InvalidAction,
-    JsonObject,
-    MouseDown,
-    MouseUp,
-    Move,
-    Proposal,
-    Scroll,
-    Turn,
-    TypeText,
-)
+from pytest_vnc_use.planners.common.turns import pointer_after
+from pytest_vnc_use.types import Action, CallFunction, InvalidAction, JsonObject, Proposal, Turn
+from pytest_vnc_use.types.actions import Point
 
 MOST_ACTIONS = 20
 """The most actions of one turn, and of one batch."""
@@ -46,7 +34,6 @@ POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox
 
 CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
 
-Point = tuple[int, int]
 EndKind = Literal["finished", "gave_up"]
 
 
@@ -68,8 +55,6 @@ class EndOfRun:
 
 
 Reading = Union[tuple[Proposal, ...], EndOfRun]
-
-# --- the calls that end a run ----------------------------------------------------------------------------------------
 
 GIVE_UP = Declaration(
     "task_failed",
@@ -97,9 +82,6 @@ def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[EndKind, str] 
     if not calls:
         return "finished", words
     return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -345,9 +327,6 @@ def _batch(table: Table, names: Sequence[str]) -> Declaration:
     )
 
 
-# --- proposals -------------------------------------------------------------------------------------------------------
-
-
 def proposal(call: FunctionCall, action: Action) -> Proposal:
     """Return an action as the call proposed it, with the model's reason if it gave one."""
     intent = str(call.args.get("intent") or "") if isinstance(action, CallFunction) else reason_in(call.args)
@@ -363,28 +342,12 @@ def refused(call: FunctionCall, problem: str, kind: str = "") -> Proposal:
 def left_at(turns: Sequence[Turn]) -> Point | None:
     """Return where the last action that moved the pointer left it; None if there was none."""
     steps = [step for turn in turns for step in turn.steps if not step.error and step.ruling.kind == "allow"]
-    points = (_end_of(step.proposal.action) for step in reversed(steps))
-    return next((point for point in points if point is not None), None)
-
-
-def _end_of(action: Action) -> Point | None:
-    match action:
-        case Drag():
-            return action.to_x, action.to_y
-        case Click() | MouseDown() | MouseUp() | Move() | Scroll():
-            return action.x, action.y
-        case TypeText(x=int(x), y=int(y)):
-            return x, y
-        case _:
-            return None
+    return pointer_after(step.proposal.action for step in steps)
 
 
 def notches(count: float) -> int:
     """Return whole notches of the wheel, at least one, for either sign. Raises Unreadable for none or too many."""
     return whole_notches(abs(count))
-
-
-# --- checks of settings ----------------------------------------------------------------------------------------------
 
 
 def check_at_least_one(**numbers: int) -> None:

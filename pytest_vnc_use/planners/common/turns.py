@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any
 
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, Proposal, Step, Turn
+from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, KeyDown, KeyUp, Proposal, Step, Turn
+from pytest_vnc_use.types.actions import Point, points
 
 KEPT_TURNS = 20
 """The most turns without pictures that go back in the model's own words."""
 
 CallSteps = tuple[Step, ...]
 """The steps of one call, in order."""
+
+
+def while_held(keys: Sequence[str], *actions: Action) -> tuple[Action, ...]:
+    """Return the actions between presses of the keys, in order, and releases, in reverse order."""
+    return (*map(KeyDown, keys), *actions, *map(KeyUp, reversed(keys)))
+
+
+def pointer_after(actions: Iterable[Action], pointer: Point | None = None) -> Point | None:
+    """Return the pointer's place after the actions, if they determine it; before them it was at `pointer`."""
+    for action in actions:
+        pointer = (points(action) or (pointer,))[-1]
+    return pointer
 
 
 def proposals_of(
@@ -61,9 +74,6 @@ def result_of_call(steps: CallSteps) -> str:
     """Return the result of the call as text for the model: its problem or its functions' output, and all notes."""
     result = problem_of_call(steps) or "\n".join(step.output for step in steps if step.output) or "ok"
     return "\n".join([result, *(step.note for step in steps if step.note)])
-
-
-# --- the screens that a model has seen -------------------------------------------------------------------------------
 
 
 def screen_in_details(screen: FrameRef) -> JsonObject:

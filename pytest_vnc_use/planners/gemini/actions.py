@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,10 +18,12 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
     Arguments,
+    Reader,
     TrackedArguments,
     Unreadable,
     is_pair,
     number_of,
+    read_action,
     reason_in,
     seconds_to_wait,
     split_keys,
@@ -136,7 +138,11 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Funct
     if name in known.excluded and name not in PREDEFINED_FUNCTIONS:
         return InvalidAction(name, f"{name!r} is excluded in this run; use another action")
     meant = MADE_UP.get(name, name)
-    action = _read_predefined(name, meant, TrackedArguments(args), screen, known.offered or READERS)
+    if name == DONE.name:
+        return InvalidAction(name, TOO_EARLY)
+    readers = {name: READERS[meant]} if meant in READERS else {}
+    arguments = GridArguments(TrackedArguments(args), screen)
+    [action] = read_action(name, arguments, readers, offered=known.offered or READERS, noun="function")
     if meant == "search" and known.search_page and isinstance(action, KeyCombo):
         action = OpenAddress(known.search_page)
     if meant == "open_web_browser" and known.opens_windows and isinstance(action, TakeScreenshot):
@@ -145,25 +151,6 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Funct
     if excluding is None:
         return action
     return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
-
-
-def _read_predefined(
-    name: str, meant: str, args: TrackedArguments, screen: FrameRef, offered: Collection[str]
-) -> Action:
-    read = READERS.get(meant)
-    if name == DONE.name:
-        return InvalidAction(name, TOO_EARLY)
-    if read is None:
-        return InvalidAction(name, f"there is no function {name!r:.100}; there are {', '.join(offered)}")
-    try:
-        action = read(GridArguments(args, screen))
-        args.check(name, offered)
-        return action
-    except Unreadable as problem:
-        return InvalidAction(name, str(problem))
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -182,9 +169,6 @@ class GridArguments(Arguments):
     def target(self) -> tuple[int, int]:
         """Return the pixel of the call. Raises Unreadable."""
         return self.point("x", "y", "coordinate", "point", "position")
-
-
-# --- actions ----------------------------------------------------------------------------------------------------------
 
 
 def _click(args: GridArguments, *, button: Button = "left", count: int = 1) -> Action:
@@ -246,7 +230,7 @@ def _wait(args: GridArguments, *, default: float = 1.0) -> Action:
     return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=default)))
 
 
-DESKTOP: Mapping[str, Callable[[GridArguments], Action]] = {
+DESKTOP: Mapping[str, Reader[GridArguments]] = {
     "click": _click,
     "double_click": partial(_click, count=2),
     "triple_click": partial(_click, count=3),
@@ -267,7 +251,7 @@ DESKTOP: Mapping[str, Callable[[GridArguments], Action]] = {
 }
 """The newer dialect. `press_enter` is off by default, and typing clears nothing."""
 
-OLDER: Mapping[str, Callable[[GridArguments], Action]] = {
+OLDER: Mapping[str, Reader[GridArguments]] = {
     "drag_and_drop": _drag,
     "open_web_browser": lambda _: TakeScreenshot(),
     "click_at": _click,
@@ -287,8 +271,6 @@ OLDER: Mapping[str, Callable[[GridArguments], Action]] = {
 READERS = {**DESKTOP, **OLDER}
 PREDEFINED_FUNCTIONS = frozenset(READERS)
 
-
-# --- names ------------------------------------------------------------------------------------------------------------
 
 MADE_UP = {
     "mouse_click": "click",

@@ -28,8 +28,9 @@ from pytest_vnc_use.planners.common.http import (
     found_key,
     found_url,
     post_json,
-    request_size,
 )
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, Question, ScreenJudge
+from pytest_vnc_use.planners.common.planner import ServicePlanner
 from pytest_vnc_use.planners.common.screens import halved
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_pictured, removed_of
@@ -86,7 +87,7 @@ SAFETY_POLICIES = (
 KEPT_SCREENSHOTS = 3
 
 
-class GeminiComputerUse:
+class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
     """A planner that asks Gemini with its Computer Use tool.
 
     `excluded_actions` are names of predefined functions of either dialect, or of `functions`. `environment` is desktop,
@@ -97,6 +98,8 @@ class GeminiComputerUse:
     with `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and `api_key` default to
     GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises SettingsError, and KeyMissing if no key is set.
     """
+
+    provider = "gemini"
 
     def __init__(
         self,
@@ -124,7 +127,7 @@ class GeminiComputerUse:
             check_at_least_one(keep_screenshots=keep_screenshots)
         self._keep = keep_screenshots or (None if older or self._in_browser else KEPT_SCREENSHOTS)
         self._shows_first = include_initial_screenshot
-        self._service, self._backoff = gemini_service(model, api_key, base_url), backoff or Backoff()
+        super().__init__(gemini_service(model, api_key, base_url), backoff)
         declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
         excluded = check_excluded(excluded_actions or (), [declaration.name for declaration in declared])
         declarations = [declaration for declaration in declared if declaration.name not in excluded]
@@ -155,25 +158,15 @@ class GeminiComputerUse:
             },
         }
 
-    @property
-    def name(self) -> str:
-        """The planner's name with the model."""
-        return f"gemini ({self._service.model})"
+    def _body(self, observation: Observation) -> JsonObject:
+        if self._in_browser:
+            load_png = observation.load_png
+            observation = replace(observation, load_png=lambda screen: halved(load_png(screen)))
+        return {"contents": self._rebuild_contents(observation), **self._fixed}
 
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the model's next turn. Raises PlannerError."""
-        load = _halved(observation.load_png) if self._in_browser else observation.load_png
-        contents = self._rebuild_contents(replace(observation, load_png=load))
-        answer = generate(
-            self._service,
-            {"contents": contents, **self._fixed},
-            purpose="planner",
-            timeout_s=timeout_s,
-            report=observation.report,
-            backoff=self._backoff.within(observation.request_s),
-            detects_injection=self._detects,
-        )
-        return self._decision(answer, observation)
+    def _read(self, body: JsonObject) -> GeminiAnswer | Failure:
+        answer = read_answer(body)
+        return answer_failure(answer, detects_injection=self._detects) or answer
 
     def _decision(self, answer: GeminiAnswer, observation: Observation) -> Decision:
         decided = partial(
@@ -195,8 +188,6 @@ class GeminiComputerUse:
             proposals.append(read_proposal(call, observation.frame, known))
             opened = opened or call.name == "open_web_browser"
         return decided("act", words, tuple(proposals))
-
-    # --- what goes back ----------------------------------------------------------------------------------------------
 
     def _rebuild_contents(self, observation: Observation) -> list[JsonObject]:
         """Return the conversation so far. The newest turns have pictures, one a step, `keep_screenshots` or more."""
@@ -245,7 +236,7 @@ class GeminiComputerUse:
             result["safety_acknowledgement"] = "true"
         return _function_response(call.name, result, png, call.id)
 
-    # --- the pieces of a turn, for code that has a loop of its own; google.genai takes half a second to load ----------
+    # The pieces of a turn, for code that has a loop of its own. google.genai takes half a second to load.
 
     def start_contents(self, task: str, maybe_initial_png: bytes | None = None) -> list[types.Content]:
         """Return the contents of the first request: the task, and the screen if there is one."""
@@ -266,16 +257,22 @@ class GeminiComputerUse:
         Append `response.candidates[0].content` to the contents.
         """
         fixed = self._fixed if config is None else _fields_of(config)
-        bodies: list[JsonObject] = []
-
-        def read(body: JsonObject) -> GeminiAnswer | Failure:
-            bodies.append(body)
-            return _read(body, detects_injection=self._detects)
-
         body = {"contents": _with_ids([_as_json(content) for content in contents]), **fixed}
-        generate(self._service, body, purpose="planner", timeout_s=timeout_s, report=report, backoff=self._backoff,
-                 read=read)  # fmt: skip
-        return _response_of_sdk(bodies[-1])
+
+        def read(answered: JsonObject) -> JsonObject | Failure:
+            answer = self._read(answered)
+            return answer if isinstance(answer, Failure) else answered
+
+        answered = ask(
+            self._service,
+            body,
+            purpose="planner",
+            read=read,
+            timeout_s=timeout_s,
+            report=report,
+            backoff=self._backoff,
+        )
+        return _response_of_sdk(answered)
 
     def extract_function_calls(self, response: types.GenerateContentResponse | JsonObject) -> list[dict[str, Any]]:
         """Return the function calls of a response as `{"name", "args"}`, with the service's `id` if it gave one."""
@@ -304,8 +301,52 @@ class GeminiComputerUse:
         return types.FunctionResponse.model_validate_json(json.dumps(response))
 
 
-def _halved(load_png: Callable[[FrameRef], bytes]) -> Callable[[FrameRef], bytes]:
-    return lambda screen: halved(load_png(screen))
+class GeminiJudge(ScreenJudge):
+    """A judge that asks Gemini, without the Computer Use tool. Its answer is JSON that is bound to a schema.
+
+    Raises KeyMissing if no key is set.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "gemini-3.8-flash",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_output_tokens: int = 4096,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._service, self._backoff = gemini_service(model, api_key, base_url), backoff or Backoff()
+        self._max_output_tokens = max_output_tokens
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        return Grid(1000, 1000, rows_first=True)
+
+    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
+        body = {
+            "contents": [_user(asked.words, asked.frame.png)],
+            "systemInstruction": _system(asked.part),
+            "generationConfig": {
+                "maxOutputTokens": self._max_output_tokens,
+                "responseMimeType": "application/json",
+                "responseJsonSchema": {**asked.schema, "propertyOrdering": asked.schema["required"]},
+            },
+        }
+
+        def read(answered: JsonObject) -> GeminiAnswer | Failure:
+            answer = read_answer(answered)
+            return answer_failure(answer) or answer
+
+        answer = ask(
+            self._service,
+            body,
+            purpose="judge",
+            read=read,
+            timeout_s=timeout_s,
+            report=report,
+            backoff=self._backoff,
+        )
+        return JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
@@ -316,9 +357,6 @@ def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
     )
     for turn in turns:
         yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
-
-
-# --- the service -----------------------------------------------------------------------------------------------------
 
 
 def gemini_service(model: str, api_key: str | None = None, base_url: str | None = None) -> Service:
@@ -342,44 +380,8 @@ def describe_model(model: str, *, timeout_s: float) -> JsonObject:
     return attempt.result
 
 
-def generate(
-    service: Service,
-    body: JsonObject,
-    *,
-    purpose: str,
-    timeout_s: float,
-    report: Report,
-    backoff: Backoff,
-    detects_injection: bool = False,
-    read: Callable[[JsonObject], GeminiAnswer | Failure] | None = None,
-) -> GeminiAnswer:
-    """Return the first usable answer to a generateContent request. Raises PlannerError."""
-    read = read or partial(_read, detects_injection=detects_injection)
-    tokens = body.get("generationConfig", {}).get("maxOutputTokens")
-    return ask(
-        lambda attempt_s: post_json(service, body, timeout_s=attempt_s, read=read),
-        asked=request_size(purpose, {**body, "model": service.model, "max_output_tokens": tokens}),
-        timeout_s=timeout_s,
-        report=report,
-        backoff=backoff,
-    )
-
-
-def _read(body: JsonObject, *, detects_injection: bool) -> GeminiAnswer | Failure:
-    answer = read_answer(body)
-    return answer_failure(answer, detects_injection=detects_injection) or answer
-
-
-# --- JSON of a request -----------------------------------------------------------------------------------------------
-
-
 def _user(text: str, png: bytes | None = None) -> JsonObject:
     return {"role": "user", "parts": [{"text": text}, *([] if png is None else [_picture(png)])]}
-
-
-def question(text: str, png: bytes) -> list[JsonObject]:
-    """Return the contents of a judge's question about a screenshot."""
-    return [_user(text, png)]
 
 
 def _picture(png: bytes) -> JsonObject:
@@ -409,9 +411,6 @@ def _member(kind: str, name: str, known: Sequence[str]) -> str:
     if found is None:
         raise SettingsError(f"{kind} must be one of {sorted(map(str.lower, known))}, got {name!r}")
     return found
-
-
-# --- the SDK's types -------------------------------------------------------------------------------------------------
 
 
 def _as_json(value: Any) -> JsonObject:

@@ -126,9 +126,6 @@ def _format_error(error: Exception) -> str:
     return " ".join([f"{type(error).__name__}: {plain(str(error))}", *lines_in(Path((users or [""])[0]), error)])
 
 
-# --- helpers for a plan ----------------------------------------------------------------------------------------------
-
-
 def key(combination: str) -> KeyCombo:
     """Return a press of keys together: `Enter`, `Ctrl+Shift+P`, `Digit_1`."""
     return KeyCombo((combination,))

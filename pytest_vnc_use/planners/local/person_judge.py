@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from pytest_vnc_use.errors import Inconclusive
@@ -23,11 +20,6 @@ ENDED = "the input ended (Ctrl-D) before the answer, so nothing was recorded: ru
 _KINDS: dict[str, VerdictKind] = {"yes": "holds", "y": "holds", "no": "fails", "n": "fails", "unsure": "unsure"}
 _MOST_QUESTIONS = 3
 _LONGEST_ANSWER = 40
-_GUARD = 'read -r _; rm -rf -- "$1"'
-"""A script of a shell that outlives this process, and removes the folder.
-
-Its input ends when this process closes it, or dies, even by kill -9.
-"""
 
 
 class InputEnded(EOFError):
@@ -48,8 +40,8 @@ class AtTheKeyboard:
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the person's verdict; unsure if nobody is there, or does not answer."""
-        with _guarded_folder() as folder:
-            picture = folder / "screen.png"
+        with tempfile.TemporaryDirectory(prefix="vnc-claim-") as directory:
+            picture = Path(directory) / "screen.png"
             picture.write_bytes(frame.png)
             try:
                 answer = self._answer(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
@@ -77,18 +69,3 @@ class AtTheKeyboard:
 def _kind(answer: str) -> VerdictKind | None:
     """Return the verdict that an answer begins with; None if it is unclear."""
     return _KINDS.get(answer.partition(" ")[0].lower().rstrip(",.:;"))
-
-
-@contextmanager
-def _guarded_folder() -> Iterator[Path]:
-    """Yield a new temporary folder, and remove it, also where this process is ended by a signal.
-
-    The screen may show secrets, and a person may close the terminal instead of an answer. On Windows there is no guard.
-    """
-    with tempfile.TemporaryDirectory(prefix="vnc-claim-") as folder:
-        if os.name != "posix":
-            yield Path(folder)
-            return
-        guard = ["sh", "-c", _GUARD, "vnc-use guard", folder]
-        with subprocess.Popen(guard, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
-            yield Path(folder)

@@ -7,20 +7,22 @@ around an action is a step of its own, and so is each direction of a scroll that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
     Arguments,
+    Reader,
     TrackedArguments,
     Unreadable,
+    read_action,
     split_keys,
 )
-from pytest_vnc_use.planners.common.screens import SentScreen, while_held
+from pytest_vnc_use.planners.common.screens import SentScreen
 from pytest_vnc_use.planners.common.toolset import notches
-from pytest_vnc_use.planners.common.turns import proposals_of
+from pytest_vnc_use.planners.common.turns import proposals_of, while_held
 from pytest_vnc_use.types import (
     Action,
     Button,
@@ -77,7 +79,11 @@ def _proposals(
 ) -> tuple[Proposal, ...]:
     fields = dict(asked) if isinstance(asked, dict) else {}
     name = str(fields.pop("type", "computer"))
-    return proposals_of(name, fields, _read(asked, sent, excluded), confirmation)
+    offered = sorted(set(READERS) - set(excluded))
+    args = ActionFields(TrackedArguments(fields), sent.screen, sent)
+    return proposals_of(
+        name, fields, read_action(name, args, READERS, offered=offered, excluded=excluded), confirmation
+    )
 
 
 def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
@@ -103,27 +109,6 @@ def read_confirmation(checks: Any) -> Confirmation | None:
         return None
     messages = [str(check.get("message") or check.get("code") or check.get("id")) for check in checks]
     return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
-
-
-def _read(asked: Any, sent: SentScreen, excluded: Collection[str]) -> tuple[Action, ...]:
-    name = str(asked.get("type")) if isinstance(asked, dict) else ""
-    read = READERS.get(name)
-    if read is None:
-        offered = ", ".join(sorted(set(READERS) - set(excluded)))
-        return (InvalidAction(name or "computer", f"an action must be one of {offered}, got {asked!r:.200}"),)
-    if name in excluded:
-        return (InvalidAction(name, f"{name!r} is excluded in this run; use another action"),)
-    values = TrackedArguments({name: value for name, value in asked.items() if name != "type"})
-    args = ActionFields(values, sent.screen, sent)
-    try:
-        actions = read(args)
-        args.check(name, READERS)
-        return actions
-    except Unreadable as problem:
-        return (InvalidAction(name, str(problem)),)
-
-
-# --- actions ---------------------------------------------------------------------------------------------------------
 
 
 def _click(args: ActionFields) -> tuple[Action, ...]:
@@ -185,7 +170,7 @@ def _type(args: ActionFields) -> tuple[Action, ...]:
     return (TypeText(text),)
 
 
-READERS: Mapping[str, Callable[[ActionFields], tuple[Action, ...]]] = {
+READERS: Mapping[str, Reader[ActionFields]] = {
     "click": _click,
     "double_click": _double_click,
     "drag": _drag,

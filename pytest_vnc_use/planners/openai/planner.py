@@ -1,64 +1,51 @@
-"""A planner that asks OpenAI's models with their own computer tool: the Responses API, in plain JSON.
+"""OpenAI's models as planner, with their own computer tool, and as judge: the Responses API, in plain JSON.
 
-Nothing is kept between turns, neither here nor at the service: each request is rebuilt from the observation. Source of
-the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54. The SDK
-itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would not go
-back unchanged.
+Source of the format: developers.openai.com, "Computer use", "Images and vision", and the types of the openai SDK 3.54.
+The SDK itself is not used, because its retries and time-outs are not the run's, and fields unknown to its models would
+not go back unchanged.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeGuard
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http import (
-    Backoff,
-    Failure,
-    Service,
-    ask,
-    count_of,
-    found_key,
-    found_url,
-    malformed,
-    post_json,
-    request_size,
-)
+from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
 from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
     removed_of,
     result_of_call,
-    screen_in_details,
     screens_seen,
     skipped,
     steps_by_call,
 )
 from pytest_vnc_use.planners.openai.actions import ACTIONS, read_computer_call, read_function_call
-from pytest_vnc_use.types import CallFunction, Decision, JsonObject, Observation, Proposal, Turn, Usage
+from pytest_vnc_use.types import CallFunction, FrameRef, JsonObject, Observation, Proposal, Turn, Usage
 
 API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
-
 LIMIT = PictureLimit(longest_side=6000, patch=32, patches=10_000)
-_FIXED: dict[str, object] = {"store": False, "include": ["reasoning.encrypted_content"]}
-_SUMMARIES: dict[str, object] = {"reasoning": {"summary": "auto"}}
-"""The largest picture that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
+"""The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
+CALLS = ("computer_call", "function_call")
 
 
-def _service(model: str, key: str, base_url: str | None) -> Service:
-    url = f"{(base_url or API_URL).rstrip('/')}/responses"
-    return Service(url, model, key, {"Authorization": f"Bearer {key}"}, usage_of)
+def openai_service(model: str, api_key: str | None, base_url: str | None) -> Service:
+    """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
+    key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
+    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of)
 
 
-class OpenAIComputer:
+class OpenAIComputer(ComputerPlanner[JsonObject]):
     """A planner that asks a model of OpenAI with its computer tool.
 
     `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
@@ -66,6 +53,8 @@ class OpenAIComputer:
     thoughts. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
     OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
+
+    provider, kept_as, _limit = "openai", "output", LIMIT
 
     def __init__(
         self,
@@ -83,13 +72,11 @@ class OpenAIComputer:
         backoff: Backoff | None = None,
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots)
-        self._model = model
-        self._service = _service(model, found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE))
-        self._backoff = backoff or Backoff()
+        super().__init__(openai_service(model, api_key, base_url), backoff)
         self._excluded = check_excluded(excluded_actions, known=ACTIONS)
         declarations = declare_all(functions, taken=("computer", GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
-        self._rebuild_items = partial(
+        self._items = partial(
             rebuild_items,
             limit=LIMIT,
             keep_screenshots=keep_screenshots,
@@ -100,54 +87,68 @@ class OpenAIComputer:
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
             "tools": [{"type": "computer"}, *map(_declarations, (GIVE_UP, *declarations))],
             "max_output_tokens": max_output_tokens,
-            **(_FIXED | _SUMMARIES if include_thoughts else _FIXED),
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            **({"reasoning": {"summary": "auto"}} if include_thoughts else {}),
         }
 
-    @property
-    def name(self) -> str:
-        """The planner's name with the model."""
-        return f"openai ({self._model})"
+    def _body(self, observation: Observation) -> JsonObject:
+        return {**self._fixed, "input": self._items(observation)}
 
-    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the model's next turn. Raises PlannerError."""
-        body = {**self._fixed, "input": self._rebuild_items(observation)}
-        answer = ask(
-            lambda attempt_s: post_json(self._service, body, timeout_s=attempt_s, read=read_answer),
-            timeout_s=timeout_s,
-            asked=request_size("planner", body),
-            report=observation.report,
-            backoff=self._backoff.within(observation.request_s),
-        )
-        return self._decision(answer, observation)
+    def _read(self, body: JsonObject) -> Answer[JsonObject] | Failure:
+        return read_answer(body)
 
-    def _decision(self, answer: OpenAIAnswer, observation: Observation) -> Decision:
-        decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
-        gave_up = next((call for call in answer.calls if call.get("name") == GIVE_UP.name), None)
-        if gave_up is not None:
-            return decided("gave_up", _reason(gave_up) or answer.words)
-        if not answer.calls:
-            return decided("finished", answer.words)
-        sent = SentScreen.of_picture(observation.load_png(observation.frame), LIMIT, observation.frame)
-        proposals = [self._read(call, sent) for call in answer.calls]
-        details: dict[str, Any] = {
-            "output": answer.output,
-            "counts": [len(of_call) for of_call in proposals],
-            "screen": screen_in_details(observation.frame),
-        }
-        flat = tuple(proposal for of_call in proposals for proposal in of_call)
-        return decided("act", answer.words or answer.thoughts, flat, provider_details=details)
+    def _reason_to_give_up(self, calls: Sequence[JsonObject]) -> str | None:
+        for call in calls:
+            if call.get("name") == GIVE_UP.name:
+                [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
+                action = proposal.action
+                return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
+        return None
 
-    def _read(self, call: JsonObject, sent: SentScreen) -> tuple[Proposal, ...]:
-        if call["type"] == "function_call":
-            return read_function_call(call, functions=self._functions)
-        return read_computer_call(call, sent, excluded=self._excluded)
+    def _proposals(
+        self, calls: Sequence[JsonObject], sent: SentScreen, observation: Observation
+    ) -> list[tuple[Proposal, ...]]:
+        return [
+            read_function_call(call, functions=self._functions)
+            if call["type"] == "function_call"
+            else read_computer_call(call, sent, excluded=self._excluded)
+            for call in calls
+        ]
 
 
-def _reason(call: JsonObject) -> str:
-    """Return why the model gives up; "" if its arguments cannot be read."""
-    [proposal] = read_function_call(call, functions=(GIVE_UP.name,))
-    action = proposal.action
-    return str(action.arguments.get("reason") or "") if isinstance(action, CallFunction) else ""
+class OpenAIJudge(ServiceJudge):
+    """A judge that asks a model of OpenAI, without the computer tool, with the answer bound to a schema.
+
+    `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to OPENAI_API_KEY and
+    OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str = "gpt-5.5",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_output_tokens: int = 16_000,
+        backoff: Backoff | None = None,
+    ) -> None:
+        super().__init__(openai_service(model, api_key, base_url), backoff=backoff)
+        self._fixed: JsonObject = {"model": model, "max_output_tokens": max_output_tokens, "store": False}
+
+    def _grid(self, screen: FrameRef) -> Grid:
+        sent = SentScreen.within(LIMIT, screen)
+        return Grid(sent.width, sent.height)
+
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        return {**self._fixed, "instructions": part, "input": rebuild_items(asked, limit=LIMIT)}
+
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
+
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+        answer = read_answer(body)
+        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _declarations(declaration: Declaration) -> JsonObject:
@@ -161,22 +162,7 @@ def _declarations(declaration: Declaration) -> JsonObject:
     }
 
 
-CALLS = ("computer_call", "function_call")
-
-
-@dataclass(frozen=True)
-class OpenAIAnswer:
-    """One answer: its output items as they came, and the values read from them."""
-
-    output: Sequence[JsonObject]
-    words: str
-    thoughts: str
-    calls: tuple[JsonObject, ...]
-    usage: Usage
-    model: str
-
-
-def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
+def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
     """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
@@ -191,8 +177,8 @@ def read_answer(body: JsonObject) -> OpenAIAnswer | Failure:
     if refusal:
         return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
     summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
-    answer = OpenAIAnswer(
-        output=output,
+    answer = Answer(
+        items=output,
         words=_texts(output, "text"),
         thoughts=_join(part.get("text") for part in summaries),
         calls=tuple(item for item in output if item["type"] in CALLS),

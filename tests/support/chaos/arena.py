@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pytest_vnc_use.desktops import supervisor
 from support.chaos.disturbances import EXPLAINS, OF_ALL, OF_GIVEN, OF_STARTED, Action, Done
 from support.chaos.link import Link
 from support.chaos.project import PROGRAM
@@ -245,12 +244,10 @@ class Arena:
     def _targets(self, what: str) -> list[Process]:
         if what == "worker":
             return self.workers()
-        named = {"X server": "Xtigervnc", "window manager": "openbox", "sitter": "vnc-use sitter"}
+        named = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
         found = [each for each in processes() if self.is_given or each.pid not in self.of_given()]
         if what == "program":
             return [each for each in found if _is_program(each)]
-        if what == "guard":
-            return [each for each in found if "guard" in each.words and each.name == "sh"]
         return [each for each in found if each.name == named[what]]
 
 
@@ -271,7 +268,7 @@ def _test_of(process: Process) -> int | None:
     if process.name == "vnc-supervisor":
         children = [each for each in processes() if each.parent == process.pid and _is_program(each)]
         return int(children[0].words[-2]) if children else None
-    mark = next((name for name in (supervisor.MARK, "DISPLAY") if name in own), "")
+    mark = "HOME" if "/vnc-use-" in own.get("HOME", "") else "DISPLAY" if "DISPLAY" in own else ""
     if process.name == "Xtigervnc" and not mark:
         return _test_at("DISPLAY", process.words[1])
     return _test_at(mark, own.get(mark, "")) if mark else None

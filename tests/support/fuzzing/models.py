@@ -10,19 +10,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_vnc_use.planners.anthropic.judge import AnthropicJudge
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
-from pytest_vnc_use.planners.chat.judge import ChatJudge
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer, AnthropicJudge
+from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff
-from pytest_vnc_use.planners.gemini.judge import GeminiJudge
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.judge import OpenAIJudge
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import Drag, FrameRef, Move, Observation, Scroll, TypeText, Wait, report_to_nobody
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.fuzzing.mutations import mutated, mutated_json, text_of
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 from support.gemini_conversations import frame_of
 from support.json_server import JsonServer, Reply
 from support.judge_servers import opinion

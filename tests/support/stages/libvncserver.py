@@ -1,4 +1,4 @@
-"""The stage of libvncserver: a program in C that is built for the test, its pixels in a file; and its own example."""
+"""The stage of libvncserver: a program in C that is built for the test, its pixels in a file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from support import vnc_servers
 from support.paths import PROGRAMS
 from support.stages.stage import Pixels, Stage, Told, Wish, buttons_changed, writing_to
-from support.vnc_servers import VncServer, on_free_port, running
+from support.vnc_servers import on_free_port, running
 
 _SOURCE = PROGRAMS / "paper.c"
-_EXAMPLE = Path("/usr/share/doc/libvncserver-dev/examples/example.c")
 _CONTROL = (0xFFE3, 0xFFE4)
 _RETURN = 0xFF0D
 _BITS = {24: (8, 8, 8), 16: (5, 5, 5), 8: (3, 3, 2)}
@@ -65,29 +63,10 @@ def libvncserver(folder: Path, wish: Wish) -> Iterator[Stage]:
         yield Stage(server, sheet.truth, lambda: list(_heard(paper.lines())), repaint, resize, sheet.bits)
 
 
-@contextmanager
-def example(folder: Path) -> Iterator[VncServer]:
-    """Yield the example that comes with libvncserver: a sheet of 800 x 600 pixels to draw on."""
-    if not _EXAMPLE.exists():
-        pytest.skip(f"there is no {_EXAMPLE}: this system leaves out the documentation of packages")
-    program = str(_built(folder, _EXAMPLE, "-lm"))
-    arguments = ["-listen", "127.0.0.1", "-rfbportv6", "0", "-rfbport"]
-    with on_free_port(lambda port: running(program, *arguments, str(port))) as server:
-        yield server
-
-
-def example_picture(width: int, height: int) -> Pixels:
-    """Return the picture of the example before it is drawn on, of shape (height, width, 3)."""
-    y, x = np.mgrid[:height, :width]
-    picture = np.stack([(x + y) * 128 // (width + height), x * 128 // width, y * 256 // height], axis=2)
-    picture[:, 0] = 255
-    return picture.astype(np.uint8)
-
-
-def _built(folder: Path, source: Path, *libraries: str) -> Path:
+def _built(folder: Path, source: Path) -> Path:
     vnc_servers.require("gcc")
     program = folder / source.stem
-    command = ["gcc", "-O1", "-o", str(program), str(source), "-lvncserver", *libraries]
+    command = ["gcc", "-O1", "-o", str(program), str(source), "-lvncserver"]
     if subprocess.run(command, capture_output=True, timeout=400, check=False).returncode:
         vnc_servers.missing("libvncserver", f"apt-get install {vnc_servers.PACKAGES['gcc']}")
     return program

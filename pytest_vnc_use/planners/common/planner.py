@@ -1,0 +1,111 @@
+"""What the planners over a model's service share: a request from the observation, an answer, a decision.
+
+Nothing is kept between turns, neither here nor at the service: each request is rebuilt from the observation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, ask
+from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.turns import screen_in_details
+from pytest_vnc_use.types import Decision, JsonObject, Observation, Proposal, Usage
+
+Call = TypeVar("Call")
+AnyAnswer = TypeVar("AnyAnswer")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Call]):
+    """One answer: its `items` as they came, to be sent back, and the values read from them."""
+
+    items: Sequence[JsonObject] = ()
+    words: str = ""
+    thoughts: str = ""
+    calls: tuple[Call, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+class ServicePlanner(ABC, Generic[AnyAnswer]):
+    """A planner that asks a model. A subclass builds the request, reads the answer, and decides by it."""
+
+    provider: ClassVar[str]
+
+    def __init__(self, service: Service, backoff: Backoff | None) -> None:
+        self._service, self._backoff = service, backoff or Backoff()
+
+    @property
+    def name(self) -> str:
+        """The planner's name with the model."""
+        return f"{self.provider} ({self._service.model})"
+
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        """Return the model's next turn. Raises PlannerError."""
+        answer = ask(
+            self._service,
+            self._body(observation),
+            purpose="planner",
+            read=self._read,
+            timeout_s=timeout_s,
+            report=observation.report,
+            backoff=self._backoff.within(observation.request_s),
+        )
+        return self._decision(answer, observation)
+
+    @abstractmethod
+    def _body(self, observation: Observation) -> JsonObject:
+        """Return the request."""
+
+    @abstractmethod
+    def _read(self, body: JsonObject) -> AnyAnswer | Failure:
+        """Return the answer in a response, or why it cannot be used."""
+
+    @abstractmethod
+    def _decision(self, answer: AnyAnswer, observation: Observation) -> Decision:
+        """Return the decision of an answer."""
+
+
+class ComputerPlanner(ServicePlanner[Answer[Call]]):
+    """A planner over a service with a computer tool of its own, whose coordinates are pixels of the screenshot.
+
+    The calls of an answer are carried out in order, until one fails.
+    """
+
+    kept_as: ClassVar[str]
+    """The name of the answer's items in a decision's provider_details."""
+    _limit: PictureLimit
+
+    def _decision(self, answer: Answer[Call], observation: Observation) -> Decision:
+        decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
+        if (reason := self._reason_to_give_up(answer.calls)) is not None:
+            return decided("gave_up", reason or answer.words)
+        if not answer.calls:
+            return decided("finished", answer.words)
+        groups = self._proposals(answer.calls, self._sent(observation), observation)
+        details: dict[str, Any] = {
+            self.kept_as: answer.items,
+            "counts": [len(group) for group in groups],
+            "screen": screen_in_details(observation.frame),
+        }
+        flat = tuple(proposal for group in groups for proposal in group)
+        return decided("act", answer.words or answer.thoughts, flat, provider_details=details)
+
+    def _sent(self, observation: Observation) -> SentScreen:
+        """Return the newest screen with the size of its screenshot as it is sent."""
+        return SentScreen.of_picture(observation.load_png(observation.frame), self._limit, observation.frame)
+
+    @abstractmethod
+    def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
+        """Return the reason that a call gives for giving up; None if no call does."""
+
+    @abstractmethod
+    def _proposals(
+        self, calls: Sequence[Call], sent: SentScreen, observation: Observation
+    ) -> list[tuple[Proposal, ...]]:
+        """Return the proposals of each call, in order, at least one a call."""

@@ -1,0 +1,507 @@
+"""What goes wrong with a model's service: what is asked again, what is not, what it costs in time, what it leaks."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.errors import (
+    AnswerRefused,
+    KeyMissing,
+    KeyRejected,
+    ModelUnavailable,
+    PlannerError,
+    QuotaExhausted,
+    SettingsError,
+)
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
+from pytest_vnc_use.planners.common.http import Backoff, load_certificates
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.types import ModelExchange
+from support import chat_server, gemini_server as gemini, messages_server, responses_server
+from support.chat_conversations import chat
+from support.chat_server import said
+from support.exchanges import into
+from support.gemini_conversations import QUICK, Conversation, History
+from support.gemini_server import GeminiServer
+from support.json_server import Reply
+from support.messages_server import message
+from support.native_conversations import claude, gpt
+from support.responses_server import acts, computer_call, function_call, response, thought
+
+KEY = "sk-a-secret-key"
+
+
+@contextmanager
+def ask_gemini(script: Any, **settings: Any) -> Iterator[Conversation]:
+    with GeminiServer(script) as server:
+        settings = {"api_key": server.api_key, "base_url": server.url, "backoff": QUICK, **settings}
+        exchanges: list[ModelExchange] = []
+        yield Conversation(server, GeminiComputerUse(**settings), exchanges)
+
+
+@dataclass(frozen=True)
+class Provider:
+    """How a service is asked, and how it says that the model clicks."""
+
+    ask: Callable[..., AbstractContextManager[Any]]
+    click: Reply
+    wrong_key: str = ""
+
+
+CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
+PROVIDERS = {
+    "gemini": Provider(ask_gemini, gemini.calls(("click", {"x": 500, "y": 500})), "API key not valid"),
+    "anthropic": Provider(claude, messages_server.uses(("left_click", {"coordinate": [1, 1]})), "invalid x-api-key"),
+    "openai": Provider(gpt, acts(CLICKED), "Incorrect API key"),
+    "chat": Provider(chat, chat_server.call("wait")),
+}
+GEMINIS = {"functionCall": {"name": "click", "args": {"x": 500, "y": 500}}, "thoughtSignature": "AAEC"}
+USE = {"type": "tool_use", "id": "toolu_1", "name": "left_click", "toolset_name": "computer", "input": {}}
+
+
+def geminis_function_call(call: Any) -> Reply:
+    return gemini.malformed({"functionCall": call})
+
+
+AGAIN: dict[str, list[Reply]] = {
+    "gemini": [
+        gemini.rate_limited(0.05),
+        gemini.overloaded(),
+        gemini.html_502(),
+        gemini.not_json(),
+        gemini.Reply(b""),
+        gemini.empty(),
+        gemini.Reply({"candidates": []}),
+        gemini.stopped("MALFORMED_FUNCTION_CALL"),
+        gemini.stopped("A_REASON_OF_NEXT_YEAR"),
+        gemini.candidate([{"text": "cut off in the mid"}], "MAX_TOKENS"),
+        gemini.candidate([{"text": "only a thought", "thought": True}]),
+        *[gemini.candidate([GEMINIS], reason) for reason in ("UNEXPECTED_TOOL_CALL", "MAX_TOKENS", "OTHER")],
+        gemini.malformed(GEMINIS, "a part that is text"),
+        gemini.malformed(GEMINIS, {"text": 5}),
+        *map(geminis_function_call, ("click", None, {"args": {}}, {"name": ["click"]}, {"name": "click", "args": [5]})),
+        geminis_function_call({"name": "click", "args": {"x": float("inf")}}),
+        gemini.malformed({"text": "half a character: \ud83d"}),
+        gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
+        geminis_function_call({"name": "click", "args": json.loads('{"x":' * 400 + "1" + "}" * 400)}),
+        gemini.Reply(b"[" * 100_000),
+    ],
+    "anthropic": [
+        messages_server.overloaded(),
+        Reply(b'{"content": [{"ty'),
+        Reply({"content": "It is open.", "stop_reason": "end_turn"}),
+        message([], "end_turn"),
+        message([{"type": "text", "text": " "}], "end_turn"),
+        message([USE], "max_tokens"),
+        message([{"type": "text", "text": "…"}], "pause_turn"),
+        message(["It is open."]),
+        message([{"type": "text", "text": 5}]),
+        message([USE, {"type": "thinking", "thinking": "unsigned"}], "tool_use"),
+        message([USE, USE], "tool_use"),
+        message([{**USE, "input": "left"}], "tool_use"),
+        message([{**USE, "name": ""}], "tool_use"),
+    ],
+    "openai": [
+        responses_server.rate_limited(0.01),
+        response(responses_server.said("cut"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+        response(status="failed", error={"code": "server_error", "message": "It failed."}),
+        response(),
+        response(responses_server.said(" ")),
+        response(computer_call(CLICKED), thought()),
+        response("It is open."),
+        response({"id": "1"}),
+        response({**responses_server.said("It is open."), "content": ["It is open."]}),
+        response({**thought(), "summary": "Hm."}, computer_call(CLICKED)),
+        response({**computer_call(CLICKED), "call_id": None}),
+        response({**computer_call(CLICKED), "call_id": "1"}, {**computer_call(CLICKED), "call_id": "1"}),
+        response({**function_call("users", "{}"), "arguments": {}}),
+    ],
+    "chat": [
+        Reply({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),  # llama.cpp
+        Reply({"error": "The model has crashed."}),  # LM Studio
+        Reply({"choices": [{"finish_reason": "error", "error": {"code": 429, "message": "Limit."}, "message": {}}]}),
+        said("I will", finish_reason="error"),  # OpenRouter
+        said("", finish_reason="abort"),  # vLLM
+        said("", finish_reason="a_reason_of_next_year"),
+        Reply(b"[]"),
+        Reply({"choices": {"0": 1}}),
+        Reply({"choices": [{"message": "hello"}]}),
+        Reply({"choices": [{"finish_reason": "stop"}]}),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "failure"), [(name, failure) for name, failures in AGAIN.items() for failure in failures]
+)
+def test_decide_passing_failure_asks_again(name: str, failure: Reply) -> None:
+    provider = PROVIDERS[name]
+    settings = {"detect_prompt_injection": False} if name == "gemini" else {}
+    with provider.ask([failure, failure, provider.click], **settings) as talk:
+        assert talk.decide().kind == "act"
+        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2, 3]
+        assert [bool(exchange.error) for exchange in talk.exchanges] == [True, True, False]
+        assert [exchange.retry_in_s is not None for exchange in talk.exchanges] == [True, True, False]
+
+
+REFUSAL = {**responses_server.said(""), "content": [{"type": "refusal", "refusal": "Not this."}]}
+LASTING: list[tuple[str, Reply, type[Exception], str]] = [
+    ("gemini", gemini.daily_quota(), QuotaExhausted, "the daily quota is used up"),
+    (
+        "gemini",
+        gemini.error(403, "PERMISSION_DENIED", "Forbidden."),
+        KeyRejected,
+        r"^the API key, or its access to the model 'gemini-3.8-flash', was refused: 403 PERMISSION_DENIED: Forb",
+    ),
+    ("gemini", gemini.Reply({"error": {"code": 401, "message": "Who?"}}), KeyRejected, "missing or was refused: 401"),
+    ("gemini", gemini.error(400, "INVALID_ARGUMENT", "Bad shape."), PlannerError, "refused the request: 400 .*Bad"),
+    ("gemini", gemini.blocked_prompt("A_REASON_OF_NEXT_YEAR"), AnswerRefused, "blocked the prompt: A_REASON_OF_NEXT_Y"),
+    ("gemini", gemini.candidate([{"text": "half of it"}], "SAFETY"), AnswerRefused, "blocked the answer: SAFETY"),
+    ("anthropic", messages_server.refused("cyber", "Not this."), AnswerRefused, "refused to answer: cyber: Not this."),
+    ("anthropic", message([], "refusal", stop_details=None), AnswerRefused, "no reason given"),
+    ("anthropic", message([], "model_context_window_exceeded"), PlannerError, "longer than the model's context"),
+    ("anthropic", messages_server.error(402, "billing_error", "Pay."), QuotaExhausted, "402 billing_error: Pay."),
+    ("openai", response(REFUSAL), AnswerRefused, "the model refused to answer: Not this."),
+    (
+        "openai",
+        response(status="incomplete", incomplete_details={"reason": "content_filter"}),
+        AnswerRefused,
+        "blocked the answer: content_filter",
+    ),
+    (
+        "openai",
+        responses_server.error(429, "insufficient_quota", "Pay.", "insufficient_quota"),
+        QuotaExhausted,
+        "quota is used up",
+    ),
+    ("chat", chat_server.error(404, "NotFoundError", "No model `x`."), PlannerError, "404 NotFoundError: No model"),
+    ("chat", said(None, refusal="I cannot."), AnswerRefused, "the model's service refused: I cannot"),
+    ("chat", said("", finish_reason="content_filter"), AnswerRefused, "the model's service refused: content_filter"),
+    ("chat", Reply({"error": "Unexpected endpoint or method."}), PlannerError, "200: Unexpected .*asked at http://"),
+]
+
+
+@pytest.mark.parametrize(("name", "failure", "error", "message_"), LASTING)
+def test_decide_lasting_failure_raises_at_once(
+    name: str, failure: Reply, error: type[Exception], message_: str
+) -> None:
+    provider = PROVIDERS[name]
+    with provider.ask([failure, provider.click]) as talk:
+        with pytest.raises(error, match=message_):
+            talk.decide()
+        assert len(talk.server.requests) == 1
+
+
+FOR_EVER: list[tuple[str, Reply, type[Exception], str]] = [
+    ("gemini", gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
+    ("gemini", gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
+    ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: it holds the part {'text': 5"),
+    ("gemini", gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
+    ("anthropic", message([], "end_turn"), ModelUnavailable, "empty or malformed"),
+    ("openai", response(), ModelUnavailable, "empty or malformed"),
+    ("chat", chat_server.error(503, "", "Busy."), ModelUnavailable, "the model's service failed: 503: Busy"),
+    ("chat", said("I will", finish_reason="error"), ModelUnavailable, "finish_reason 'error', after 'I will'"),
+    ("chat", Reply({"code": 1305, "msg": "Too many."}), ModelUnavailable, "no choice with a message: .*Too many"),
+]
+
+
+@pytest.mark.parametrize(("name", "failure", "error", "message_"), FOR_EVER)
+def test_decide_failing_for_ever_stops_after_five(
+    name: str, failure: Reply, error: type[Exception], message_: str
+) -> None:
+    settings = {"detect_prompt_injection": False} if name == "gemini" else {}
+    with PROVIDERS[name].ask(lambda request: failure, **settings) as talk:
+        with pytest.raises(error, match=message_):
+            talk.decide()
+        assert len(talk.server.requests) == 5
+        assert talk.exchanges[-1].retry_in_s is None
+
+
+@pytest.mark.parametrize("late", [{"hang_s": 60.0}, {"drip_s": 0.05}], ids=["hangs", "drips"])
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_decide_late_answer_raises_in_time(name: str, late: dict[str, float]) -> None:
+    provider = PROVIDERS[name]
+    slow = dataclasses.replace(provider.click, **late)
+    with provider.ask(lambda request: slow) as talk:
+        started = time.monotonic()
+        with pytest.raises(ModelUnavailable, match="did not answer within"):
+            talk.decide(timeout_s=0.5)
+        assert time.monotonic() - started < 20.0
+        assert all(exchange.uncounted for exchange in talk.exchanges)
+
+
+@pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.wrong_key])
+def test_decide_wrong_key_raises_without_the_key(name: str) -> None:
+    provider = PROVIDERS[name]
+    with provider.ask([provider.click], api_key="sk-a-wrong-key") as talk:
+        with pytest.raises(KeyRejected, match=provider.wrong_key):
+            talk.decide()
+        assert len(talk.server.requests) == 1
+        assert "sk-a-wrong" not in repr(talk.exchanges)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_exchange_holds_digests_of_screenshots(name: str) -> None:
+    provider = PROVIDERS[name]
+    with provider.ask([provider.click]) as talk:
+        talk.decide()
+        shown = json.dumps(talk.exchanges[0].request)
+        assert f"sha256:{talk.history.first.digest}" in shown
+        assert "iVBOR" not in shown
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        message([{"type": "text", "text": "Done."}], usage=5),
+        message(
+            [{"type": "text", "text": "Done."}],
+            usage={"input_tokens": "many", "output_tokens_details": [], "output_tokens": 7},
+        ),
+    ],
+)
+def test_usage_malformed_counts_are_zero(reply: Reply) -> None:
+    with claude([reply]) as talk:
+        assert talk.decide().usage.input == 0
+
+
+def test_unknown_items_go_back_unchanged() -> None:
+    block = {"type": "a_block_of_next_year", "data": {"x": [1]}}
+    script = [message([block, {**USE, "input": {"coordinate": [1, 1]}}], "tool_use"), messages_server.text("Done.")]
+    with claude(script) as talk:
+        talk.act()
+        assert talk.decide().kind == "finished"
+        assert talk.server.requests[1]["messages"][1]["content"][0] == block
+    item = {"type": "compaction", "data": [1]}
+    with gpt([response(item, computer_call(CLICKED)), responses_server.text("Done.")]) as talk:
+        talk.act()
+        with pytest.raises(PlannerError, match="Invalid value: 'compaction'"):
+            talk.decide()
+        assert talk.server.requests[1]["input"][1] == item
+
+
+# Gemini.
+
+CLICK = PROVIDERS["gemini"].click
+
+
+@pytest.mark.parametrize("answer", [gemini.stopped("OTHER"), gemini.candidate([GEMINIS], "OTHER")])
+def test_decide_withheld_answer_with_detection_is_refused(answer: Reply) -> None:
+    with ask_gemini([answer, CLICK], detect_prompt_injection=True) as talk:
+        with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
+            talk.decide()
+        assert len(talk.server.requests) == 1
+
+
+@pytest.mark.parametrize("answer", [gemini.empty(), gemini.Reply({})])
+def test_decide_lasting_silence_with_detection_is_refused(answer: Reply) -> None:
+    with ask_gemini([answer, CLICK], detect_prompt_injection=True) as talk:
+        assert talk.decide().kind == "act"
+    with ask_gemini(lambda request: answer, detect_prompt_injection=True) as talk:
+        with pytest.raises(AnswerRefused, match="withheld its answer, as on a prompt injection: "):
+            talk.decide()
+        assert len(talk.server.requests) == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"code": 400, "message": ["Bad"], "status": None, "details": [{"violations": 3}]}},
+        {"error": {"code": 400, "message": ["Bad"], "details": 5}},
+        b"5",
+        b'[{"error": {}}]',
+        b"[" * 100_000,
+    ],
+)
+def test_decide_error_of_any_shape_raises(body: Any) -> None:
+    with ask_gemini([gemini.Reply(body, 400)]) as talk, pytest.raises(PlannerError):
+        talk.decide()
+
+
+def test_decide_waits_as_the_service_asks() -> None:
+    with ask_gemini([gemini.rate_limited(0.4), CLICK]) as talk:
+        started = time.monotonic()
+        talk.decide()
+        assert time.monotonic() - started >= 0.4
+        assert talk.exchanges[0].retry_in_s == 0.4
+
+
+def test_decide_wait_beyond_time_limit_raises_at_once() -> None:
+    with ask_gemini([gemini.rate_limited(37), CLICK]) as talk:
+        started = time.monotonic()
+        with pytest.raises(QuotaExhausted, match="asks to wait 37 s"):
+            talk.decide(timeout_s=5.0)
+        assert time.monotonic() - started < 30.0
+
+
+def test_decide_hanging_attempt_leaves_time_for_another() -> None:
+    with ask_gemini([gemini.hang(), CLICK], backoff=dataclasses.replace(QUICK, each_s=0.8)) as talk:
+        assert talk.decide(timeout_s=20.0).kind == "act"
+        assert "did not answer within 0.8 s" in talk.exchanges[0].error
+
+
+def test_backoff_waits_double_up_to_a_limit() -> None:
+    backoff = Backoff(first_wait_s=1.0, longest_wait_s=5.0)
+    waits = [backoff.wait_s(attempt) for attempt in (1, 2, 3, 4)]
+    assert all(nominal <= wait <= nominal * 1.25 for nominal, wait in zip((1, 2, 4, 5), waits, strict=True))
+
+
+def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up while it connects; the connection is made all the same, and answered."""
+    gave_up, connect = threading.Event(), socket.create_connection
+
+    def slowly(*address: Any, **options: Any) -> socket.socket:
+        gave_up.wait(timeout=20.0)
+        return connect(*address, **options)
+
+    with ask_gemini([CLICK]) as talk:
+        monkeypatch.setattr(socket, "create_connection", slowly)
+        with pytest.raises(ModelUnavailable, match="did not answer within"):
+            talk.decide(timeout_s=0.5)
+        gave_up.set()
+        for thread in threading.enumerate():
+            if thread.name == "vnc-use deadline":
+                thread.join(timeout=20.0)
+        assert len(talk.server.requests) == 1
+    gc.collect()  # an open socket that nobody holds any more is told of now
+
+
+def test_exchange_is_what_was_sent_and_came() -> None:
+    with ask_gemini([gemini.overloaded(), CLICK]) as talk:
+        talk.decide()
+        failed, good = talk.exchanges
+    assert failed.purpose == good.purpose == "planner"
+    assert failed.response is not None
+    assert failed.response["error"]["status"] == "UNAVAILABLE"
+    assert good.response is not None
+    assert good.response["modelVersion"] == "gemini-3.8-flash-001"
+    assert good.request["contents"][0]["parts"][0] == {"text": "Open the basket"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "uncounted"),
+    [
+        (gemini.not_json(), True),
+        (gemini.Reply({"candidates": CLICK.body["candidates"]}), True),
+        (gemini.stopped("MAX_TOKENS"), True),
+        (gemini.overloaded(), False),
+        (gemini.rate_limited(None), False),
+        (gemini.empty(), False),
+    ],
+)
+def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncounted: bool) -> None:
+    with ask_gemini([answer, gemini.text("It is open."), gemini.text("It is open.")]) as talk:
+        talk.decide()
+        assert talk.exchanges[0].uncounted == uncounted
+
+
+# The key.
+
+
+@pytest.mark.parametrize(
+    ("planner", "variable"),
+    [
+        (GeminiComputerUse, "GOOGLE_API_KEY"),
+        (AnthropicComputer, "ANTHROPIC_API_KEY"),
+        (OpenAIComputer, "OPENAI_API_KEY"),
+    ],
+)
+def test_planner_without_key_names_the_variable(planner: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", variable):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KeyMissing, match=f"set {variable}"):
+        planner()
+    with pytest.raises(KeyRejected, match="printable ASCII"):
+        planner(api_key="schlüssel")
+
+
+def test_gemini_reads_key_and_url_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ask_gemini([CLICK]) as talk:
+        monkeypatch.setenv("GOOGLE_API_KEY", talk.server.api_key)
+        monkeypatch.setenv("GEMINI_API_KEY", "another key")
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", talk.server.url)
+        monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+        assert GeminiComputerUse().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
+        assert talk.server.requests[0].version == "v1beta"
+
+
+def test_chat_missing_key_raises_key_rejected() -> None:
+    with chat([PROVIDERS["chat"].click], api_key=KEY, history=History()) as talk:
+        planner = OpenAICompatible(talk.server.url, chat_server.MODEL)
+        with pytest.raises(KeyRejected, match="the API key is missing or was refused: 401 invalid_api_key"):
+            planner.decide(History().observation(), timeout_s=20.0)
+
+
+@pytest.mark.parametrize("asker", [OpenAICompatible, ChatJudge])
+@pytest.mark.parametrize(
+    ("address", "model", "key", "kind", "message_"),
+    [
+        ("", "m", "", SettingsError, "base_url must not be empty, got ''"),
+        ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
+        ("localhost:1234", "m", "", SettingsError, "base_url must be an address such as .*, got 'localhost:1234'"),
+        ("http://[", "m", "", SettingsError, "base_url must be an address such as"),
+        ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must be without a user and a password; pass"),
+        ("http://host/v1", "m", "kéy", KeyRejected, "must contain only printable ASCII characters"),
+    ],
+)
+def test_chat_invalid_address_or_key_raises(
+    asker: Any, address: str, model: str, key: str, kind: type[Exception], message_: str
+) -> None:
+    with pytest.raises(kind, match=message_):
+        asker(address, model, key)
+
+
+def test_key_echoed_by_the_service_appears_nowhere() -> None:
+    def echo(request: Any) -> Reply:
+        return chat_server.error(400, "invalid_request_error", f"Wrong: {KEY}")
+
+    with chat(echo, api_key=KEY, history=History()) as talk:
+        with pytest.raises(PlannerError, match=r"Wrong: \[api key\]") as raised:
+            talk.decide()
+        told = "".join(traceback.format_exception(raised.value)) + repr(talk.exchanges) + repr(vars(talk.planner))
+    assert KEY not in told
+
+
+@pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.Reply(b"5", 400)])
+def test_no_frame_of_a_traceback_holds_the_key(answer: Reply) -> None:
+    """As `pytest --tb=long --showlocals` would print it."""
+    with ask_gemini(lambda request: answer) as talk:
+        with pytest.raises(PlannerError) as caught:
+            talk.decide(timeout_s=0.5)
+        assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
+
+
+def test_no_frame_holds_the_key_where_nothing_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    planner = GeminiComputerUse(api_key=gemini.API_KEY, base_url="https://localhost:1", backoff=QUICK)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
+    load_certificates.cache_clear()
+    exchanges: list[ModelExchange] = []
+    with pytest.raises(PlannerError, match=r"could not be asked: FileNotFoundError") as caught:
+        planner.decide(History().observation(into(exchanges)), timeout_s=5.0)
+    load_certificates.cache_clear()
+    assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
+    assert [exchange.uncounted for exchange in exchanges] == [False]
+
+
+def _frames(error: BaseException | None) -> Iterator[str]:
+    """The local names of every frame of an error, and of those that led to it, but for the test's own."""
+    while error is not None:
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename != __file__ and "conversations" not in frame.f_code.co_filename:
+                yield repr(frame.f_locals)
+        error = error.__cause__ or error.__context__

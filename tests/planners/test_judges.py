@@ -1,0 +1,273 @@
+"""What every judge keeps to, whichever model it asks; and how each service is asked."""
+
+from __future__ import annotations
+
+import base64
+import io
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyMissing, KeyRejected, ModelUnavailable, PlannerError
+from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER, AnthropicJudge
+from pytest_vnc_use.planners.common.judge import SCHEMA, Opinion, answer_in
+from pytest_vnc_use.planners.common.screens import PictureLimit
+from pytest_vnc_use.planners.openai.planner import OpenAIJudge
+from pytest_vnc_use.types import Region
+from pytest_vnc_use.types.protocols import Reader
+from support.chat_server import error, said
+from support.gemini_conversations import frame_of
+from support.gemini_rules import COMPUTER_USE_ONLY
+from support.json_server import Reply
+from support.judge_servers import CLAIM, KEY, KINDS, QUESTION, Kind, court, opinion, value
+from support.messages_server import MessagesServer, text
+from support.strict_schemas import problems_of_format
+
+CHAT, CLAUDE, GPT, GEMINI = KINDS["chat"], KINDS["anthropic"], KINDS["openai"], KINDS["gemini"]
+UNREADABLE = ["It holds, I think.", '{"reason": "Yes.", "verdict": "yes"}']
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]
+
+
+def test_claim_holds_with_region_and_usage(kind: Kind) -> None:
+    with court(kind, kind.say(opinion(box_2d=kind.box))) as asked:
+        verdict = asked.ask()
+        assert verdict
+        assert (verdict.claim, verdict.reason, verdict.frame) == (CLAIM, "The row says 2 apples.", asked.frame.ref)
+        assert verdict.region == Region(360, 0, 1080, 450)
+        assert verdict.model
+        assert (verdict.usage.input, verdict.usage.output + verdict.usage.thinking) == (1500, 100)
+        [exchange] = asked.exchanges
+        assert (exchange.purpose, exchange.error) == ("judge", "")
+        shown = repr(exchange)
+        assert CLAIM in shown
+        assert f"sha256:{asked.frame.ref.digest}" in shown
+        assert KEY not in shown
+        assert "computer" not in repr(asked.bodies)
+
+
+@pytest.mark.parametrize("verdict", ["fails", "unsure"])
+def test_claim_other_verdict_does_not_hold(kind: Kind, verdict: str) -> None:
+    with court(kind, kind.say(opinion(verdict=verdict))) as asked:
+        ruled = asked.ask()
+        assert (ruled.kind, ruled.holds) == (verdict, False)
+
+
+@pytest.mark.parametrize("words", UNREADABLE)
+def test_claim_unreadable_answer_is_asked_once_more(kind: Kind, words: str) -> None:
+    with court(kind, kind.say(words), kind.say(opinion())) as asked:
+        verdict = asked.ask()
+        assert verdict
+        assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
+    with court(kind, kind.say(words), kind.say(words), kind.say(opinion())) as asked:
+        verdict = asked.ask()
+        assert verdict.kind == "unsure"
+        assert "not the JSON that was asked for" in verdict.reason
+        assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
+
+
+def test_claim_wrong_key_raises_without_the_key(kind: Kind) -> None:
+    with court(kind, kind.say(opinion()), api_key="another-key") as asked:
+        with pytest.raises(KeyRejected):
+            asked.ask()
+        assert len(asked.exchanges) == 1
+        assert "another-key" not in repr(asked.exchanges)
+
+
+def test_refusing_service_is_an_error_not_a_verdict(kind: Kind) -> None:
+    with court(kind, kind.blocked, kind.blocked) as asked:
+        with pytest.raises(AnswerRefused):
+            asked.ask()
+        assert len(asked.exchanges) == 1
+        with pytest.raises(AnswerRefused):
+            asked.read()
+
+
+def test_claim_late_answer_raises_in_time(kind: Kind) -> None:
+    with court(kind, replace(kind.say(opinion()), hang_s=60.0)) as asked:
+        started = time.monotonic()
+        with pytest.raises(ModelUnavailable, match="did not answer within"):
+            asked.ask(timeout_s=0.4)
+        assert time.monotonic() - started < 20.0
+
+
+def test_read_value_with_reason_and_region(kind: Kind) -> None:
+    with court(kind, kind.say(value(box_2d=kind.box)), kind.say(value(value=None))) as asked:
+        assert isinstance(asked.judge, Reader)
+        reading = asked.read()
+        assert (reading.question, reading.value, reading.reason) == (QUESTION, {"apples": 2}, "The row says 2 apples.")
+        assert (reading.region, reading.frame) == (Region(360, 0, 1080, 450), asked.frame.ref)
+        assert (bool(reading.model), reading.usage.input) == (True, 1500)
+        assert asked.server.refusals == []
+        sent = repr(asked.bodies)
+        assert QUESTION in sent
+        assert "#/$defs/Count" in sent
+        assert asked.read().value is None
+
+
+def test_read_unreadable_twice_is_inconclusive(kind: Kind) -> None:
+    with court(kind, kind.say("Two."), kind.say(value())) as asked:
+        assert asked.read().value == {"apples": 2}
+    with court(kind, kind.say("Two."), kind.say('{"reason": "so"}'), kind.say(value())) as asked:
+        with pytest.raises(Inconclusive, match="not the JSON that was asked for, twice"):
+            asked.read()
+        assert len(asked.exchanges) == 2
+
+
+BOUND = {
+    "gemini": (GEMINI, lambda body: body["generationConfig"]["responseJsonSchema"]),
+    "chat": (CHAT, lambda body: body["response_format"]["json_schema"]["schema"]),
+    "anthropic": (CLAUDE, lambda body: body["output_config"]["format"]["schema"]),
+    "openai": (GPT, lambda body: body["text"]["format"]["schema"]),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_answer_is_bound_to_schema_reason_first(name: str) -> None:
+    asked_kind, schema_of = BOUND[name]
+    with court(asked_kind, asked_kind.say(opinion())) as asked:
+        assert asked.ask()
+        [body] = asked.bodies
+    assert list(schema_of(body)["properties"]) == ["reason", "verdict", "box_2d"]
+    assert not {"tools", "tool_choice"} & set(body)
+
+
+def test_server_without_binding_is_asked_without_it_from_then_on() -> None:
+    with court(CHAT, said(opinion()), said(opinion(verdict="fails")), serve={"binds": False}) as asked:
+        assert asked.ask()
+        assert asked.ask().kind == "fails"
+    assert ["response_format" in body for body in asked.bodies] == [True, False, False]
+    assert "response_format" in asked.exchanges[0].error
+    assert asked.exchanges[0].retry_in_s == 0.0
+    with court(CLAUDE, text(opinion()), model="claude-sonnet-4-20250514") as asked:
+        assert asked.ask()
+    assert ["output_config" in body for body in asked.bodies] == [True, False]
+    assert '{"reason": …, "verdict": …, "box_2d": …}' in asked.bodies[1]["system"]
+
+
+def test_request_wrong_either_way_raises() -> None:
+    wrong = error(400, "invalid_request_error", "This model does not support images.")
+    with court(CHAT, wrong, wrong, said(opinion())) as asked:
+        with pytest.raises(PlannerError, match="This model does not support images"):
+            asked.ask()
+        assert len(asked.exchanges) == 2
+    told = "requires the use of the Computer Use tool"
+    with court(GEMINI, model=COMPUTER_USE_ONLY) as asked, pytest.raises(PlannerError, match=told):
+        asked.ask()
+
+
+def test_busy_service_is_asked_again_bound() -> None:
+    with court(CHAT, error(503, "", "Loading model"), said(opinion())) as asked:
+        assert asked.ask()
+    assert all("response_format" in body for body in asked.bodies)
+
+
+def test_chat_answer_cut_off_is_no_verdict() -> None:
+    cut = [said("<think>Let me see", finish_reason="length")] * 5
+    with court(CHAT, *cut, max_tokens=20, temperature=0.0) as asked:
+        with pytest.raises(ModelUnavailable, match="cut off at max_tokens=20"):
+            asked.ask()
+        assert len(asked.exchanges) == 5
+        assert asked.bodies[0]["temperature"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"\n{opinion()}\n",
+        f"Here is my verdict:\n\n```json\n{opinion()}\n```\n",
+        f"<think>It may fail: {opinion(verdict='fails')}</think>{opinion()}",
+        f"I looked at the row. {opinion()}",
+        opinion(reason="It reads {2} and }."),
+        opinion(confidence=0.9),
+    ],
+)
+def test_opinion_is_found_in_text(words: str) -> None:
+    with court(CHAT, said(words)) as asked:
+        assert asked.ask()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "}{",
+        '{"reason": "cut o',
+        '{"verdict": "holds"}',
+        opinion(reason=""),
+        opinion(box_2d=[1, 2]),
+        f"[{opinion()}]",
+        f"{opinion()} {opinion(verdict='fails')}",
+        f"The screen says {opinion()}, and nothing else.",
+        f'{{"reason": "It says {opinion()}", "verdict": "fails"}}',
+        f'{{"reason": "It fails", "said": {opinion()}}}',
+        opinion(box_2d=[0, 0, float("nan"), 9]),
+    ],
+)
+def test_opinion_cut_quoted_or_ambiguous_is_none(words: str) -> None:
+    assert answer_in(words, Opinion) is None
+
+
+@pytest.mark.parametrize(
+    ("asked_kind", "settings", "box", "region"),
+    [
+        (CHAT, {}, [0, 0, 1000, 1000], Region(0, 0, 1440, 900)),
+        (CHAT, {}, [0, -5, 500, 2000], Region(0, 0, 720, 900)),
+        (CHAT, {}, [500, 500, 500, 500], None),
+        (CHAT, {}, [900, 900, 100, 100], None),
+        (CHAT, {"coordinates": "pixels"}, [123, 457, 1441, 901], Region(123, 457, 1440, 900)),
+        (GEMINI, {}, [-5, 0, 2000, 500], Region(0, 0, 720, 900)),
+        (GEMINI, {}, None, None),
+    ],
+)
+def test_region_is_pixels_inside_the_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
+    with court(asked_kind, asked_kind.say(opinion(box_2d=box)), **settings) as asked:
+        assert asked.ask().region == region
+    size = "x from 0 to 1440 and y from 0 to 900" if settings else "x from 0 to 1000 and y from 0 to 1000"
+    assert size in repr(asked.bodies[0])
+
+
+@pytest.mark.parametrize("limit", [LARGER, SMALLER])
+def test_claude_counts_in_pixels_of_the_sent_screenshot(limit: PictureLimit) -> None:
+    def left_half(request: Any) -> Reply:
+        data = base64.b64decode(request["messages"][0]["content"][0]["source"]["data"])
+        width, height = Image.open(io.BytesIO(data)).size
+        assert max(width, height) <= limit.longest_side
+        assert f"x from 0 to {width} and y from 0 to {height}" in request["system"]
+        return text(opinion(box_2d=[0, 0, width / 2, height]))
+
+    with MessagesServer(left_half, api_key=KEY) as server:
+        judge = AnthropicJudge(api_key=KEY, base_url=server.url, limit=limit)
+        verdict = judge.judge(CLAIM, frame_of(7, 3840, 2160), timeout_s=20.0)
+    assert verdict.region == Region(0, 0, 1920, 2160)
+
+
+@pytest.mark.parametrize(
+    ("judge", "variable"), [(AnthropicJudge, "ANTHROPIC_API_KEY"), (OpenAIJudge, "OPENAI_API_KEY")]
+)
+def test_judge_without_key_names_the_variable(judge: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(KeyMissing, match=rf"set {variable}\. In Python a planner or judge also takes api_key="):
+        judge()
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"name": ""}, "Missing required parameter"),
+        ({"schema": {"type": "array"}}, "schema must be a JSON Schema of 'type: \"object\"'"),
+        ({"schema": {**SCHEMA, "propertyOrdering": []}}, "'propertyOrdering' is not permitted"),
+        ({"schema": {**SCHEMA, "additionalProperties": True}}, "'additionalProperties' is required to be supplied"),
+        ({"schema": {**SCHEMA, "required": ["reason", "verdict"]}}, "Missing 'box_2d'"),
+    ],
+)
+def test_fake_server_rejects_loose_schema(changes: dict[str, Any], problem: str) -> None:
+    format_ = {"name": "verdict", "strict": True, "schema": SCHEMA}
+    assert list(problems_of_format(format_, "text.format")) == []
+    assert problem in next(problems_of_format({**format_, **changes}, "text.format"), "")
