@@ -331,7 +331,7 @@ def test_symlinked_test_file_uses_recording_of_its_target(recorded: Project) -> 
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
 
 
-KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (cd .*)")
+KEPT_BY = re.compile(r"test_till\.py::test_till', which is not there any more: .* keep its recording by: (mv .*)")
 
 
 @pytest.mark.parametrize("renamed", ["function", "file", "both"])
