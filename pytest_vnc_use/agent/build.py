@@ -37,7 +37,7 @@ from pytest_vnc_use.settings.fallbacks import (
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
 from pytest_vnc_use.settings.variables import VARIABLES, from_file
-from pytest_vnc_use.types import Action, Frame
+from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTap, Planner
 from pytest_vnc_use.types.wire import Wire, host_and_port
@@ -60,21 +60,11 @@ KEY_COMMAND_S = 60.0
 MAX_KEY = 8192
 PROTECT = "use a server with TLS (vnc_tls=require), wss://, or a tunnel (ssh -L)"
 
-_SERVER = "openai with --vnc-base-url"
-_SERVICES = (*PLANNERS, _SERVER)
-SUPPORTED_BY: dict[str, tuple[str, ...]] = {
-    "model": _SERVICES,
-    "exclude": _SERVICES,
-    "api_key_command": _SERVICES,
-    "planner_options": _SERVICES,
-    "toolset": (_SERVER,),
-}
-"""The planners that support a setting. A setting that is missing here concerns all planners, or none."""
 START_SETTINGS = (
     *("server", "screen_size", "rendering", "start_seconds"),
-    *("container_engine", "container_args"),
+    *("container_engine", "container_args", "app", "exec"),
 )
-"""The settings that decide which desktop is started, its program aside."""
+"""The settings that decide which desktop is started, with its program."""
 CONNECTION_SETTINGS = (
     *("server", "password_env", "cdp", "scroll", "typing", "toolset", "show_secrets", "rfb_log"),
     *("username", "tls", "start_seconds"),
@@ -196,14 +186,16 @@ def _backoff(settings: Settings) -> Backoff:
 
 def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
-    planner = _SERVER if settings.base_url else settings.planner
-    for name, planners in SUPPORTED_BY.items():
+    wants = {} if settings.base_url else {"toolset": "openai with --vnc-base-url"}
+    if settings.planner not in PLANNERS:
+        wants |= dict.fromkeys(("model", "exclude", "api_key_command", "planner_options"), " or ".join(PLANNERS))
+    for name, planners in wants.items():
         value = getattr(settings, name)
-        if value != FIELDS[name].default and planner not in planners:
+        if value != FIELDS[name].default:
             option = option_name(name) if name in OPTIONS else f"vnc_{name}"
             raise SettingsError(
                 f"the planner {settings.planner!r} does not support {option}, got {value!r}. Remove {option}, or use "
-                f"--vnc-planner={' or '.join(planners)}"
+                f"--vnc-planner={planners}"
             )
 
 
@@ -451,14 +443,9 @@ def same_connection(one: Settings, other: Settings) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in CONNECTION_SETTINGS)
 
 
-def same_start(one: Settings, other: Settings) -> bool:
-    """Return whether both ask for the same desktop, with any program."""
-    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
-
-
 def same_desktop(one: Settings, other: Settings) -> bool:
     """Return whether both ask for the same desktop, with the same program."""
-    return same_start(one, other) and (one.app, one.exec) == (other.app, other.exec)
+    return all(getattr(one, name) == getattr(other, name) for name in START_SETTINGS)
 
 
 def lease_desktop(settings: Settings, holder: str = "", name: str = "") -> Desktop:
@@ -657,17 +644,18 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 
         return (*functions, *browser_functions(partial(browser_at, settings.cdp, desktop.read_file), size))
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import elements_function
+        from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
 
-        return (*functions, elements_function(partial(_elements_in_view, settings, desktop), size))
+        def elements_in_view() -> tuple[list[Element], tuple[int, int]]:
+            server = settings_at(settings, desktop.server)
+            password = desktop.password or given_password(settings)
+            elements = desktop_elements(desktop.run)
+            with closing(connect_to(server, server.server, password)) as controller:
+                screen = controller.frame().ref
+            return elements, (screen.width, screen.height)
+
+        return (*functions, elements_function(elements_in_view, size))
     return functions
-
-
-def _elements_in_view(settings: Settings, desktop: Desktop) -> tuple[list[Element], tuple[int, int]]:
-    from pytest_vnc_use.backends.accessibility import desktop_elements
-
-    found, screen = desktop_elements(desktop.run), _screen_now(settings, desktop).ref
-    return found, (screen.width, screen.height)
 
 
 def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], Elements]:
@@ -681,13 +669,6 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
     return lambda _: ()
-
-
-def _screen_now(settings: Settings, desktop: Desktop) -> Frame:
-    """Return the screen now, through a connection of its own."""
-    there = settings_at(settings, desktop.server)
-    with closing(connect_to(there, there.server, desktop.password or given_password(settings))) as eyes:
-        return eyes.frame()
 
 
 # --- the connection --------------------------------------------------------------------------------------------------

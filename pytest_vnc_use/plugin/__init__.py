@@ -38,11 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers, read the settings, and register the other plugins if they may be needed."""
     for marker in (MARKER, ALL_MARKER):
         config.addinivalue_line("markers", marker)
-    is_set = False
-    if options.may_be_set(config):
-        from pytest_vnc_use.plugin import session_settings
-
-        is_set = session_settings.read_layers(config)
+    is_set = options.read_layers(config)
     has_desk = config.getoption("vnc_ui") or "VNC_DESK_SESSION" in os.environ
     if has_desk or "vnc_ui" in getattr(config, "workerinput", ()):
         from pytest_vnc_use.plugin import ui
@@ -59,22 +55,21 @@ def register_the_rest(config: pytest.Config) -> None:
         return
     from pytest_vnc_use.plugin import (
         costs,
-        html_report,
-        junit,
-        live_line,
         markers,
         recordings,
         redaction,
         rehearsals,
+        reporting,
         results,
         runtest,
-        session_settings,
+        state,
+        terminal,
         triage,
     )
 
-    settings = config.stash[session_settings.SETTINGS] = session_settings.read_settings(config)
-    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, html_report, live_line]
-    plugins += [costs, markers, recordings, rehearsals, junit]
+    settings = config.stash[state.SETTINGS] = options.read_settings(config)
+    plugins = [redaction, redaction.Redaction(config), runtest, triage, results, reporting, terminal]
+    plugins += [costs, markers, recordings, rehearsals]
     if settings.playwright:
         from pytest_vnc_use.plugin import playwright_page
 

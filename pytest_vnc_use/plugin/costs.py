@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.plugin.state import SETTINGS, ItemState, attached_to, state_of
-from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.plugin.state import SETTINGS, ItemState, state_of
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.agent.budget import Budget, Spent
+    from pytest_vnc_use.agent.budget import Budget
+    from pytest_vnc_use.settings.settings import Settings
 
 ACCOUNT = pytest.StashKey[Path]()
-"""The folder of the session's ledger, if the session has a limit."""
+"""The directory of the session's ledger, if the session has a limit."""
 _COSTS = ("calls", "tokens_in", "tokens_cached", "tokens_out", "calls_uncounted", "tokens_reckoned", "dollars")
 """The notes on what a test cost. Cached tokens are input tokens too; reckoned ones are of calls not counted."""
 _MOST_TESTS = 20
@@ -30,27 +29,19 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the prices, and open the session's account if the session has a limit."""
     settings = config.stash[SETTINGS]
     if settings.prices or settings.max_dollars or settings.session_max_dollars:
-        _check_prices(settings)
-    if (
-        settings.session_max_steps
-        or settings.session_max_seconds
-        or settings.session_max_tokens
-        or settings.session_max_dollars
-    ):
+        from pytest_vnc_use.agent import build
+
+        try:
+            build.build_budget(settings)
+        except SettingsError as exc:
+            raise pytest.UsageError(str(exc)) from exc
+    limits = ("max_steps", "max_seconds", "max_tokens", "max_dollars")
+    if any(getattr(settings, f"session_{limit}") for limit in limits):
         config.stash[ACCOUNT] = _account(config)
 
 
-def _check_prices(settings: Settings) -> None:
-    from pytest_vnc_use.agent import build
-
-    try:
-        build.build_budget(settings)
-    except SettingsError as exc:
-        raise pytest.UsageError(str(exc)) from exc
-
-
 def _account(config: pytest.Config) -> Path:
-    """Return the folder that all workers on one machine share; workers on another machine share one there."""
+    """Return the directory that all workers on one machine share; workers on another machine share one there."""
     session: str = getattr(config, "workerinput", {}).get("vnc_use_account", "")
     if session:
         return Path(tempfile.gettempdir(), session)
@@ -73,14 +64,25 @@ def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     from pytest_vnc_use.agent import build
     from pytest_vnc_use.agent.budget import Ledger
 
-    folder = item.config.stash.get(ACCOUNT, None)
-    state_of(item).budget = budget = build.build_budget(settings, Ledger(folder) if folder else None)
+    account = item.config.stash.get(ACCOUNT, None)
+    state_of(item).budget = budget = build.build_budget(settings, Ledger(account) if account else None)
     return budget
 
 
 def notes_of(state: ItemState) -> dict[str, Any]:
     """Return the notes on what the test and its rehearsals have cost so far."""
-    notes = dict(_notes(state.budget.spent)) if state.budget else {}
+    notes: dict[str, Any] = {}
+    if state.budget and (spent := state.budget.spent).calls:
+        notes |= {
+            "calls": spent.calls,
+            "tokens_in": spent.usage.input,
+            "tokens_cached": spent.usage.cached,
+            "tokens_out": spent.usage.output + spent.usage.thinking,
+        }
+        if spent.uncounted:
+            notes |= {"calls_uncounted": spent.uncounted, "tokens_reckoned": spent.reckoned.tokens}
+        if not spent.unpriced:
+            notes["dollars"] = round(spent.dollars, 6)
     add(notes, state.rehearsed_costs)
     return notes
 
@@ -90,53 +92,25 @@ def add(notes: dict[str, Any], more: Mapping[str, Any]) -> None:
     notes |= {name: notes.get(name, 0) + more[name] for name in _COSTS if name in more}
 
 
-def _notes(spent: Spent) -> Iterator[tuple[str, object]]:
-    if not spent.calls:
-        return
-    yield "calls", spent.calls
-    yield "tokens_in", spent.usage.input
-    yield "tokens_cached", spent.usage.cached
-    yield "tokens_out", spent.usage.output + spent.usage.thinking
-    if spent.uncounted:
-        yield "calls_uncounted", spent.uncounted
-        yield "tokens_reckoned", spent.reckoned.tokens
-    if not spent.unpriced:
-        yield "dollars", round(spent.dollars, 6)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report the cost of the session's models, and of each of its tests."""
-    from pytest_vnc_use.plain_text import line
-
-    paid = [*_attempts_with_cost(terminalreporter)]
+def summary(attempts: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the cost of the session's models, and of each attempt at a test that called one, from its notes."""
+    paid = [(test, notes) for test, notes in attempts if notes.get("calls")]
     if not paid:
         return
     counts = {name: sum(notes.get(name, 0) for _, notes in paid) for name in _COSTS}
     is_priced = all("dollars" in notes for _, notes in paid)
-    terminalreporter.write_line(
-        f"vnc-use: {counts['calls']:,} calls of models, {counts['tokens_in']:,} tokens in "
+    yield (
+        f"{counts['calls']:,} calls of models, {counts['tokens_in']:,} tokens in "
         f"({counts['tokens_cached']:,} of them cached), {counts['tokens_out']:,} out: "
         f"{_price(counts['dollars'] if is_priced else None)}"
     )
     if counts["calls_uncounted"]:
-        terminalreporter.write_line(
-            f"vnc-use:   the service reported no usage for {counts['calls_uncounted']:,} of them; estimated at "
+        yield (
+            f"  the service reported no usage for {counts['calls_uncounted']:,} of them; estimated at "
             f"{counts['tokens_reckoned']:,} tokens"
         )
-    for nodeid, notes in sorted(paid, key=lambda each: -each[1]["tokens_in"])[:_MOST_TESTS]:
-        terminalreporter.write_line(line(f"vnc-use:   {_price(notes.get('dollars'))} {nodeid}"))
-
-
-def _attempts_with_cost(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each attempt at a test that called a model, with the notes of its most complete report."""
-    most: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for report in itertools.chain(*terminalreporter.stats.values()):
-        attached = attached_to(report)
-        attempt = getattr(report, "nodeid", ""), getattr(report, "rerun", 0)  # as pytest-rerunfailures counts
-        if attached.get("calls", 0) > most.get(attempt, {}).get("calls", 0):
-            most[attempt] = attached
-    for (nodeid, _), attached in most.items():
-        yield nodeid, attached
+    for test, notes in sorted(paid, key=lambda test_notes: -test_notes[1]["tokens_in"])[:_MOST_TESTS]:
+        yield f"  {_price(notes.get('dollars'))} {test}"
 
 
 def _price(dollars: float | None) -> str:

@@ -16,7 +16,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.agent import VncUseAgent
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
-from pytest_vnc_use.plugin import costs, live_line, markers, recordings, redaction, runtest
+from pytest_vnc_use.plugin import costs, markers, recordings, redaction, runtest, terminal
 from pytest_vnc_use.plugin.state import state_of
 from pytest_vnc_use.settings.paths import absolute_desktop, absolute_files
 from pytest_vnc_use.settings.settings import Settings
@@ -24,52 +24,8 @@ from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 
 ENGINE = "pytest_vnc_use.agent.graph"
 """The module that imports LangGraph, which takes most of a second of processor time."""
-_DESKTOPS: pytest.StashKey[Desktops] = pytest.StashKey()
-"""The desktops of this process, in the stash of its config."""
-
-
-class Desktops:
-    """The leases of desktops, and the desktops that several tests share. Owners are named by their node ids."""
-
-    def __init__(self) -> None:
-        self._shared: dict[str, tuple[Settings, Desktop]] = {}
-
-    def lease(self, settings: Settings, holder: str, name: str) -> Desktop:
-        """Lease a desktop, with its program, for `holder` alone until its `stop()`; `name` decides its home's path.
-
-        Raises DesktopError, SettingsError.
-        """
-        try:
-            return build.lease_desktop(settings, holder, name)
-        except (RuntimeError, Warning) as exc:
-            if problem := blocked(str(exc)):
-                raise DesktopRefused(f"no desktop: {problem}") from exc
-            raise
-
-    def share(self, settings: Settings, owner: str) -> Desktop:
-        """Return the desktop of all tests of `owner`, in the state that the last test left.
-
-        A new desktop replaces it if its program has ended, or if these settings ask for another desktop. Raises
-        DesktopError, SettingsError.
-        """
-        if owner in self._shared:
-            kept, desktop = self._shared[owner]
-            if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
-                return desktop
-            self.end_shared(owner)
-        desktop = self.lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")
-        self._shared[owner] = settings, desktop
-        return desktop
-
-    def end_shared(self, owner: str) -> None:
-        """Stop the desktop of an owner whose tests are over; does nothing if there is none."""
-        if owner in self._shared:
-            self._shared.pop(owner)[1].stop()
-
-    def close(self) -> None:
-        """Stop every desktop that is shared."""
-        for owner in list(self._shared):
-            self.end_shared(owner)
+_SHARED: pytest.StashKey[dict[str, tuple[Settings, Desktop]]] = pytest.StashKey()
+"""The desktops that several tests share, in the stash of the config, by the node id of the module or session."""
 
 
 def lease_for_test(
@@ -79,29 +35,53 @@ def lease_for_test(
     app = shlex.join(map(str, command)) if isinstance(command, (list, tuple)) else str(command)
     desktop_settings = absolute_desktop(settings, request.config.invocation_params.dir)
     desktop_settings = desktop_settings if app == settings.app else replace(desktop_settings, app=app)
-    desktops = _of_process(request.config)
     meanwhile = imported_meanwhile() if "vnc_agent" in request.fixturenames else nullcontext()
     if desktop_settings.scope == "test":
+        item = request.node
         with meanwhile:
-            item = request.node
-            desktop = desktops.lease(
-                desktop_settings, item.nodeid, f"{item.path.name}::{markers.authored_name(item)[0]}"
-            )
+            desktop = _lease(desktop_settings, item.nodeid, f"{item.path.name}::{markers.authored_name(item)[0]}")
         yield build.browsable(desktop_settings, desktop)
         desktop.stop()
     else:
         owner = (desktop_settings.scope == "module" and request.node.getparent(pytest.Module)) or request.session
-        owner.addfinalizer(partial(desktops.end_shared, owner.nodeid))
+        owner.addfinalizer(partial(_stop_shared, request.config, owner.nodeid))
         with meanwhile:
-            shared = desktops.share(desktop_settings, owner.nodeid)
+            shared = _share(request.config, desktop_settings, owner.nodeid)
         yield build.browsable(desktop_settings, shared)
 
 
-def _of_process(config: pytest.Config) -> Desktops:
-    if _DESKTOPS not in config.stash:
-        config.stash[_DESKTOPS] = Desktops()
-        config.add_cleanup(config.stash[_DESKTOPS].close)
-    return config.stash[_DESKTOPS]
+def _lease(settings: Settings, holder: str, name: str) -> Desktop:
+    """Lease a desktop, with its program, for `holder` until its `stop()`; `name` decides its home's path.
+
+    Raises DesktopError, SettingsError.
+    """
+    try:
+        return build.lease_desktop(settings, holder, name)
+    except (RuntimeError, Warning) as exc:
+        if problem := blocked(str(exc)):
+            raise DesktopRefused(f"no desktop: {problem}") from exc
+        raise
+
+
+def _share(config: pytest.Config, settings: Settings, owner: str) -> Desktop:
+    """Return the desktop of all tests of `owner`, in the state that the last test left.
+
+    A new desktop replaces it if its program has ended, or if these settings ask for another desktop. Raises
+    DesktopError, SettingsError.
+    """
+    shared = config.stash.setdefault(_SHARED, {})
+    if owner in shared:
+        kept, desktop = shared[owner]
+        if build.same_desktop(kept, settings) and not (desktop.fault() or desktop.program_fault()):
+            return desktop
+        _stop_shared(config, owner)
+    shared[owner] = settings, _lease(settings, owner or "the session", owner.rpartition("/")[2] or "the session")
+    return shared[owner][1]
+
+
+def _stop_shared(config: pytest.Config, owner: str) -> None:
+    if shared := config.stash[_SHARED].pop(owner, None):
+        shared[1].stop()
 
 
 @contextmanager
@@ -151,12 +131,7 @@ def agent_of_test(
         functions=functions,
         secrets={**secrets.given, **declared},
         other_secrets=secrets.declared,
-        observers=[
-            runtest.ItemObserver(item),
-            *live_line.open_line(item),
-            runtest.HookCalls(item),
-            *filter(None, [watcher]),
-        ],
+        observers=[runtest.ItemObserver(item), *terminal.open_line(item), *filter(None, [watcher])],
         test_id=item.nodeid,
         check=True,
         desktop=desktop,
@@ -177,6 +152,6 @@ def agent_of_test(
         if watcher:
             watcher.close()
         agent.close()
-        live_line.close_line(item.config)
+        terminal.close_line(item.config)
     if failed := agent.unmet():
         raise failed  # of a check made outside the test's call

@@ -31,11 +31,11 @@ def vnc_settings(_vnc_plugins: None, request: pytest.FixtureRequest) -> Settings
     Only `--vnc-record=replay` on the command line is stronger than the marker's `record`. Of several markers, the
     settings that all of them share count; a setting of only one marker holds for its own task.
     """
-    from pytest_vnc_use.plugin import markers, session_settings, state
+    from pytest_vnc_use.plugin import markers, options, state
     from pytest_vnc_use.settings.layers import merge
 
     agreed = markers.agreed(state.state_of(request.node).specs)
-    return merge(*session_settings.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)"))
+    return merge(*options.layers_of(request.config), (agreed, lambda name: f"vnc_task({name}=…)"))
 
 
 @pytest.fixture

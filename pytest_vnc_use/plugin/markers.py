@@ -12,8 +12,8 @@ from unittest import TestCase
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.options import must_replay
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.session_settings import must_replay
 from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.settings.layers import read_value

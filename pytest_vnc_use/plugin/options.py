@@ -1,15 +1,28 @@
-"""The options of the command line and of ini files. session_settings.py reads them, where one may be set."""
+"""The options of the command line and of ini files, and the settings of a session that they and variables make.
+
+Every session loads this module, so it imports what reads settings only where one may be set.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, option_name
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, Settings, option_name
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.settings.fallbacks import Layer
 
 SECRET_HELP = "a secret: NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND; repeatable"
+_LAYERS: pytest.StashKey[Sequence[Layer]] = pytest.StashKey()
+"""The layers of settings of a session, weakest first, each with a function that names a setting in that layer."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,24 +43,100 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("vnc_secrets", "as --vnc-secret, one a line", type="linelist", default=[])
 
 
-def may_be_set(config: pytest.Config) -> bool:
-    """Return whether an option, an ini option or a variable may set something. Each may still have a wrong value."""
-    if any(value not in (None, []) for name, value in vars(config.option).items() if name.startswith("vnc_")):
-        return True
-    with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
-        warnings.simplefilter("ignore", DeprecationWarning)
-        in_ini = any(_is_in_ini(config, f"vnc_{name}") for name in (*FIELDS, "secrets"))
-    return in_ini or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)
-
-
-def _is_in_ini(config: pytest.Config, name: str) -> bool:
-    try:
-        return config.getini(name) not in (None, [])
-    except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
-        return True
-
-
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return "x".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def secret_sources(config: pytest.Config) -> list[tuple[str, str, Path]]:
+    """Return the texts of the session's secrets, each with its option, and the directory where its paths begin."""
+    in_file = [(text, "ini option vnc_secrets", config.rootpath) for text in config.getini("vnc_secrets")]
+    in_options = [(text, "--vnc-secret", config.invocation_params.dir) for text in config.getoption("vnc_secret")]
+    return in_file + in_options
+
+
+def read_layers(config: pytest.Config) -> bool:
+    """Read the layers of settings and keep them. Return whether one of them sets something."""
+    with warnings.catch_warnings():  # pytest 9 warns about a list in [tool.pytest.ini_options]
+        warnings.simplefilter("ignore", DeprecationWarning)
+        in_ini = {name: _ini(config, name) for name in FIELDS}
+    options = {name: config.getoption(f"vnc_{name}", None) for name in OPTIONS}
+    set_by_user = [value for value in (*in_ini.values(), *options.values()) if value is not None]
+    if not (set_by_user or secret_sources(config) or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)):
+        return False
+    from pytest_vnc_use.settings.fallbacks import fallback_layer
+    from pytest_vnc_use.settings.layers import environment_layer
+    from pytest_vnc_use.settings.paths import absolute_text
+
+    pairs = (text.partition("=") for text in config.getoption("override_ini") or ())
+    named = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.startswith("vnc_")}
+    overrides = {name: value for name, value in named.items() if name in FIELDS}
+    in_files = {
+        name: absolute_text(name, value, config.rootpath) if isinstance(value, str) and value else value
+        for name, value in in_ini.items()
+        if name not in overrides
+    }
+    _read_env_file(config, (in_files, environment_layer(os.environ)[0], overrides, options))
+    layers = (
+        (in_files, lambda name: f"ini option vnc_{name}"),
+        environment_layer(),
+        (overrides, lambda name: f"-o vnc_{name}"),
+        (options, option_name),
+    )
+    config.stash[_LAYERS] = [fallback_layer(layers), *layers]
+    has_setting = any(value is not None for layer, _ in config.stash[_LAYERS] for value in layer.values())
+    return has_setting or bool(secret_sources(config))
+
+
+def _ini(config: pytest.Config, name: str) -> object:
+    """Return an ini option, also of a native type of TOML, for which pytest has none that takes them all."""
+    try:
+        return config.getini(f"vnc_{name}")
+    except (TypeError, pytest.UsageError):  # pytest accepts only text for an option without a type
+        tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+        assert config.inipath is not None
+        tables = tomllib.loads(config.inipath.read_text(encoding="utf-8"))
+        native: object = {**tables.get("tool", {}).get("pytest", {}), **tables.get("pytest", {})}.get(f"vnc_{name}")
+        return native
+
+
+def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]) -> None:
+    """Read the file of variables that the strongest layer names, for the time of this session. Raises UsageError."""
+    named = [layer["env_file"] for layer in layers if layer.get("env_file") is not None]
+    if not (named and named[-1]):
+        return
+    from pytest_vnc_use.errors import SettingsError
+    from pytest_vnc_use.settings.env_file import use_env_file
+
+    try:
+        config.add_cleanup(use_env_file(named[-1], config.rootpath))
+    except SettingsError as exc:
+        raise pytest.UsageError(str(exc)) from exc
+
+
+def layers_of(config: pytest.Config) -> Sequence[Layer]:
+    """Return the layers of settings of the session, weakest first; none where nothing is set."""
+    return config.stash.get(_LAYERS, ())
+
+
+def must_replay(config: pytest.Config) -> bool:
+    """Return whether the command line says `--vnc-record=replay`, or `-o vnc_record=replay`; no marker overrules it."""
+    on_command_line = [layer["record"] for layer, _ in layers_of(config)[-2:] if layer.get("record") is not None]
+    return on_command_line[-1:] == ["replay"]
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Return the settings of the session. Raises UsageError if one of them is wrong."""
+    from pytest_vnc_use.errors import SettingsError
+    from pytest_vnc_use.safety.policy_file import load_policy
+    from pytest_vnc_use.settings.layers import merge
+    from pytest_vnc_use.triage.failure_text import sanitize
+
+    try:
+        settings = merge(*layers_of(config))
+        if settings.policy:
+            load_policy(settings.policy)
+    except SettingsError as exc:
+        raise pytest.UsageError(sanitize(str(exc), str)) from exc
+    return settings

@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import stat
-import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_vnc_use.errors import KeyMissing, RecordingDrifted, RecordingError, SettingsError, VncUseError
+from pytest_vnc_use.plain_text import line, plain
+from pytest_vnc_use.plugin import terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import SETTINGS, attached_to, state_of
-from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.plugin.state import SETTINGS, state_of
+from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, Mode, mode_of
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.recordings import Mode
     from pytest_vnc_use.recordings.format import RecordedRun
     from pytest_vnc_use.recordings.manual import Show
     from pytest_vnc_use.recordings.record import RecordedTest
@@ -38,11 +37,6 @@ UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 ONE_PERSON = (
     "--vnc-record=manual needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
     "and --dist, or add -n 0 where addopts has them"
-)
-
-NO_TERMINAL = (
-    "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
-    "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
 )
 
 NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
@@ -103,12 +97,11 @@ def recorded_test(
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
     from pytest_vnc_use.agent import build
-    from pytest_vnc_use.recordings import AGAIN
     from pytest_vnc_use.recordings.machine import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
     state, key, redacts = state_of(item), _key(item, secrets), not settings.show_secrets
-    state.key, state.settings = key, settings
+    state.settings = settings
     if state.rehearsal:
         state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, redacts=redacts)
         return state.recorded
@@ -122,19 +115,13 @@ def recorded_test(
         warnings.warn(left_over, stacklevel=2)
     if mode == "off":
         return None
-    review = None
-    if settings.record == "accept":
-        from pytest_vnc_use.plugin import accepting
-
-        review = accepting.review_of(item, _at_the_terminal)
-    is_off = state.overruled == "off"
     state.recorded = RecordedTest(
         key,
         mode,
         show,
-        review=review,
+        review=terminal.review_of(item) if settings.record == "accept" else None,
         redacts=redacts,
-        marked_off=is_off,
+        marked_off=state.overruled == "off",
         left_over=left_over,
         look_at_machine=lambda: machine_of(desktop, settings),
     )
@@ -144,8 +131,6 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    from pytest_vnc_use.recordings import mode_of
-
     ci = os.environ.get("CI") == "true"
     return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
 
@@ -171,15 +156,23 @@ def _left_over(item: pytest.Item, key: Key) -> str:
     if key.path.exists():
         return ""
     tasks = [spec.task for spec in state_of(item).specs]
-    found = {}
+    gone = {}
     for path in sorted(key.path.parent.parent.glob("*/*.json")):
         with suppress(OSError, UnicodeError, RecordingError):
             test, parameters, recorded = _recorded(path)
-            if recorded[: len(tasks)] == tasks and parameters == key.parameters and _is_gone(item, key, test, path):
-                found[path] = test
-    same_name = [path for path in found if path.name == key.path.name]
-    left = same_name or [*found]
-    return LEFT_OVER.format(str(left[0]), found[left[0]], _moves(left[0], key.path)) if len(left) == 1 else ""
+            former = replace(key, module=key.module.with_name(test.partition("::")[0]), test=test)
+            # a recording at another path than its test's was moved to the test that uses it now
+            if (recorded[: len(tasks)], parameters, path) == (tasks, key.parameters, former.path) and _is_gone(former):
+                gone[path] = test
+    old, *others = [path for path in gone if path.name == key.path.name] or [*gone] or [key.path]
+    if others or old == key.path:
+        return ""
+    moves, now = [], old
+    if old.parent != key.path.parent and not key.path.parent.exists():
+        moves, now = [(old.parent, key.path.parent)], key.path.parent / old.name
+    if now != key.path:
+        moves += [(now, key.path), (now.with_suffix(""), key.path.with_suffix(""))]
+    return LEFT_OVER.format(str(old), gone[old], " && ".join(shlex.join(["mv", *map(str, move)]) for move in moves))
 
 
 @lru_cache(None)  # read once a session, however many tests have no recording
@@ -191,55 +184,24 @@ def _recorded(path: Path) -> tuple[str, tuple[str, ...], list[str]]:
     return recording.test, recording.parameters, [run.task for run in recording.runs]
 
 
-def _is_gone(item: pytest.Item, key: Key, test: str, path: Path) -> bool:
-    """Return whether the recording at `path` was written there for a test that is not there any more."""
-    name, _, test_name = test.partition("::")
-    if replace(key, module=key.module.with_name(name), test=test).path != path:
-        return False  # it was moved to the test that uses it now
-    if name != key.module.name:
-        return not key.module.with_name(name).exists()
-    found: object = getattr(item, "module", None)
-    parts = test_name.partition("[")[0].split("::")
-    for part in parts:
-        found = getattr(found, part, None)
-    return found is None and not re.search(rf"\b{re.escape(parts[-1])}\b", key.module.read_text(encoding="utf-8"))
-
-
-def _moves(old: Path, new: Path) -> str:
-    """Return the command that moves a recording, its JSON file and its pictures; all of its file if that is gone."""
-    moves, folder = [], old.parent.name
-    if old.parent != new.parent and not new.parent.exists():
-        moves, folder = [(folder, new.parent.name)], new.parent.name
-    if (folder, old.name) != (new.parent.name, new.name):
-        moves += [(f"{folder}/{old.stem}{end}", f"{new.parent.name}/{new.stem}{end}") for end in (".json", "")]
-    cd = shlex.join(["cd", str(new.parent.parent)])
-    return " && ".join([cd, *(shlex.join(["mv", *each]) for each in moves)])
+def _is_gone(key: Key) -> bool:
+    """Return whether there is no such test any more. Raises OSError, UnicodeError."""
+    name = key.test.partition("[")[0].split("::")[-1]
+    return not key.module.exists() or not re.search(rf"\b{re.escape(name)}\b", key.module.read_text(encoding="utf-8"))
 
 
 # --- by demonstration ------------------------------------------------------------------------------------------------
 
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
-    """Return the person at the terminal if a person does the tasks and no judge is configured; else None."""
+    """Return the user at the terminal if a user does the tasks and no judge is configured; else None."""
     from pytest_vnc_use.agent import build
 
     state = state_of(item)
     state.user_judges = settings.record == "manual" and not state.rehearsal and not build.judge_of(settings)
     if not state.user_judges:
         return None
-
-    from pytest_vnc_use.planners.local.person_judge import InputEnded
-
-    def ask(question: str) -> str:
-        with _at_the_terminal(item.config):
-            try:
-                return input(f"{question}> ")
-            except EOFError:
-                if sys.stdin and sys.stdin.isatty():
-                    raise InputEnded from None
-                raise
-
-    return build.person_as_judge(ask)
+    return build.person_as_judge(partial(terminal.ask, item.config))
 
 
 def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
@@ -253,7 +215,7 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     if not judged or state.rehearsal:
         return
     if state.user_judges:
-        _check_keyboard(item)
+        terminal.check_keyboard(item.config)
     key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
@@ -272,33 +234,14 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
             raise SettingsError(NO_JUDGE.format(spec.task, f"{why}, and a replay asks no judge"))
 
 
-def _check_keyboard(item: pytest.Item) -> None:
-    """Raise SettingsError where the person at the terminal is to judge, and stdin cannot answer, such as /dev/null.
-
-    A pipe may answer.
-    """
-    with _at_the_terminal(item.config):
-        if sys.stdin is None:
-            raise SettingsError(NO_TERMINAL.format(None))
-        with suppress(OSError, ValueError):  # it is no file, but may answer
-            number = sys.stdin.fileno()
-            if stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number):
-                raise SettingsError(NO_TERMINAL.format(os.devnull))
-
-
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
     """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.agent import build
     from pytest_vnc_use.demonstrate.demonstrate import ViewerTasks
-    from pytest_vnc_use.triage.failure_text import sanitize
 
-    def say(line: str) -> None:
-        with _at_the_terminal(item.config):
-            sys.stdout.write(f"{sanitize(line, str)}\n")
-            sys.stdout.flush()
-
+    say = partial(terminal.say, item.config)
     tasks = ViewerTasks(settings, secrets, desktop.password, say, build.elements_asker(settings, desktop))
 
     def show(task: str, controller: Controller, limit_s: float) -> RecordedRun:
@@ -310,35 +253,14 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     return show
 
 
-@contextmanager
-def _at_the_terminal(config: pytest.Config) -> Iterator[None]:
-    """Suspend pytest's capturing, also of the keyboard."""
-    capturing = config.pluginmanager.getplugin("capturemanager")
-    if capturing is None:  # with -p no:capture
-        yield
-        return
-    capturing.suspend(in_=True)
-    try:
-        yield
-    finally:
-        capturing.resume()
-
-
 # --- a test's end ----------------------------------------------------------------------------------------------------
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+def check_healed(item: pytest.Item) -> None:
     """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
-    result = yield
-    if recorded := state_of(item).recorded:
-        _check_settings(recorded, item.config.stash[SETTINGS])
-    return result
-
-
-def _check_settings(recorded: RecordedTest, settings: Settings) -> None:
-    from pytest_vnc_use.recordings import AGAIN
-
+    recorded, settings = state_of(item).recorded, item.config.stash[SETTINGS]
+    if recorded is None:
+        return
     if recorded.healed and settings.healed == "fail":
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
         advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
@@ -360,17 +282,23 @@ def write(item: pytest.Item) -> bool:
         state.notes["saved_s"] = round(seconds, 1)
         if dollars is not None:
             state.notes["saved_dollars"] = round(dollars, 6)
-    lines = [*_write(recorded)]
+    lines = []
+    if recorded.unrecorded:
+        lines.append(f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}")
+    is_new = False
+    try:
+        if is_new := recorded.keep():
+            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+    except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
+        how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
+        lines.append(f"{how}: {exc}")
     if lines:
         state.notes["recording"] = lines
-    return "written" in lines
+    return is_new and not recorded.is_reviewed
 
 
 def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Note whether the test has passed, and what its replay showed."""
-    from pytest_vnc_use.plain_text import cut
-    from pytest_vnc_use.recordings import ALWAYS_WRITES
-
     state = state_of(item)
     if call.when == "call":  # once for each subtest, then for the test
         state.has_failed |= report.failed
@@ -380,73 +308,13 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
         return
     if call.when == "call":
         if recorded.transients:
-            state.notes["transient"] = [cut(plain(each)) for each in recorded.transients]
+            state.notes["transient"] = [line(text) for text in recorded.transients]
         if report.failed and recorded.mode in ALWAYS_WRITES:
             report.sections.append(("recording", "nothing was recorded, as the test failed"))
     # pytest-rerunfailures drops the report on the teardown of an attempt that failed
     if recorded.healed and (call.when == "teardown" or state.has_failed):
         name = "healed" if report.passed and state.has_passed else "went_on"
-        state.notes[name] = [cut(plain(each)) for each in recorded.healed]
+        state.notes[name] = [line(text) for text in recorded.healed]
     if call.when == "teardown":
         recorded.release()
         state.recorded = None
-
-
-def _write(recorded: RecordedTest) -> Iterator[str]:
-    from pytest_vnc_use.recordings import ALWAYS_WRITES
-
-    if recorded.unrecorded:
-        yield f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}"
-    try:
-        if recorded.keep():
-            yield "updated with what was accepted" if recorded.is_reviewed else "written"
-    except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
-        how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
-        yield f"{how}: {exc}"
-
-
-# --- the session's end -----------------------------------------------------------------------------------------------
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the tests that drifted and went on, or had transient frames, because they are not unchanged."""
-    from pytest_vnc_use.plain_text import line
-
-    _list(terminalreporter, "healed", "healed; check that each change is intended")
-    _list(terminalreporter, "went_on", "not healed: a model went on after a drift, and the test did not pass")
-    _list(terminalreporter, "transient", "with an unrecorded transient frame")
-    attached = [attached_to(report) for report in _reports(terminalreporter, "teardown")]
-    written = [text for each in attached for text in each.get("recording", ())]
-    for text in sorted(set(written)):
-        number = written.count(text)
-        shown = line(f"vnc-use: {number} {'recording' if number == 1 else 'recordings'} {text}")
-        terminalreporter.write_line(shown, red=text.startswith(UNWRITTEN))
-    seconds = [each["saved_s"] for each in attached if "saved_s" in each]
-    dollars = [each["saved_dollars"] for each in attached if "saved_dollars" in each]
-    if sum(seconds) > 0:
-        count = f"{len(seconds)} replayed {'test' if len(seconds) == 1 else 'tests'}"
-        text = f"vnc-use: {count} saved {sum(seconds):,.1f} s compared with the recorded runs"
-        if dollars:
-            unknown = len(seconds) - len(dollars)
-            rest = f", without {unknown} of unknown cost" if unknown else ""
-            text += f", and ${sum(dollars):.4f} at the prices of the time of recording{rest}"
-        terminalreporter.write_line(text)
-
-
-def _list(terminalreporter: pytest.TerminalReporter, name: str, title: str) -> None:
-    from pytest_vnc_use.plain_text import line
-
-    reports = [*_reports(terminalreporter, "call"), *_reports(terminalreporter, "teardown")]
-    of_last_attempts = {(each.nodeid, each.when): each for each in sorted(reports, key=lambda report: report.stop)}
-    lines = dict.fromkeys(
-        (report.nodeid, text) for report in of_last_attempts.values() for text in attached_to(report).get(name, ())
-    )
-    if lines:
-        terminalreporter.section(f"{len({nodeid for nodeid, _ in lines})} {title}", yellow=True)
-    for nodeid, text in lines:
-        terminalreporter.write_line(line(f"{name.replace('_', ' ').upper()} {nodeid}: {text}"), yellow=True)
-
-
-def _reports(terminalreporter: pytest.TerminalReporter, when: str) -> Iterator[Any]:
-    for reports in terminalreporter.stats.values():
-        yield from (report for report in reports if getattr(report, "when", None) == when)

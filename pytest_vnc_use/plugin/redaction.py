@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.plugin.session_settings import secret_sources
-from pytest_vnc_use.plugin.state import ATTACHED, PICTURES, SECRETS, SETTINGS, is_note
+from pytest_vnc_use.plugin.options import secret_sources
+from pytest_vnc_use.plugin.state import ATTACHED, PICTURES, SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
@@ -183,7 +183,7 @@ class Redaction:
             report.longrepr = withheld(exc) if report.longrepr else None
             report.sections = []
             if isinstance(report, pytest.TestReport):
-                report.user_properties = [each for each in report.user_properties if is_note(each[0])]
+                report.user_properties = []
 
     def _replace_text(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Replace the report's texts by texts without secrets.
@@ -218,19 +218,10 @@ def _redact_value(value: Any, hide: Callable[[str], str]) -> Any:
 def _redacted_field(name: str, value: Any, hide: Callable[[str], str]) -> Any:
     if name in _OF_PYTEST or name in _CLEAN:
         return value
-    if name == "user_properties":
-        return [_redacted_property(name, each, hide) for name, each in value]
+    if name == "user_properties":  # a value that is another object becomes the text that reports show
+        return [(hide(str(name)), value if hide(text := str(value)) == text else hide(text)) for name, value in value]
     if name == "lines" and value:  # a value may stand on several lines
         if any(line.endswith("\n") for line in value):  # as in a traceback of Python's own
             return [hide("".join(value))]
         return hide("\n".join(value)).split("\n")
     return _redact_value(value, hide)
-
-
-def _redacted_property(name: Any, value: Any, hide: Callable[[str], str]) -> tuple[Any, Any]:
-    """Return a property of a test without secrets, as the text that reports show if its value is another object."""
-    if is_note(name):
-        return name, value
-    text = str(value)
-    hidden = hide(text)
-    return _redact_value(name, hide), (value if hidden == text else hidden)

@@ -6,8 +6,7 @@ They run at the end of the test's teardown, so its last report includes their re
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +15,17 @@ from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test a
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import RunFolderError, VncUseError
+from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.plugin import costs, recordings
-from pytest_vnc_use.plugin.runtest import print_line
-from pytest_vnc_use.plugin.state import ItemState, attached_to, begin_attempt, is_ours, put_back, state_of
-from pytest_vnc_use.runs.transcript import plain
+from pytest_vnc_use.plugin.state import attached_to, begin_attempt, is_ours, put_back, state_of
+from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
     import pluggy
 
     from pytest_vnc_use.recordings.rehearse import Rehearsal
+    from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.report.results import RehearsalFigures
     from pytest_vnc_use.types import Drifted
 
@@ -54,7 +54,10 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     assert settings is not None
     if not settings.rehearse or not isinstance(item, pytest.Function) or item.session.shouldstop:
         return
-    if reason := _why_not(settings):
+    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
+    if settings.scope != "test" or not is_started:  # a rehearsal needs a fresh desktop
+        of_scope = f"with --vnc-scope={settings.scope} no desktop is fresh"
+        reason = "the desktop is not started here, so it is not fresh" if settings.scope == "test" else of_scope
         state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
     figures: list[RehearsalFigures] = []
@@ -75,15 +78,6 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
         state.add_note("rehearsal", repeated if last.repeated else unrepeated)
 
 
-def _why_not(settings: Settings) -> str:
-    """Return why there is no rehearsal, or "". It needs a fresh desktop."""
-    if settings.scope != "test":
-        return f"with --vnc-scope={settings.scope} no desktop is fresh"
-    if settings.server not in ("qt", "xvnc") and not settings.server.startswith("container:"):
-        return "the desktop is not started here, so it is not fresh"
-    return ""
-
-
 def _replay(
     item: pytest.Function, nextitem: pytest.Item | None, settings: Settings, figures: list[RehearsalFigures]
 ) -> None:
@@ -95,9 +89,9 @@ def _replay(
     from pytest_vnc_use.recordings.store import load, save
 
     state = state_of(item)
-    assert state.key is not None
-    path = state.key.path
-    made, written = load(path), path.read_bytes()
+    assert state.recorded is not None
+    key = state.recorded.key
+    made, written = load(key.path), key.path.read_bytes()
     recording = made
     for number in range(1, settings.rehearse + 1):
         if recording is None:
@@ -107,17 +101,18 @@ def _replay(
             print_line(item.config, text)
         rehearsal, started_s = Rehearsal(recording), clock.monotonic()
         reports, failed = _run_again(item, nextitem, rehearsal)
-        runs = {run["folder"]: run for report in reports for run in attached_to(report)["runs"]}
-        state.rehearsed_runs += [{**run, "rehearsal": number} for run in runs.values()]
+        attached = {run["folder"]: run for report in reports for run in attached_to(report)["runs"]}
+        state.rehearsed_runs += [{**run, "rehearsal": number} for run in attached.values()]
         costs.add(state.rehearsed_costs, attached_to(reports[-1]))
-        figures.append(_figures(number, round(clock.monotonic() - started_s, 3), rehearsal, failed, [*runs], state))
+        runs, seconds = [Path(run) for run in attached], round(clock.monotonic() - started_s, 3)
+        figures.append(_figures(number, seconds, rehearsal, failed, runs, key))
         if failed:
-            state.unrepeated_runs = [Path(run) for run in runs]
+            state.unrepeated_runs = runs
             break
         recording = rehearsal.learnt()
-    is_newest = path.read_bytes() == written  # another process may have recorded it since
+    is_newest = key.path.read_bytes() == written  # another process may have recorded it since
     if recording and recording is not made and is_newest:
-        save(path, recording)
+        save(key.path, recording)
 
 
 def _run_again(
@@ -182,94 +177,40 @@ def _timed(item: pytest.Item) -> Iterator[None]:
 
 
 def _figures(
-    number: int,
-    seconds: float,
-    rehearsal: Rehearsal,
-    failed: pytest.TestReport | None,
-    runs: list[str],
-    state: ItemState,
+    number: int, seconds: float, rehearsal: Rehearsal, failed: pytest.TestReport | None, runs: list[Path], key: Key
 ) -> RehearsalFigures:
     from pytest_vnc_use.report.results import RehearsalFigures
+    from pytest_vnc_use.runs.folder import read_trace
 
     if failed is None:
         learnt = [f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in rehearsal.regions]
         return RehearsalFigures(number, repeated=True, learnt=tuple(learnt), seconds=seconds)
-    figures = RehearsalFigures(number, repeated=False, seconds=seconds)
-    found = _drift_in(runs)
-    if found is None:
-        message = attached_to(failed)["message"] or f"the test was {failed.outcome} in its {failed.when}"
-        return replace(figures, problem=plain(message), advice=_STATE)
-    drift, folder = found
-    recorded, seen = (str(folder / "screens" / f"{ref.digest}.png") for ref in (drift.recorded, drift.seen))
-    advice = _advice(drift, state, Path(recorded), Path(seen))
-    return replace(figures, problem=plain(drift.problem), advice=advice, recorded=recorded, seen=seen)
+    for run in runs:
+        with suppress(RunFolderError):
+            for drift in read_trace(run).drifts[-1:]:
+                recorded, seen = (run / "screens" / f"{ref.digest}.png" for ref in (drift.recorded, drift.seen))
+                advice = _advice(drift, key, recorded, seen)
+                return RehearsalFigures(
+                    number, False, plain(drift.problem), advice, str(recorded), str(seen), seconds=seconds
+                )
+    message = attached_to(failed)["message"] or f"the test was {failed.outcome} in its {failed.when}"
+    return RehearsalFigures(number, repeated=False, problem=plain(message), advice=_STATE, seconds=seconds)
 
 
-def _drift_in(runs: list[str]) -> tuple[Drifted, Path] | None:
-    from pytest_vnc_use.runs.folder import read_trace
-
-    for folder in map(Path, runs):
-        try:
-            drifts = read_trace(folder).drifts
-        except RunFolderError:
-            continue
-        if drifts:
-            return drifts[-1], folder
-    return None
-
-
-def _advice(drift: Drifted, state: ItemState, recorded: Path, seen: Path) -> str:
+def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path) -> str:
     from pytest_vnc_use.recordings.accept import cell_around
     from pytest_vnc_use.recordings.gates import is_maskable, mask_command
     from pytest_vnc_use.recordings.images import pixels_of
 
-    key = state.key
-    assert key is not None
     mask = "if the part changes by itself, mask it; "
     if drift.region:
         try:
             cell = cell_around(drift.region, pixels_of(recorded.read_bytes()), pixels_of(seen.read_bytes()))
         except OSError:  # the images were not kept
             cell = drift.region
-        command = mask_command(key.node_id, (cell,))
         is_small = is_maskable((cell,), (drift.seen.height, drift.seen.width))
-        mask = f"if the part changes by itself, mask it: `{command}`; " if is_small else ""
+        mask = f"if the part changes by itself, mask it: `{mask_command(key.node_id, (cell,))}`; " if is_small else ""
     return (
         f"{mask}if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"
     )
-
-
-# --- the session's end -----------------------------------------------------------------------------------------------
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """List the recordings that did not repeat, with both pictures and advice; then the learnt looks, and a count."""
-    reports = [report for of_kind in terminalreporter.stats.values() for report in of_kind]
-    rehearsed = [(report.nodeid, each) for report in reports for each in attached_to(report)["rehearsals"]]
-    unrepeated = [(nodeid, each) for nodeid, each in rehearsed if not each["repeated"]]
-    if unrepeated:
-        terminalreporter.section(f"{len(unrepeated)} recorded, but did not repeat", yellow=True)
-    for nodeid, each in unrepeated:
-        for line in _lines_about(nodeid, each):
-            terminalreporter.write_line(line, yellow=True)
-    for nodeid, each in rehearsed:
-        for place in each["learnt"]:
-            terminalreporter.write_line(f"LEARNT {nodeid}: another look in rehearsal {each['number']}, from {place}")
-    _count(terminalreporter, reports)
-
-
-def _lines_about(nodeid: str, outcome: dict[str, Any]) -> Iterator[str]:
-    yield f"NOT REPEATED {nodeid}: in rehearsal {outcome['number']}: {outcome['problem']}"
-    if outcome["recorded"]:
-        yield f"  as recorded: {outcome['recorded']}"
-        yield f"  now: {outcome['seen']}"
-    yield f"  what to do: {outcome['advice']}"
-
-
-def _count(terminalreporter: pytest.TerminalReporter, reports: list[Any]) -> None:
-    of_last_reports = [report for report in reports if getattr(report, "when", "") == "teardown"]
-    lines = [each for report in of_last_reports for each in attached_to(report).get("rehearsal", ())]
-    for line in sorted({each for each in lines if not each.startswith("did not")}):
-        count = lines.count(line)
-        terminalreporter.write_line(f"vnc-use: {count} {'recording' if count == 1 else 'recordings'} {line}")

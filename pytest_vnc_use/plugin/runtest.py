@@ -21,9 +21,10 @@ from pytest_vnc_use.errors import (
     RunFolderUnwritable,
     SettingsError,
     TaskFailed,
+    faults,
 )
 from pytest_vnc_use.plain_text import line
-from pytest_vnc_use.plugin import allure_report, costs, html_report, markers, recordings, triage
+from pytest_vnc_use.plugin import costs, markers, recordings, reporting, triage
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
 from pytest_vnc_use.plugin.state import (
@@ -33,11 +34,14 @@ from pytest_vnc_use.plugin.state import (
     attached_to,
     begin_attempt,
     desktop_of,
-    is_note,
     is_ours,
+    notes_as_properties,
     state_of,
+    without_notes,
 )
+from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
 from pytest_vnc_use.triage.rules import rule_for
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.report.results import RunFigures
-    from pytest_vnc_use.types import RunEvent, Step
+    from pytest_vnc_use.types import RunEvent
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,91 +145,57 @@ def check_end(item: pytest.Item) -> None:
         agent.end_body()
         if (broken := agent.broken_task) and not broken.is_expected:
             raise broken
-    try:
-        desktop = desktop_of(item)
-        crash = crash_of(desktop, of_itself=True) if desktop is not None else ""
-    except Exception:  # noqa: BLE001  # a user's own desktop may raise anything, and the test does not depend on it
-        return
-    if crash:
+    if (desktop := desktop_of(item)) is not None and (crash := crash_of(desktop, of_itself=True)):
         raise ProgramCrashed(format_program_end(crash, " before the test did"))
+    recordings.check_healed(item)
 
 
 # --- while it runs ---------------------------------------------------------------------------------------------------
 
 
 class ItemObserver:
-    """An observer that shows a run's steps, and notes its planner and its place for the reports."""
+    """An observer of a test's runs: notes the planner and the place, prints steps, calls the hooks of hookspecs.py."""
 
     def __init__(self, item: pytest.Item) -> None:
         self._item = item
 
     def observe(self, event: RunEvent) -> None:
-        """Note the event on the test."""
-        from pytest_vnc_use.types import RunEnded, RunStarted, StepFinished, StepStarted
+        """Note the event on the test, print it, and call the hook for it, if there is one."""
+        from pytest_vnc_use.types import Drifted, Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
-        state = state_of(self._item)
+        state, secrets = state_of(self._item), secrets_of(self._item.config)
+        run_folder = state.runs[-1] if state.runs else None
         match event:
             case RunStarted():
                 state.add_note("planner", event.planner)
                 state.place = "before the first step"
             case StepStarted():
                 state.place = f"at step {event.number}"
-            case StepFinished():
-                state.place = f"after step {event.step.number}"
-                self._show(event.step)
-            case RunEnded() if not event.error:
-                state.place = ""
-            case _:
-                pass  # the run directory keeps the other events; pytest's reports do not show them
-
-    def _show(self, step: Step) -> None:
-        """Show a step as it happens, with -v."""
-        if self._item.config.get_verbosity() >= 1:
-            from pytest_vnc_use.runs.transcript import step_line
-
-            print_line(self._item.config, step_line(step))
-
-
-def print_line(config: pytest.Config, text: str) -> None:
-    """Print a line on the terminal while a test runs."""
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    capture = config.pluginmanager.get_plugin("capturemanager")
-    if terminal and capture:
-        with capture.global_and_fixture_disabled():
-            terminal.ensure_newline()
-            terminal.write_line(f"  {text}")
-
-
-class HookCalls:
-    """An observer that calls the hooks of hookspecs.py for the runs of a test."""
-
-    def __init__(self, item: pytest.Item) -> None:
-        self._item = item
-
-    def observe(self, event: RunEvent) -> None:
-        """Call the hook for the event, if there is one."""
-        from pytest_vnc_use.report.results import figures_of
-        from pytest_vnc_use.types import Drifted, Judged, RunEnded, StepFinished
-
-        runs = state_of(self._item).runs
-        run_folder = runs[-1] if runs else None
-        match event:
-            case StepFinished():
-                self._call("pytest_vnc_step", step=event.step, run_folder=run_folder)
-            case Judged():
-                self._call("pytest_vnc_verdict", verdict=event.verdict, run_folder=run_folder)
+            case StepFinished(step):
+                state.place = f"after step {step.number}"
+                if self._item.config.get_verbosity() >= 1:
+                    print_line(self._item.config, step_line(step))
+                self._call("pytest_vnc_step", step=step, run_folder=run_folder)
+            case Judged(verdict):
+                self._call("pytest_vnc_verdict", verdict=verdict, run_folder=run_folder)
             case Drifted():
-                drift = replace(event, problem=secrets_of(self._item.config).hide(event.problem))
+                drift = replace(event, problem=secrets.hide(event.problem))
                 self._call("pytest_vnc_drift", drift=drift, run_folder=run_folder)
-            case RunEnded() if run_folder and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
-                self._call("pytest_vnc_run_end", run=figures_of(run_folder))  # reads a file
+            case RunEnded():
+                state.place = state.place if event.error else ""
+                if run_folder and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
+                    from pytest_vnc_use.report.results import figures_of
+
+                    self._call("pytest_vnc_run_end", run=figures_of(run_folder))
             case _:
-                pass  # no hook stands for the other events
+                pass  # the run directory keeps the other events
 
     def _call(self, name: str, **data: object) -> None:
         """Call a hook. If it raises, note that on the test, whose result does not depend on it."""
         try:
-            getattr(self._item.ihook, name)(item=self._item, **deepcopy(data))  # what a hook changes is its own
+            hook = getattr(self._item.ihook, name)
+            if hook.get_hookimpls():
+                hook(item=self._item, **deepcopy(data))  # what a hook changes is its own
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as exc:  # noqa: BLE001  a user's hook may raise anything; the test does not depend on it
@@ -237,11 +207,7 @@ class HookCalls:
 def _format_hook_failure(name: str, error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == name]
     location = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    try:
-        text = str(error)
-    except Exception as exc:  # noqa: BLE001  a user's own __str__ may raise anything
-        text = f"its text cannot be shown, because str() raised {type(exc).__name__}"
-    return line(f"the hook {name}{location} raised {type(error).__name__}: {text}")
+    return line(f"the hook {name}{location} raised {faults.named(error)}")
 
 
 # --- its reports -----------------------------------------------------------------------------------------------------
@@ -266,9 +232,7 @@ def pytest_runtest_makereport(
         _keep_logs(item, runs, report)
     runs = [] if state.rehearsal else [*runs, *state.unrepeated_runs]
     if runs:
-        allure_report.add_steps(item.config, runs)
-        if item.config.getoption("htmlpath", None):
-            html_report.add_extras(report, item.config, runs, state.failure.message if state.failure else "")
+        reporting.add_runs(item, report, runs, state.failure.message if state.failure else "")
     failure = _failure_of(item, report)
     if failure and "triage" not in state.notes:
         state.notes |= {"triage": failure.triage, "rule": failure.rule}
@@ -348,15 +312,11 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
         "rehearsals": state.rehearsals,
         "dollars_since": since,
         "message": message,
+        "attempt": state.attempt,
     }
     setattr(report, ATTACHED, attached)
-    properties = [
-        (f"vnc_{name}", each)
-        for name, value in state.notes.items()
-        for each in (value if isinstance(value, list) else [value])
-    ]
-    for noted in (item.user_properties, report.user_properties):
-        noted[:] = [*(each for each in noted if not is_note(each[0])), *properties]
+    for properties in (item.user_properties, report.user_properties):
+        properties[:] = [*without_notes(properties, state), *notes_as_properties(state)]
 
 
 def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -370,23 +330,9 @@ def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
         state.decided = report
     if call.when != "teardown" or not state.runs:
         return
-    ended = _ended_test(item, state.decided or report)
-    mode = item.config.stash[SETTINGS].artifacts
-    if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
-        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
-    for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
-        try:
-            if ended.pictures:
-                drop_pictures(run)
-            write_ended_test(run, ended)
-        except (OSError, RunFolderUnwritable) as exc:
-            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))
-
-
-def _ended_test(item: pytest.Item, decided: pytest.TestReport) -> EndedTest:
-    state, hide = state_of(item), secrets_of(item.config).hide
+    decided, hide = state.decided or report, secrets_of(item.config).hide
     attached = attached_to(decided)
-    return EndedTest(
+    ended = EndedTest(
         test=item.nodeid,
         result=result_of(decided),
         phase=decided.when or "call",
@@ -400,3 +346,13 @@ def _ended_test(item: pytest.Item, decided: pytest.TestReport) -> EndedTest:
         dollars=state.notes.get("dollars"),
         is_rehearsal=state.rehearsal is not None,
     )
+    mode = item.config.stash[SETTINGS].artifacts
+    if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
+        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
+    for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
+        try:
+            if ended.pictures:
+                drop_pictures(run)
+            write_ended_test(run, ended)
+        except (OSError, RunFolderUnwritable) as exc:
+            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,26 +18,17 @@ if TYPE_CHECKING:
     from pytest_vnc_use.plugin.redaction import SessionSecrets
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
-    from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.report.results import RunFigures
 
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 """The fixtures that mark a test as one with a desktop."""
-NOTES = frozenset(
-    (
-        *("planner", "run", "page", "outcome", "triage", "rule", "hook_fault", "rehearsal"),
-        *("healed", "went_on", "transient", "recording", "saved_s", "saved_dollars"),
-        *("calls", "calls_uncounted", "tokens_in", "tokens_cached", "tokens_out", "tokens_reckoned", "dollars"),
-    )
-)
-"""The names of the notes on a test. In JUnit's XML each is a property, such as `vnc_triage`."""
 ATTACHED, PICTURES = "vnc", "vnc_pictures"
 """The attributes of this plugin on pytest's reports: the notes and more, in JSON's own types, and screenshots as bytes.
 
 pytest documents that "reports can contain arbitrary extra attributes", and sends them from a worker of pytest-xdist to
 the controller. So no other way between the processes is needed, and `user_properties` are only for JUnit's XML.
 """
-_NOTHING: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": ()}
+_NOTHING: Mapping[str, Any] = {"runs": (), "dollars_since": None, "message": "", "rehearsals": (), "attempt": 1}
 SETTINGS = pytest.StashKey[Settings]()
 """The settings of the session, in the stash of its config.
 
@@ -85,8 +76,6 @@ class ItemState:
     playwright_calls: list[str] = field(default_factory=list)
     """The calls of Playwright, a line for each, with `vnc_playwright`."""
 
-    key: Key | None = None
-    """The key of its recording."""
     settings: Settings | None = None
     """The settings that its recording is made with."""
     recorded: RecordedTest | None = None
@@ -97,7 +86,7 @@ class ItemState:
     """The rehearsal, while the test is run again to rehearse its recording."""
 
     notes: dict[str, Any] = field(default_factory=dict)
-    """What its reports say of this attempt so far, by the names in `NOTES`: text, a number, or a list of texts."""
+    """What its reports say of this attempt so far, by name: text, a number, or a list of texts."""
     rehearsals: list[Any] = field(default_factory=list)
     """The figures of its rehearsals, in JSON's own types."""
     rehearsed_runs: list[dict[str, Any]] = field(default_factory=list)
@@ -141,7 +130,7 @@ def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> N
     number = before.attempt + 1 if before.decided and not rehearsal else 1
     kept = before.specs, before.problem, before.overruled, before.timeout
     item.stash[_STATE] = ItemState(*kept, number, rehearsal=rehearsal)
-    item.user_properties[:] = [each for each in item.user_properties if not is_note(each[0])]
+    item.user_properties[:] = without_notes(item.user_properties, before)
 
 
 def put_back(item: pytest.Item, state: ItemState) -> None:
@@ -149,9 +138,16 @@ def put_back(item: pytest.Item, state: ItemState) -> None:
     item.stash[_STATE] = state
 
 
-def is_note(name: object) -> bool:
-    """Return whether a property of a test is one of the notes, which hold no secret."""
-    return isinstance(name, str) and name.startswith("vnc_") and name.removeprefix("vnc_") in NOTES
+def notes_as_properties(state: ItemState) -> list[tuple[str, Any]]:
+    """Return the notes on a test as JUnit's XML shows them: properties such as `vnc_triage`."""
+    notes = ((name, value if isinstance(value, list) else [value]) for name, value in state.notes.items())
+    return [(f"vnc_{name}", value) for name, values in notes for value in values]
+
+
+def without_notes(properties: Iterable[tuple[str, object]], state: ItemState) -> list[tuple[str, object]]:
+    """Return the properties of a test that are not of its notes."""
+    names = {f"vnc_{name}" for name in state.notes}
+    return [(name, value) for name, value in properties if name not in names]
 
 
 def attached_to(report: object) -> Mapping[str, Any]:

@@ -17,15 +17,14 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
@@ -40,34 +39,12 @@ if TYPE_CHECKING:
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
-Scalar = str | int | float | bool
-Place = tuple[str | int, ...]
+Table = Mapping[str, Any]
+Location = tuple[str | int, ...]
+"""Where a value is in a file, such as ("test", 1, "max_steps")."""
+_FILE_KEYS = (*MARKER_SETTINGS, "secrets", "test")
+_TEST_KEYS = (*MARKER_SETTINGS, "secrets", "name", "task", "expect", "parameters")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-
-
-def _listed(value: Any) -> Any:
-    if not isinstance(value, (str, list)):
-        raise ValueError("must be text, or a list of texts")  # noqa: TRY004  # pydantic reports no TypeError
-    return [value] if isinstance(value, str) else value
-
-
-def _claims(value: Any) -> Any:
-    if not isinstance(value, (str, list)) and value is not False:
-        raise ValueError("must be text, a list of texts, or false")
-    return [value] if isinstance(value, str) else value
-
-
-def _scalar(value: Any) -> Scalar:
-    if not isinstance(value, (str, int, float, bool)):
-        raise ValueError("must be lists of text, numbers, true or false")  # noqa: TRY004  # as above
-    return value
-
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Texts = Annotated[list[Text], BeforeValidator(_listed)]
-Claims = Annotated[list[Text] | Literal[False], BeforeValidator(_claims)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
-Values = Annotated[list[Annotated[Any, AfterValidator(_scalar)]], Field(min_length=1)]
 
 
 class TaskFile(pytest.Module):
@@ -114,54 +91,37 @@ class FileTest:
     specs: tuple[TaskSpec, ...]
 
 
-class _Limits(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    max_steps: int | None = None
-    max_seconds: float | None = None
-    max_tokens: int | None = None
-    max_dollars: float | None = None
-    votes: int | None = None
-    planner: Text | None = None
-    model: Text | None = None
-    policy: Text | None = None
-    app: Text | None = None
-    record: Text | None = None
-    secrets: list[Name] | None = None
-
-
-class _TestTable(_Limits):
-    name: Annotated[str, Field(pattern=r"^\w[\w -]*$")]
-    task: Annotated[Texts, Field(min_length=1)]
-    expect: Claims = []
-    parameters: dict[str, Values] = {}
-
-
-class _File(_Limits):
-    test: Annotated[list[_TestTable], Field(min_length=1)]
-
-
 def read_task_file(path: Path) -> tuple[FileTest, ...]:
     """Return the tests of a file. Raises SettingsError that names the file and the line of each mistake."""
     text = _text_of(path)
     try:
-        file = _File.model_validate(tomllib.loads(text))
+        data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        line = re.search(r"at line (\d+)", str(exc))
-        raise SettingsError(f"{path}:{line[1] if line else len(text.splitlines())}: not TOML: {exc}") from exc
+        at = re.search(r"at line (\d+)", str(exc))
+        raise SettingsError(f"{path}:{at[1] if at else len(text.splitlines())}: not TOML: {exc}") from exc
     except RecursionError as exc:
         raise SettingsError(f"{path}: not TOML that can be read: it is nested too deeply") from exc
-    except ValidationError as exc:
-        errors = [dict(error) for error in exc.errors(include_url=False)]
-        problems = [
-            _format_error(path, text, error) for error in errors if error["type"] != "literal_error"
-        ]  # pydantic reports a wrong `expect` twice
-        raise SettingsError("\n".join(dict.fromkeys(problems))) from exc
     except ValueError as exc:  # a number of too many digits
         raise SettingsError(f"{path}: not TOML that can be read: {exc}") from exc
-    _check_limits(path, text, file, ())
-    tests = [test for number, table in enumerate(file.test) for test in _tests_of(path, text, number, file, table)]
-    _check_names(path, tests)
+    mistakes = [
+        f"{path}:{line_of(text, location)}: {location[-1]!r} {problem}"
+        for location, problem in _mistakes(path.parent, data)
+    ]
+    if mistakes:
+        raise SettingsError("\n".join(mistakes))
+    shared = {key: value for key, value in data.items() if key != "test"}
+    tests, lines = list[FileTest](), dict[str, int]()
+    for number, table in enumerate(data["test"]):
+        line = line_of(text, ("test", number))
+        try:
+            tests += _tests_of(path.parent, line, {**shared, **table})
+        except SettingsError as exc:
+            raise SettingsError(f"{path}:{line}: {table['name']}: {exc}") from exc
+    for test in tests:
+        if test.name in lines:
+            problem = f"the name of a test must be unique, got {test.name!r} also in line {lines[test.name]}"
+            raise SettingsError(f"{path}:{test.line}: {problem}")
+        lines[test.name] = test.line
     return tuple(tests)
 
 
@@ -175,43 +135,46 @@ def _text_of(path: Path) -> str:
         raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
-def _tests_of(path: Path, text: str, number: int, file: _File, table: _TestTable) -> Iterator[FileTest]:
-    _check_limits(path, text, table, ("test", number))
-    line = line_of(text, ("test", number))
-    given = {**_given_values(file), **_given_values(table)}
+# --- a table and its tests --------------------------------------------------------------------------------------------
+
+
+def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
+    """Yield a test for each combination of a table's parameters. Raises SettingsError."""
+    tasks, claims, parameters = _listed(table["task"]), table.get("expect", ()), table.get("parameters", {})
+    given = {key: value for key, value in table.items() if key in (*MARKER_SETTINGS, "secrets")}
     if "policy" in given:
-        given["policy"] = policy_path(path.parent, given["policy"])
-    try:
-        _check_words(table, given)
-        for combination in itertools.product(*table.parameters.values()):
-            values = dict(zip(table.parameters, combination, strict=True))
-            suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
-            yield FileTest(table.name + suffix, line, _specs(table, given, values))
-    except SettingsError as exc:
-        raise SettingsError(f"{path}:{line}: {table.name}: {exc}") from exc
+        given["policy"] = policy_path(base, given["policy"])
+    text = "\n".join([*tasks, *(_listed(claims) if claims else ()), str(given.get("app", ""))])
+    if unknown := set(SECRET_MARK.findall(text)) - set(given.get("secrets", ())):
+        name = min(unknown)
+        raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
+    if unused := [name for name in parameters if f"{{{name}}}" not in text]:
+        raise SettingsError(f"the parameter {unused[0]!r} is never used: write {{{unused[0]}}} in task, expect or app")
+    for combination in itertools.product(*parameters.values()):
+        values = dict(zip(parameters, combination, strict=True))
+        suffix = f"[{'-'.join(map(_in_name, values.values()))}]" if values else ""
+        filled = {key: _fill(str(value), values) if key == "app" else value for key, value in given.items()}
+        # the last task gets the claims, but `false` applies to all tasks
+        expects: list[Any] = [None if claims is False else ()] * len(tasks)
+        if claims is not False:
+            expects[-1] = tuple(_fill(claim, values) for claim in _listed(claims))
+        specs = (
+            task_spec((_fill(task, values),), {**filled, "expect": expect})
+            for task, expect in zip(tasks, expects, strict=True)
+        )
+        yield FileTest(table["name"] + suffix, line, tuple(specs))
 
 
-def _given_values(table: _Limits) -> dict[str, Any]:
-    values = {name: getattr(table, name) for name in (*MARKER_SETTINGS, "secrets")}
-    return {name: value for name, value in values.items() if value is not None}
+def _listed(texts: str | Sequence[str]) -> list[str]:
+    return [text.strip() for text in ([texts] if isinstance(texts, str) else texts)]
 
 
-def _in_name(value: Scalar) -> str:
-    """Return a parameter as it stands in the name of its test, on one line."""
+def _in_name(value: object) -> str:
+    """Return a parameter as it is in the name of its test, on one line."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in str(value))
 
 
-def _specs(table: _TestTable, given: Mapping[str, Any], values: Mapping[str, Scalar]) -> tuple[TaskSpec, ...]:
-    """Return one spec for each task; the last task gets the claims, but `false` applies to all tasks."""
-    filled = {name: _fill(value, values) if name == "app" else value for name, value in given.items()}
-    if table.expect is False:
-        return tuple(task_spec((_fill(task, values),), {**filled, "expect": None}) for task in table.task)
-    claims = [_fill(claim, values) for claim in table.expect]
-    *before, last = (_fill(task, values) for task in table.task)
-    return (*(task_spec((task,), filled) for task in before), task_spec((last,), {**filled, "expect": claims}))
-
-
-def _fill(text: str, values: Mapping[str, Scalar]) -> str:
+def _fill(text: str, values: Table) -> str:
     """Return the text with `{name}` replaced by the parameter of that name. Raises SettingsError if there is none."""
 
     def value_of(match: re.Match[str]) -> str:
@@ -223,73 +186,69 @@ def _fill(text: str, values: Mapping[str, Scalar]) -> str:
     return _PLACEHOLDER.sub(value_of, text)
 
 
-# --- checks beyond types ---------------------------------------------------------------------------------------------
+# --- mistakes ---------------------------------------------------------------------------------------------------------
 
 
-def _check_limits(path: Path, text: str, table: _Limits, place: Place) -> None:
-    for name in MARKER_SETTINGS:
-        value, at = getattr(table, name), f"{path}:{line_of(text, (*place, name))}: {name!r}"
-        if value is None:
-            continue
-        read_value(name, value, at)
-        if name == "policy" and value not in POLICY_PRESETS and not os.path.isfile(path.parent / value):  # noqa: PTH113  # raises nothing
-            raise SettingsError(f"{at} must be a file, relative to the folder of this one, got {value!r}")
+def _mistakes(base: Path, data: Table) -> Iterator[tuple[Location, str]]:
+    """Yield each mistake in a file: where it is, and what is wrong."""
+    for key, value in data.items():
+        if key != "test" and (problem := _problem(base, key, value, _FILE_KEYS)):
+            yield (key,), problem
+    tables = data.get("test", [])
+    if not (isinstance(tables, list) and all(isinstance(table, dict) for table in tables)):
+        yield ("test",), "begins with two brackets: write [[test]]"
+        return
+    if not tables:
+        yield ("test",), "is missing"
+    for number, table in enumerate(tables):
+        for key in ("name", "task"):
+            if key not in table:
+                yield ("test", number, key), "is missing"
+        for key, value in table.items():
+            if problem := _problem(base, key, value, _TEST_KEYS):
+                yield ("test", number, key), problem
 
 
-def _check_words(table: _TestTable, given: Mapping[str, Any]) -> None:
-    """Raise SettingsError if a secret is used but not declared, or a parameter is declared but not used."""
-    text = "\n".join([*table.task, *(table.expect or ()), given.get("app", "")])
-    if unknown := set(SECRET_MARK.findall(text)) - set(given.get("secrets", ())):
-        name = min(unknown)
-        raise SettingsError(f"'<secret:{name}>' stands for a secret: add {name!r} to 'secrets'")
-    if unused := [name for name in table.parameters if f"{{{name}}}" not in text]:
-        raise SettingsError(f"the parameter {unused[0]!r} is never used: write {{{unused[0]}}} in task, expect or app")
-
-
-def _check_names(path: Path, tests: list[FileTest]) -> None:
-    lines: dict[str, int] = {}
-    for test in tests:
-        if test.name in lines:
-            problem = f"{path}:{test.line}: the name of a test must be unique, got {test.name!r} also in line"
-            raise SettingsError(f"{problem} {lines[test.name]}")
-        lines[test.name] = test.line
-
-
-# --- the place of a mistake ------------------------------------------------------------------------------------------
-
-
-def _format_error(path: Path, text: str, error: Mapping[str, Any]) -> str:
-    place = error["loc"]
-    depth = 3 if place[:1] == ("test",) else 1
-    key = place[:depth][-1] if isinstance(place[:depth][-1], str) else "test"
-    known = ", ".join((_TestTable if depth == 3 else _File).model_fields)
-    return f"{path}:{line_of(text, place)}: {key!r} {_fault(key, known, error)}"
-
-
-def _fault(key: str, known: str, error: Mapping[str, Any]) -> str:
-    match error["type"]:
-        case "extra_forbidden":
-            return f"is unknown; it must be one of {known}"
-        case "missing":
-            return "is missing"
-        case "list_type" if key == "test":
-            return "begins with two brackets: write [[test]]"
-        case "string_pattern_mismatch" if key == "name":
-            return f"must be letters, digits, spaces, - and _, got {got(error['input'])}"
-        case "string_pattern_mismatch":
+def _problem(base: Path, key: str, value: Any, known: Sequence[str]) -> str:
+    """Return what is wrong with the value of a key, or ""."""
+    texts = [value] if isinstance(value, str) else value
+    are_texts = isinstance(texts, list) and all(isinstance(text, str) and text.strip() for text in texts)
+    match key:
+        case _ if key not in known:
+            return f"is unknown; it must be one of {', '.join(known)}"
+        case "name" if not (isinstance(value, str) and re.fullmatch(r"\w[\w -]*", value)):
+            return f"must be letters, digits, spaces, - and _, got {got(value)}"
+        case "task" if not (are_texts and texts):
+            return f"must be a sentence, or a list of some, got {got(value)}"
+        case "expect" if not (are_texts or value is False):
+            return f"must be a sentence, a list of some, or false, got {got(value)}"
+        case "secrets" if not (
+            isinstance(value, list) and all(re.fullmatch(r"[A-Za-z_]\w*", str(name)) for name in value)
+        ):
             return "must name environment variables; do not write the secret itself into a file"
-        case _:
-            message = re.sub(r"^(\w+ should|Value error, must)", "must", error["msg"])
-            return f"{message}, got {got(error['input'])}"
+        case "parameters" if not (isinstance(value, dict) and all(map(_are_scalars, value.values()))):
+            return f"must be lists of text, numbers, true or false, with at least one each, got {got(value)}"
+        case "policy" if str(value) not in POLICY_PRESETS and not os.path.isfile(base / str(value)):  # noqa: PTH113  # raises nothing
+            return f"must be a file, relative to the directory of this one, got {got(value)}"
+        case _ if key in MARKER_SETTINGS:
+            try:
+                read_value(key, value, "")
+            except SettingsError as exc:
+                return str(exc).strip()
+    return ""
 
 
-def line_of(text: str, place: Place) -> int:
+def _are_scalars(values: object) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(value, (str, int, float)) for value in values)
+
+
+def line_of(text: str, location: Location) -> int:
     """Return the line, from 1, of a key such as ("test", 1, "max_steps"); if it is missing, the line of its table."""
     lines = text.splitlines()
     headers = [number for number, line in enumerate(lines, 1) if re.match(r"\s*\[\[\s*test\s*\]\]", line)]
-    first, end, names = 1, headers[0] if headers else len(lines) + 1, list(place)
-    if len(place) > 1 and place[0] == "test" and isinstance(place[1], int) and place[1] < len(headers):
-        first, names = headers[place[1]], list(place[2:])
+    first, end, names = 1, headers[0] if headers else len(lines) + 1, list(location)
+    if len(location) > 1 and location[0] == "test" and isinstance(location[1], int) and location[1] < len(headers):
+        first, names = headers[location[1]], list(location[2:])
         end = next((header for header in headers if header > first), len(lines) + 1)
     for number in range(first, end):
         if names and re.match(rf"\s*\[?(test\.)?[\"']?{re.escape(str(names[0]))}[\"']?\s*[\].=]", lines[number - 1]):

@@ -1,55 +1,54 @@
-"""The paths in settings, made absolute once, so that a later change of the working folder changes nothing."""
+"""The paths in settings, made absolute once, so that a later change of the working directory changes nothing."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import POLICY_PRESETS
 
-_FILES = ("prices", "runs_dir", "results")
+_FILES = ("policy", "prices", "runs_dir", "results", "tls")
+_DESKTOP = ("app", "exec", "server", "tls", "container_args")
 
 
 def absolute_files(settings: Settings, base: Path) -> Settings:
-    """Return the settings with the tests' own files and folders resolved against `base`."""
-    given: dict[str, Any] = {name: str(base / value) for name in _FILES if (value := getattr(settings, name))}
-    policy = policy_path(base, settings.policy) if settings.policy else ""
-    return dataclasses.replace(settings, policy=policy, tls=_tls(settings.tls, base), **given)
+    """Return the settings with the tests' own files and directories resolved against `base`."""
+    return _absolute(settings, _FILES, base)
 
 
 def absolute_desktop(settings: Settings, base: Path) -> Settings:
-    """Return the settings with a desktop's programs, folders, authorities and unix sockets resolved against `base`."""
-    return dataclasses.replace(
-        settings,
-        app=absolute_command(settings.app, base),
-        exec=absolute_command(settings.exec, base),
-        server=_sockets(settings.server, base),
-        tls=_tls(settings.tls, base),
-        container_args=_container_args(settings.container_args, base),
-    )
+    """Return the settings with a desktop's programs, volumes, authorities and unix sockets resolved against `base`."""
+    return _absolute(settings, _DESKTOP, base)
+
+
+def _absolute(settings: Settings, names: Sequence[str], base: Path) -> Settings:
+    values = {name: getattr(settings, name) for name in names}
+    texts: dict[str, Any] = {name: absolute_text(name, text, base) for name, text in values.items() if text}
+    return dataclasses.replace(settings, **texts)
 
 
 def absolute_text(name: str, text: str, base: Path) -> str:
-    """Return the text of one setting, as it stands in a file, with the paths in it resolved against `base`."""
-    if name == "policy":
-        return policy_path(base, text)
-    if name in _FILES:
-        return str(base / text)
-    if name in ("app", "exec"):
-        return absolute_command(text, base)
-    if name == "container_args":
-        return _container_args(text, base)
-    if name == "tls":
-        return _tls(text, base)
-    return _sockets(text, base) if name == "server" else text
-
-
-def _tls(text: str, base: Path) -> str:
-    return text if text in ("auto", "require", "off") or text.startswith("sha256:") else str(base / text)
+    """Return the text of one setting, as it is in a file, with the paths in it resolved against `base`."""
+    match name:
+        case "policy":
+            return policy_path(base, text)
+        case "tls" if text in ("auto", "require", "off") or text.startswith("sha256:"):
+            return text
+        case "prices" | "runs_dir" | "results" | "tls":
+            return str(base / text)
+        case "app" | "exec":
+            return absolute_command(text, base)
+        case "container_args":
+            return _container_args(text, base)
+        case "server":
+            return _sockets(text, base)
+        case _:
+            return text
 
 
 def _sockets(servers: str, base: Path) -> str:

@@ -60,7 +60,7 @@ class Settings:
     server: str = _setting(
         "",
         str,
-        "the desktop: host::port (several with commas), wss://…, xvnc or qt to start one, container:IMAGE[::PORT]",
+        "the desktop: host::port (several with commas), wss://…, xvnc or qt to start one, container:IMAGE",
         "TARGET",
     )
     app: str = _setting("", str, "the program under test; it is started before the test", "COMMAND")
@@ -156,7 +156,7 @@ class Settings:
     judge: str = _setting(
         "",
         _judge,
-        "the judge of claims: gemini, anthropic or openai, also with a model, gemini:MODEL (default: as the planner)",
+        "the judge of claims: a service, or gemini:MODEL (default: the planner)",
         "JUDGE",
     )
     votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")

@@ -139,3 +139,30 @@ def test_local_agent_frames_show_pointer() -> None:
             frames.append(controller.frame())
             controller.close()
         assert frames[0] != frames[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("", {"environment": [], "volumes": [], "network": ""}),
+        (
+            "-e 'A=two words' --env B -v x:/y:ro --network=none",
+            {"environment": ["A=two words", "B"], "volumes": ["x:/y:ro"], "network": "none"},
+        ),
+    ],
+)
+def test_container_args_are_those_of_docker_run(text: str, options: dict[str, object]) -> None:
+    assert build._container_options(text) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("--privileged x", r"may have -e, -v and --network, got '--privileged x'"),
+        ("-e", "must be arguments of docker run, got '-e': .*expected one argument"),
+        ("-e 'A", "must be arguments of docker run, got .*No closing quotation"),
+    ],
+)
+def test_container_args_unknown_raise_settings_error(text: str, message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        build._container_options(text)

@@ -74,12 +74,6 @@ def test_a_claim_that_never_holds_ends_with_the_last_verdict_once_the_time_is_up
     assert (verdict.kind, verdict.looks, verdict.frame) == ("fails", 2, painted(2).ref)
 
 
-def test_without_a_time_it_is_asked_once(tmp_path: Path) -> None:
-    judge = SightJudge([2])
-    assert not agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM)
-    assert len(judge.asked) == 1
-
-
 class SlowJudge(SightJudge):
     """Needs longer than the claim is given; meanwhile the screen changes."""
 
@@ -156,11 +150,6 @@ def test_the_steps_of_a_run_are_looked_through_until_the_hands_act(tmp_path: Pat
         agent.saw(CLAIM, steps=2)
 
 
-def test_steps_must_be_some(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="steps must be at least 1, got 0"):
-        agent_before(ListJudge([]), tmp_path).saw(CLAIM, steps=0)
-
-
 # --- softly ----------------------------------------------------------------------------------------------------------
 
 
@@ -180,13 +169,6 @@ def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
         "  the total is 3",
     ]
     assert agent.unmet() is None
-
-
-def test_checks_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
-    agent = agent_before(ListJudge(["holds", "unsure"]), tmp_path)
-    agent.check("the basket is open")
-    agent.check("2 apples are in it")
-    assert isinstance(agent.unmet(), Inconclusive)
 
 
 def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path) -> None:
@@ -227,11 +209,6 @@ def test_first_line_of_failure_has_whole_claim(tmp_path: Path) -> None:
         assert long.strip() in headline
         assert headline.endswith(": I see it unsure")
         assert long.strip() in "".join(lines), "the whole text stands below"
-
-
-def test_claims_of_a_task_that_are_only_unsure_are_inconclusive(tmp_path: Path) -> None:
-    with pytest.raises(Inconclusive, match=r"^1 of 2 claims do not surely hold: claim '.*' is unsure: I see it unsure"):
-        carried_out(tmp_path, ["holds", "unsure"], "it is open", "it is saved")
 
 
 @pytest.mark.parametrize(("answer", "error"), [("fails", AgentFailed), ("unsure", Inconclusive)])

@@ -42,13 +42,6 @@ def before(tmp_path: Path) -> Iterator[Callable[..., tuple[GeminiServer, VncUseA
         yield convene
 
 
-def test_a_judge_that_is_right(before: Any) -> None:
-    server, agent = before(map(says, ["holds", "fails"]))
-    assert agent.assess(CLAIM)
-    assert not agent.assess(CLAIM)
-    assert len(server.requests) == 2
-
-
 @pytest.mark.slow
 def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> None:
     answers = ["holds"] * 3 + ["fails"] + ["holds"] * 4
@@ -57,19 +50,6 @@ def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> Non
     assert all(agent.assess(CLAIM, votes=3) for _ in range(16))
     asked_thrice = sum(len(verdict.votes) == 3 for verdict in agent.verdicts[8:])
     assert 0 < asked_thrice == len(server.requests) - 8 - 2 * 16
-
-
-def test_a_judge_that_is_split_is_unsure(before: Any) -> None:
-    _, agent = before(map(says, ["holds", "fails", "unsure"]))
-    verdict = agent.assess(CLAIM, votes=3)
-    assert (verdict.kind, verdict.holds) == ("unsure", False)
-    assert "they split 1 holds, 1 fails, 1 unsure" in verdict.reason
-
-
-def test_a_judge_that_is_unsure_never_passes(before: Any) -> None:
-    _, agent = before(map(says, ["unsure"] * 5))
-    assert not agent.assess(CLAIM).holds
-    assert not agent.assess(CLAIM, votes=3).holds
 
 
 def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:

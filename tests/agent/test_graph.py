@@ -177,9 +177,9 @@ def test_the_time_limit_holds_while_the_planner_hangs(agent_of: Callable[..., Vn
 def test_the_time_limit_holds_while_the_hands_hang_and_no_late_action_follows(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
-    import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes longer than the limit
+    import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes a part of the limit
     controller.hang.clear()
-    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=0.3))
+    result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(seconds=2.0))
     assert result.outcome is Outcome.TIME_LIMIT
     assert controller.closed
 
@@ -296,8 +296,9 @@ def test_only_a_waiting_run_is_approved_and_only_an_unfinished_one_resumed(
         agent.approve(run_id)
     with pytest.raises(RunFolderError, match="is over"):
         agent.resume(run_id)
-    with pytest.raises(RunFolderError, match="there is no run folder"):
-        agent.resume("nosuchrun")
+    for name in ("nosuchrun", "x" * 5000):
+        with pytest.raises(RunFolderError, match="there is no run folder"):
+            agent.resume(name)
 
 
 def test_resume_without_checkpoint_raises_run_folder_error(agent_of: Callable[..., VncUseAgent]) -> None:
@@ -363,10 +364,10 @@ def test_a_run_goes_on_under_the_policy_of_its_own(
 
 
 def test_a_password_that_is_also_a_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
-    agent = agent_of(act(RISKY), finished(), vnc_password="desktop")
-    waiting = agent.run("show the desktop settings", expect=["the desktop settings are shown"])
+    agent = agent_of(act(RISKY), finished(), vnc_password="pinned")
+    waiting = agent.run("show the pinned settings", expect=["the pinned settings are shown"])
     started = read_trace(waiting.run_folder).started
-    assert (started.task, started.settings["environment"]) == ("show the desktop settings", "desktop")
+    assert (started.task, started.settings["rendering"]) == ("show the pinned settings", "pinned")
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
 
@@ -459,16 +460,6 @@ def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., 
     other = VncUseAgent(settings=Settings(runs_dir=str(tmp_path / "runs")), controller=PaintedController())
     with pytest.raises(SettingsError, match="Run its test again"):
         other.resume(agent.runs[-1].name)
-
-
-def test_replay_with_risky_step_waits_for_approval(
-    replaying: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
-    agent = replaying(act(*proposals(CLICKS[0]), RISKY, *proposals(CLICKS[1])), finished())
-    waiting = agent.run("buy")
-    assert (waiting.outcome, controller.performed) == (Outcome.WAITING, CLICKS[:1])
-    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
-    assert controller.performed == [CLICKS[0], RISKY.action, CLICKS[1]]
 
 
 # --- threads ---------------------------------------------------------------------------------------------------------
@@ -622,17 +613,6 @@ def test_functions_get_the_values_of_secrets_wherever_they_stand(agent_of: Calla
     call = CallFunction("pay", {"card": {"pins": ["<secret:PIN>"]}, "pin": 1234})
     agent_of(act(Proposal(call)), finished(), functions=[pay], secrets={"PIN": "1234"}).run("pay")
     assert paid == [({"pins": ["1234"]}, 1234)]
-
-
-def test_no_error_leaves_a_secret_in_a_checkpoint(agent_of: Callable[..., VncUseAgent]) -> None:
-    def fail() -> Decision:
-        raise ValueError("hunter2 is no number")
-
-    agent = agent_of(fail, secrets={"PIN": "hunter2"})
-    with pytest.raises(ValueError, match="no number"):
-        agent.run("pay")
-    for file in agent.runs[0].rglob("*"):
-        assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 
 TRACED = """

@@ -73,11 +73,6 @@ def test_the_users_prices_stand_over_those_of_the_package(tmp_path: Path) -> Non
     prices.check("qwen3-vl-8b")
 
 
-def test_a_model_without_a_price_is_told_with_what_to_write() -> None:
-    with pytest.raises(SettingsError, match=r"price of the model 'claude-sonnet-5' is unknown, .*\[\[price\]\]"):
-        load_prices(today=DAY).check("claude-sonnet-5")
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

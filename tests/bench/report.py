@@ -36,7 +36,7 @@ import os
 from pathlib import Path
 
 import pytest
-from pytest_vnc_use.plugin import html_report
+from pytest_vnc_use.plugin import reporting
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +44,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call":
         run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
-        html_report.add_extras(report, item.config, [run])
+        reporting.add_runs(item, report, [run], "")
     return report
 """
 TESTS = """

@@ -1,55 +1,108 @@
-"""Claims as a test has them: soft checks at its end, values that it reads, what markers and options may say."""
+"""Claims, checks and values of a test, and the runs that its fixtures make: what reports show, and what they cost."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.markers import task_spec
 from support.gemini_server import GeminiServer, Reply, calls, text
+from support.pad_sessions import QUIET, results
 
 CLICK = ("click", {"x": 500, "y": 500, "intent": "open the basket"})
-Model = Callable[..., GeminiServer]
-Run = Callable[..., pytest.RunResult]
+DONE = text("done")
 
 
-def says(verdict: str, reason: str = "") -> Reply:
-    told = {"reason": reason or f"I see that it {verdict}", "verdict": verdict, "box_2d": [0, 0, 500, 500]}
-    return text(json.dumps(told))
+def says(verdict: str) -> Reply:
+    return text(json.dumps({"reason": f"I see that it {verdict}", "verdict": verdict, "box_2d": [0, 0, 500, 500]}))
 
 
 def value(read: Any) -> Reply:
     return text(json.dumps({"reason": "it is written there", "value": read, "box_2d": [0, 0, 500, 500]}))
 
 
+LIVE = """
+import pytest
+from decimal import Decimal
+from pydantic import BaseModel
+
+class Basket(BaseModel):
+    apples: int
+    total: Decimal
+
+def test_checks(vnc_agent):
+    assert not vnc_agent.check("the basket is open")
+    vnc_agent.check("it shows 2 apples")
+    assert not vnc_agent.check(1 + 1 == 3, "the total is 3.00")
+    print("came to the end")
+
+@pytest.mark.vnc_task("Open the basket", expect=None)
+def test_check_after_task(vnc_agent):
+    vnc_agent.check("the basket is open")
+
+def test_unsure_is_not_there(vnc_agent):
+    assert vnc_agent.assess("an error is shown")
+
+def test_unsure_is_not_absent(vnc_agent):
+    assert not vnc_agent.assess("an error is shown")
+
+def test_absent(vnc_agent):
+    assert not vnc_agent.assess("an error is shown")
+
+@pytest.mark.vnc_task("Open the basket", expect=None)
+def test_values(vnc_agent):
+    basket = vnc_agent.extract(Basket, "what is in the basket?")
+    assert basket == Basket(apples=2, total="3.00")
+    assert vnc_agent.extracted[-1].region is not None
+    vnc_agent.extract(Basket, "and now?")
+
+@pytest.fixture
+def basket(vnc_agent):
+    vnc_agent.run("Fill the basket", expect=None)
+    yield
+    assert vnc_agent.verify("the basket is full")
+    vnc_agent.run("Empty the basket", expect=None)
+
+@pytest.fixture
+def broken(vnc_agent):
+    vnc_agent.run("Open the shop", expect=None)
+    raise LookupError("no basket")
+
+@pytest.fixture
+def closed(vnc_agent):
+    vnc_agent.run("Look whether it is open", expect=None)
+    pytest.skip("the shop is closed")
+
+def test_around(basket, vnc_agent):
+    vnc_agent.run("Buy it", expect=None)
+
+def test_setup(broken): ...
+
+def test_skipped(closed): ...
+"""
+REPLIES = [
+    *(says("fails"), says("holds")),
+    *(DONE, says("unsure")),
+    *(says("unsure"), says("unsure"), says("fails")),
+    *(calls(CLICK), DONE, value({"apples": 2, "total": "3.00"}), value({"apples": "two", "total": "3.00"})),
+    *(DONE, DONE, says("holds"), DONE),
+    *(DONE, DONE),
+]
+
+
 @pytest.mark.desktop
-def test_soft_checks_are_told_at_the_end_of_the_test(pytester: pytest.Pytester, model: Model, run: Run) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-
-        def test_it(vnc_agent):
-            assert not vnc_agent.check("the basket is open")
-            vnc_agent.check("it shows 2 apples")
-            assert not vnc_agent.check(1 + 1 == 3, "the total is 3.00")
-            print("came to the end")
-
-        @pytest.mark.vnc_task("Open the basket", expect=None)
-        def test_with_a_task(vnc_agent):
-            vnc_agent.check("the basket is open")
-
-        def test_that_breaks(vnc_agent):
-            vnc_agent.check(False, "the total is 3.00")
-            raise KeyError("apples")
-        """
-    )
-    replies = [says("fails"), says("holds"), text("done"), says("unsure")]
-    result = run(model(*replies))
-    result.assert_outcomes(failed=3)
+def test_claims_values_and_runs_of_fixtures(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.makepyfile(test_it=LIVE)
+    options = ["--html=report.html", "--self-contained-html", "--junit-xml=junit.xml", "-ojunit_family=xunit1"]
+    result = run(model(*REPLIES), "--vnc-scope=session", *options)
+    result.assert_outcomes(passed=2, failed=5, skipped=1, errors=1)
     result.stdout.fnmatch_lines(
         [
             "*2 of 3 checks not met*",
@@ -58,83 +111,149 @@ def test_soft_checks_are_told_at_the_end_of_the_test(pytester: pytest.Pytester, 
             "*came to the end*",
             "*1 of 1 checks not met*",
             "*unsure: 'the basket is open': I see that it unsure*",
-            "*KeyError: 'apples'*",
-            "*checks*",
-            "*1 of 1 checks not met*",
-            "*the total is 3.00*",
+            "inconclusive: unsure: 'an error is shown': I see that it unsure",
+            "  at test_it.py:*",
+            "inconclusive: unsure: 'an error is shown': I see that it unsure",
+            "  at test_it.py:*",
+            "*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*",
+            '*"apples": "two"*',
         ]
     )
+    tests = results()
+    page = (pytester.path / "report.html").read_text(encoding="utf-8")
+    tasks = {name: [run.task for run in tests[name].runs] for name in ("around", "setup", "skipped")}
+    assert tasks == {
+        "around": ["Fill the basket", "Buy it", "Empty the basket"],
+        "setup": ["Open the shop"],
+        "skipped": ["Look whether it is open"],
+    }
+    for shown in (*tasks["around"], *tasks["setup"], *tasks["skipped"], "what is in the basket?", "it is no Basket"):
+        assert shown in page, shown
+    assert [len(run.verdicts) for run in tests["around"].runs] == [0, 1, 0]
+    assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
+    properties = ElementTree.parse("junit.xml").getroot().iter("property")
+    in_junit = [str(noted.get("value")) for noted in properties if noted.get("name") == "vnc_run"]
+    assert sorted(in_junit) == sorted(run.folder for test in tests.values() for run in test.runs)
+    a_call = tests["setup"].dollars
+    assert a_call
+    assert tests["skipped"].dollars == pytest.approx(a_call)
+    assert tests["around"].dollars == pytest.approx(4 * a_call, abs=1e-5)
+    result.stdout.fnmatch_lines([f"vnc-use: {len(REPLIES)} calls of models, *"])
+    result.stdout.fnmatch_lines(["vnc-use:   $0.0* test_it.py::test_around"])
+    result.stdout.fnmatch_lines(["vnc-use: * runs planned by gemini*"])
 
 
 @pytest.mark.desktop
-def test_an_unsure_judge_shows_neither_presence_nor_absence(pytester: pytest.Pytester, model: Model, run: Run) -> None:
+def test_each_attempt_is_paid_once(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
     pytester.makepyfile(
         test_it="""
-        def test_there(vnc_agent):
-            assert vnc_agent.assess("an error is shown")
-
-        def test_absent(vnc_agent):
-            assert not vnc_agent.assess("an error is shown")
-
-        def test_absent_to_a_judge_that_is_sure(vnc_agent):
-            assert not vnc_agent.assess("an error is shown")
-
-        def test_another_question(vnc_agent):
-            vnc_agent.verify("an error is shown")
-        """
-    )
-    result = run(model(says("unsure"), says("unsure"), says("fails"), says("unsure")))
-    result.assert_outcomes(passed=1, failed=3)
-    told = "inconclusive: unsure: 'an error is shown': I see that it unsure"
-    result.stdout.fnmatch_lines([told, "  at test_it.py:2", told, "  at test_it.py:5", "inconclusive: claim *unsure*"])
-    result.stdout.fnmatch_lines(["vnc-use: 3 failed: 3 inconclusive"])
-
-
-@pytest.mark.desktop
-def test_what_is_read_is_a_value_of_the_tests_own_type(pytester: pytest.Pytester, model: Model, run: Run) -> None:
-    pytester.makepyfile(
-        """
         import pytest
-        from decimal import Decimal
-        from pydantic import BaseModel
 
-        class Basket(BaseModel):
-            apples: int
-            total: Decimal
+        @pytest.fixture
+        def twice(vnc_agent, tmp_path_factory):
+            vnc_agent.run("Open the shop", expect=None)
+            seen = tmp_path_factory.getbasetemp() / "seen"
+            if not seen.exists():
+                seen.touch()
+                raise LookupError("no basket")
+            yield
+            vnc_agent.run("Close it", expect=None)
 
-        @pytest.mark.vnc_task("Open the basket", expect=None)
-        def test_it(vnc_agent):
-            basket = vnc_agent.extract(Basket, "what is in the basket?")
-            assert basket == Basket(apples=2, total="3.00")
-            assert vnc_agent.extracted[-1].region is not None
-            vnc_agent.extract(Basket, "and now?")
+        def test_it(twice, vnc_agent): vnc_agent.run("Buy it", expect=None)
         """
     )
-    replies = [value({"apples": 2, "total": "3.00"}), value({"apples": "two", "total": "3.00"})]
-    result = run(model(calls(CLICK), text("done"), *replies), "--html=report.html", "--self-contained-html")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["*the value is not a valid Basket: apples: Input should be a valid integer*got 'two'*", '*"apples": "two"*']
-    )
-    page = (pytester.path / "report.html").read_text(encoding="utf-8")
-    assert "what is in the basket?" in page
-    assert "it is no Basket" in page
+    result = run(model(DONE, DONE, calls(CLICK), DONE, DONE), "--reruns=1")
+    result.assert_outcomes(passed=1)
+    (test,) = results().values()
+    assert [run.task for run in test.runs] == ["Open the shop", "Open the shop", "Buy it", "Close it"]
+    each_run = [run.dollars or 0.0 for run in test.runs]
+    assert each_run == pytest.approx([each_run[0], each_run[0], 2 * each_run[0], each_run[0]], abs=1e-6)
+    assert test.dollars == pytest.approx(sum(each_run), abs=1e-5)
+    assert test.retried_for == ("inconclusive",)
+    result.stdout.fnmatch_lines(["vnc-use: 5 calls of models, *", "vnc-use: 4 runs planned by gemini*"])
 
 
-def test_votes_that_cannot_be_counted_end_the_session(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(): pass")
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--vnc-votes=2")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--vnc-votes must be an odd number, at least 1, got '2'"])
+NOWHERE = """
+import pytest
+
+class Desktop:
+    server, password = "localhost::1", None
+
+@pytest.fixture
+def vnc_desktop():
+    return Desktop()
+
+@pytest.fixture
+def vnc_planner():
+    from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
+    return ScriptedPlanner([])
+
+@pytest.fixture
+def basket(vnc_agent):
+    yield
+    vnc_agent.check(False, "the basket is empty again")
+
+@pytest.fixture
+def broken(vnc_agent):
+    vnc_agent.check(False, "the shop is open")
+    raise LookupError("no basket")
+"""
+UNMET = "1 of 1 checks not met"
+CHECKS = {
+    "fetched(request)": ("request.getfixturevalue('vnc_agent').check(False, 'fetched')", ("error", "product", UNMET)),
+    "fetched_met(request)": ("request.getfixturevalue('vnc_agent').check(True, 'met')", ("passed", None, "")),
+    "plain(vnc_agent)": ("vnc_agent.check(False, 'plain')", ("failed", "product", UNMET)),
+    "skip(vnc_agent)": ("vnc_agent.check(False, 'a'); pytest.skip('b')", ("failed", "product", UNMET)),
+    "unittest_skip(vnc_agent)": (
+        "vnc_agent.check(False, 'a'); raise unittest.SkipTest('b')",
+        ("failed", "product", UNMET),
+    ),
+    "skip_met(vnc_agent)": ("vnc_agent.check(True, 'a'); pytest.skip('b')", ("skipped", None, "")),
+    "raises(vnc_agent)": ("vnc_agent.check(False, 'a'); raise KeyError('b')", None),
+    "teardown(basket)": ("...", ("error", "product", UNMET)),
+    "setup(broken)": ("...", None),
+}
+"""By a test's name and fixtures: its body, and how it ends: result, triage and message."""
 
 
-@pytest.mark.parametrize("votes", [2, 0, -1, 1.5, "three"])
-def test_votes_of_a_marker_that_cannot_be_counted(votes: object) -> None:
-    with pytest.raises(SettingsError, match=r"vnc_task\(votes=…\) must be an odd number, at least 1, got "):
-        task_spec(("Open the basket",), {"votes": votes})
+def test_unmet_check_fails_test_however_it_ends(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
+        monkeypatch.delenv(name)
+    pytester.makeconftest(NOWHERE)
+    tests = (f"def test_{name}: {body}" for name, (body, _) in CHECKS.items())
+    pytester.makepyfile(test_it="import pytest, unittest\n" + "\n".join(tests))
+    result = pytester.runpytest_subprocess(*QUIET)
+    ends = {name: (test.result, test.triage, test.message) for name, test in results().items()}
+    wanted = {name.partition("(")[0]: end for name, (_, end) in CHECKS.items()}
+    assert {name: end for name, end in ends.items() if wanted[name]} == {
+        name: end for name, end in wanted.items() if end
+    }
+    assert "KeyError" in ends["raises"][2]
+    assert "no basket" in ends["setup"][2]
+    output = result.stdout.str()
+    assert output.count("product: 1 of 1 checks not met") >= 5
+    for told in ("the basket is empty again", "the shop is open", "fetched", "KeyError: 'b'"):
+        assert told in output
 
 
-@pytest.mark.parametrize("claims", ["", " ", ["it is open", ""], [3], False])
-def test_claims_of_a_marker_that_cannot_be_judged(claims: object) -> None:
-    with pytest.raises(SettingsError, match=r"vnc_task\(expect=…\) must be a claim or several, got "):
-        task_spec(("Open the basket",), {"expect": claims})
+WRONG_ARGUMENTS = [
+    *(
+        ({"expect": claims}, "expect=…) must be a claim or several, got ")
+        for claims in ("", " ", ["a", ""], [3], False)
+    ),
+    *(({"votes": votes}, "votes=…) must be an odd number, at least 1, got ") for votes in (2, 0, -1, 1.5, "three")),
+    ({"step": 3}, " has no argument 'step'"),
+    ({"max_seconds": 0}, "above 0"),
+    ({"app": 3}, "app=…) must be a command line in one string, got 3"),
+    ({"secrets": [""]}, "secrets=…) must name environment variables, got "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), WRONG_ARGUMENTS)
+def test_wrong_marker_argument_is_rejected(arguments: dict[str, object], problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        task_spec(("Open the basket",), arguments)
+    assert problem in str(raised.value)

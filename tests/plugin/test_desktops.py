@@ -15,8 +15,10 @@ DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc",
 PLANS_NOTHING = scripted_conftest()
 LOOKING = """
 def look(vnc_desktop, name):
+    vnc_desktop.write_file(f"{name}.txt", "left")
+    left = vnc_desktop.run(["ls"]).stdout.count(".txt")
     with open("desktops.txt", "a") as file:
-        file.write(f"{name} {vnc_desktop.display} {vnc_desktop.server}\\n")
+        file.write(f"{name} {left} {vnc_desktop.server}\\n")
 
 def test_one(vnc_desktop):
     look(vnc_desktop, "one")
@@ -33,18 +35,19 @@ def programs() -> None:
 
 
 def desktops_of(pytester: pytest.Pytester) -> dict[str, str]:
-    """Return the address of each test's VNC server, by the test's name."""
+    """Return the address of each test's VNC server, by the test's name and the number of files that it saw."""
     lines = (pytester.path / "desktops.txt").read_text(encoding="utf-8").splitlines()
-    return {name: server for name, _, server in map(str.split, lines)}
+    return {f"{name} {left}": server for name, left, server in map(str.split, lines)}
 
 
 @pytest.mark.parametrize(("scope", "count"), [("test", 4), ("module", 2), ("session", 1)])
-def test_a_desktop_is_kept_for_its_scope(pytester: pytest.Pytester, scope: str, count: int) -> None:
+def test_desktop_is_kept_for_its_scope(pytester: pytest.Pytester, scope: str, count: int) -> None:
     pytester.makepyfile(test_a=LOOKING, test_b=LOOKING.replace("one", "three").replace("two", "four"))
     pytester.runpytest_inprocess(*DESKTOP, f"--vnc-scope={scope}").assert_outcomes(passed=4)
     servers = desktops_of(pytester)
     assert len(set(servers.values())) == count
-    assert (servers["one"] == servers["two"]) == (scope != "test")
+    seen = {"test": "one 1, two 1, three 1, four 1", "module": "one 1, two 2, three 1, four 2"}
+    assert ", ".join(servers) == seen.get(scope, "one 1, two 2, three 3, four 4")
 
 
 def test_home_of_repeated_test_has_same_path(pytester: pytest.Pytester) -> None:
@@ -61,25 +64,7 @@ def test_home_of_repeated_test_has_same_path(pytester: pytest.Pytester) -> None:
     assert (len(homes), len(set(homes))) == (3, 1)
 
 
-def test_what_one_test_leaves_the_next_finds_only_where_they_share(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-
-        def test_one(vnc_desktop):
-            vnc_desktop.write_file("left.txt", "here")
-
-        def test_two(vnc_desktop):
-            assert vnc_desktop.read_file("left.txt") == "here"
-        """
-    )
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-scope=module").assert_outcomes(passed=2)
-    result = pytester.runpytest_inprocess(*DESKTOP)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*FileNotFoundError*left.txt*"])
-
-
-def test_a_shared_desktop_whose_program_ended_is_replaced(pytester: pytest.Pytester) -> None:
+def test_shared_desktop_with_ended_program_is_replaced(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import time
@@ -116,7 +101,7 @@ KILLS_X = """
 """
 
 
-def test_the_end_of_the_x_server_is_infra_and_not_the_programs_fault(pytester: pytest.Pytester) -> None:
+def test_end_of_x_server_is_infra(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         textwrap.dedent(KILLS_X)
         + textwrap.dedent(
@@ -144,7 +129,7 @@ def test_the_end_of_the_x_server_is_infra_and_not_the_programs_fault(pytester: p
     assert "the program ended" not in result.stdout.str()
 
 
-def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester: pytest.Pytester) -> None:
+def test_program_ended_by_signal_names_step(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -169,27 +154,7 @@ def test_a_program_that_a_signal_ends_fails_its_test_and_names_the_step(pytester
     assert "infra" not in result.stdout.str()
 
 
-@pytest.mark.parametrize("marker", ["cls", "function"])
-def test_one_marker_of_several_says_the_program(pytester: pytest.Pytester, marker: str) -> None:
-    of = {"cls": '"Look", app="xterm", expect=None', "function": '"Look", expect=None'}
-    if marker == "function":
-        of = {"cls": of["function"], "function": of["cls"]}
-    pytester.makeconftest(PLANS_NOTHING)
-    pytester.makepyfile(
-        f"""
-        import pytest
-
-        @pytest.mark.vnc_task({of["cls"]})
-        class TestIt:
-            @pytest.mark.vnc_task({of["function"]})
-            def test_it(self, vnc_desktop):
-                assert "program" in vnc_desktop.logs()
-        """
-    )
-    pytester.runpytest_inprocess(*DESKTOP).assert_outcomes(passed=1)
-
-
-def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytester) -> None:
+def test_program_is_from_option_marker_or_fixture(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -205,9 +170,24 @@ def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytes
         def test_by_option(vnc_desktop):
             assert runs(vnc_desktop, "1111")
 
-        @pytest.mark.vnc_task("Look", app="xterm -e sleep 2222", expect=None)
+        app = pytest.mark.vnc_task("Look", app="xterm -e sleep 2222", expect=None)
+        look = pytest.mark.vnc_task("Look", expect=None)
+
+        @app
         def test_by_marker(vnc_desktop):
             assert runs(vnc_desktop, "2222")
+
+        @app
+        class TestByMarkerOfClass:
+            @look
+            def test_it(self, vnc_desktop):
+                assert runs(vnc_desktop, "2222")
+
+        @look
+        class TestByMarkerOfFunction:
+            @app
+            def test_it(self, vnc_desktop):
+                assert runs(vnc_desktop, "2222")
 
         class TestByFixture:
             @pytest.fixture
@@ -218,12 +198,10 @@ def test_the_program_is_what_option_marker_or_fixture_say(pytester: pytest.Pytes
                 assert runs(vnc_desktop, "3333")
         """
     )
-    pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1111").assert_outcomes(passed=3)
+    pytester.runpytest_inprocess(*DESKTOP, "--vnc-app=xterm -e sleep 1111").assert_outcomes(passed=5)
 
 
-def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_of_program_is_kept_without_secrets(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "tiefgeheim")
     pytester.makepyfile(
         """
@@ -263,7 +241,7 @@ def test_what_the_program_prints_is_in_the_run_folder_without_secrets(
         (["--vnc-server=container:"], "*an image must have a name*"),
     ],
 )
-def test_nonsense_is_one_line(pytester: pytest.Pytester, options: list[str], told: str) -> None:
+def test_wrong_desktop_is_one_line(pytester: pytest.Pytester, options: list[str], told: str) -> None:
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *options)
     assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.TESTS_FAILED)

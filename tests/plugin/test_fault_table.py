@@ -126,11 +126,8 @@ def triages(place: Path) -> dict[str, str | None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("third", range(3))
-def test_the_model_its_service_and_the_judge(
-    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], third: int
-) -> None:
-    rows = {name: triage for name, (triage, _) in [*SAID.items()][third::3]}
+def test_faults_of_model_service_and_judge(pytester: pytest.Pytester, run: Callable[..., pytest.RunResult]) -> None:
+    rows = {name: triage for name, (triage, _) in SAID.items()}
     pytester.makeconftest(ASKS_GEMINI)
     pytester.makepyfile("import pytest\n" + "\n".join(map(marked, rows)))
     with GeminiServer(served()) as server:
@@ -227,7 +224,7 @@ def broken(name: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_desktop_its_program_and_the_disk(pytester: pytest.Pytester) -> None:
+def test_faults_of_desktop_program_and_disk(pytester: pytest.Pytester) -> None:
     for program in ("Xtigervnc", "xterm", "xrandr"):
         vnc_servers.require(program)
     pytester.makeconftest(BREAKS)

@@ -133,10 +133,7 @@ def spellings(value: str) -> Iterator[bytes]:
     yield b64encode(raw).rstrip(b"=")
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_no_byte_holds_a_secret(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
-) -> None:
+def test_no_byte_holds_secret(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = random.randrange(1 << 32)
     secrets = new_secrets(seed)
     temporary = pytester.mkdir("temporary")
@@ -147,7 +144,7 @@ def test_no_byte_holds_a_secret(
     with GeminiServer(answer) as server:
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-        command = [sys.executable, "-m", "pytest", "-l", "-rA", "-v", "-p", "no:pytest-vnc", *workers]
+        command = [sys.executable, "-m", "pytest", "-l", "-rA", "-v", "-p", "no:pytest-vnc", "-n2"]
         command += ["--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-planner=gemini", "--vnc-record=rewrite"]
         command += ["--vnc-scope=session", "--vnc-secret=S_38", f"--vnc-secret=S_39=cmd:{PRINTS_S_39}"]
         command += ["--junit-xml=junit.xml", "-ojunit_logging=all", "--html=report.html", "--log-file=log.txt"]

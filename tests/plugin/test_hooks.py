@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.plugin import hookspecs
 from pytest_vnc_use.plugin.redaction import SessionSecrets
-from pytest_vnc_use.plugin.runtest import HookCalls
-from pytest_vnc_use.plugin.state import SECRETS, state_of
-from pytest_vnc_use.types import NO_FRAME, Drifted, Region
+from pytest_vnc_use.plugin.runtest import ItemObserver
+from pytest_vnc_use.plugin.state import SECRETS, ItemState, state_of
+from pytest_vnc_use.types import NO_FRAME, Drifted, Judged, Region
 from support.gemini_server import GeminiServer, calls, text
 
 CONFTEST = """
@@ -74,40 +75,27 @@ def test_hooks_on_a_worker_and_their_faults_change_no_result(
     assert noted[2] == "verdict holds True"
 
 
-def item_with(hook: Callable[..., object]) -> Any:
-    """A test with one hook, for an observer."""
+DRIFT = Drifted("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1))
+
+
+def observed(**hooks: Callable[..., object]) -> tuple[ItemObserver, ItemState]:
+    """An observer of a test with these hooks, and the state of the test."""
+    manager = pytest.PytestPluginManager()
+    manager.add_hookspecs(hookspecs)
+    manager.register(SimpleNamespace(**hooks))
     stash = {SECRETS: SessionSecrets({"PASSWORD": "hunter2hunter2"})}
-    relay = SimpleNamespace(pytest_vnc_drift=hook)
-    item: Any = SimpleNamespace(ihook=relay, stash=pytest.Stash(), config=SimpleNamespace(stash=stash))
+    item: Any = SimpleNamespace(ihook=manager.hook, stash=pytest.Stash(), config=SimpleNamespace(stash=stash))
     state_of(item).runs = [Path("run-1")]
-    return item
+    return ItemObserver(item), state_of(item)
 
 
-def test_a_drift_comes_without_secrets() -> None:
+def test_drift_hook_gets_no_secrets() -> None:
     drifts: list[tuple[Drifted, Path]] = []
-    item = item_with(lambda item, drift, run_folder: drifts.append((drift, run_folder)))
-    HookCalls(item).observe(Drifted("no hunter2hunter2 is shown", NO_FRAME, NO_FRAME, Region(0, 0, 1, 1)))
-    assert drifts[0][0].problem == "no <secret:PASSWORD> is shown"
-    assert drifts[0][1] == Path("run-1")
+    observer, _ = observed(pytest_vnc_drift=lambda drift, run_folder: drifts.append((drift, run_folder)))
+    observer.observe(DRIFT)
+    assert [(drift.problem, run) for drift, run in drifts] == [("no <secret:PASSWORD> is shown", Path("run-1"))]
     with pytest.raises(dataclasses.FrozenInstanceError):
         drifts[0][0].problem = ""  # type: ignore[misc]  # that it cannot be set is the test
-
-
-def test_a_fault_is_noted_once_and_an_interrupt_goes_on() -> None:
-    def hook(**_: object) -> None:
-        raise SystemExit(3)
-
-    item = item_with(hook)
-    drift = Drifted("it differs", NO_FRAME, NO_FRAME)
-    for _ in range(3):
-        HookCalls(item).observe(drift)
-    assert state_of(item).notes == {"hook_fault": ["the hook pytest_vnc_drift raised SystemExit: 3"]}
-
-    def interrupt(**_: object) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        HookCalls(item_with(interrupt)).observe(drift)
 
 
 class _Unspeakable(Exception):
@@ -115,22 +103,34 @@ class _Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), BaseException("x"), _Unspeakable()])
-def test_whatever_a_hook_raises_is_noted(error: BaseException) -> None:
-    def hook(**_: object) -> None:
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), GeneratorExit(), BaseException("x"), _Unspeakable()]
+)
+def test_raising_hook_is_noted_once(error: BaseException) -> None:
+    def hook(drift: Drifted) -> None:
         raise error
 
-    item = item_with(hook)
-    HookCalls(item).observe(Drifted("it differs", NO_FRAME, NO_FRAME))
-    assert f"raised {type(error).__name__}: " in state_of(item).notes["hook_fault"][0]
+    observer, state = observed(pytest_vnc_drift=hook)
+    for _ in range(3):
+        observer.observe(DRIFT)
+    (failure,) = state.notes["hook_fault"]
+    assert f"raised {type(error).__name__}: " in failure
 
 
-def test_what_a_hook_changes_is_its_own() -> None:
-    def hook(item: object, data: dict[str, str]) -> None:
-        data["what"] = "MUTATED"
+def test_interrupt_in_hook_ends_session() -> None:
+    def interrupt(drift: Drifted) -> None:
+        raise KeyboardInterrupt
 
-    given = {"what": "it"}
-    HookCalls(item_with(hook))._call("pytest_vnc_drift", data=given)
+    with pytest.raises(KeyboardInterrupt):
+        observed(pytest_vnc_drift=interrupt)[0].observe(DRIFT)
+
+
+def test_changes_by_hook_stay_its_own() -> None:
+    def hook(verdict: Any) -> None:
+        verdict["what"] = "MUTATED"
+
+    given: Any = {"what": "it"}
+    observed(pytest_vnc_verdict=hook)[0].observe(Judged(given))
     assert given == {"what": "it"}
 
 

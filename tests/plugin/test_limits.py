@@ -13,11 +13,10 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_TEXT
-from pytest_vnc_use.desktops.files import MAX_BYTES, WorkingDirectory
+from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.plain_text import LONGEST
-from pytest_vnc_use.planners.local.callables import finish
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import transcript
@@ -87,14 +86,14 @@ def hanging() -> Iterator[Hanging]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ask", ["verify", "saw", "check", "extract"])
-def test_a_judge_that_hangs_ends_in_the_tests_time(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
+def test_hanging_judge_ends_in_time_of_test(agent_of: AgentOf, hanging: Hanging, ask: str) -> None:
     agent, started = agent_of(judge=hanging, seconds=0.3), time.monotonic()
     with pytest.raises(ModelUnavailable, match="did not answer within"):
         agent.extract(int, "how many?") if ask == "extract" else getattr(agent, ask)("it is red")
     assert time.monotonic() - started < 20
 
 
-def test_the_reason_of_a_judge_is_cut_and_its_length_told(agent_of: AgentOf) -> None:
+def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
     agent = agent_of(finished(), judge=Talkative())
     result = agent.run("look")
     verdict = agent.assess("it is red")
@@ -119,19 +118,13 @@ def nested(levels: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("levels", [600, 5000])
-def test_arguments_that_are_nested_too_deep_are_told(agent_of: AgentOf, levels: int) -> None:
+def test_arguments_nested_too_deep_are_reported(agent_of: AgentOf, levels: int) -> None:
     asked = CallFunction("order", {"what": nested(levels)})
     proposal = Proposal(asked, as_proposed={"name": "order", "args": nested(levels)})
     result = agent_of(act(proposal, Proposal(Click(1, 1))), finished(), functions=[order]).run("order")
     assert result.outcome is Outcome.DONE
     assert "levels of JSON deep" in result.steps[0].error
     assert [step.error for step in read_trace(result.run_folder).steps][1:] == [""]
-
-
-def test_arguments_of_a_callables_that_are_nested_too_deep_are_told(agent_of: AgentOf) -> None:
-    plan = iter([CallFunction("order", {"what": nested(600)}), finish()])
-    result = agent_of(functions=[order]).run("order", planner=lambda _: next(plan))
-    assert "levels of JSON deep" in result.steps[0].error
 
 
 def order(what: object) -> str:
@@ -145,7 +138,7 @@ def talk() -> str:
 
 
 @pytest.mark.slow
-def test_what_a_planner_and_its_functions_say_is_bounded(agent_of: AgentOf) -> None:
+def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     proposals = [Proposal(CallFunction("talk", {}), EVIL + LONG), Proposal(TypeText(LONG), EVIL + LONG)]
     turns = act(*proposals, words=EVIL + LONG), finished(EVIL + LONG)
     result = agent_of(*turns, functions=[talk]).run("talk")
@@ -158,7 +151,7 @@ def test_what_a_planner_and_its_functions_say_is_bounded(agent_of: AgentOf) -> N
     assert_harmless(transcript(result.steps))
 
 
-def test_a_function_that_hangs_ends_in_the_runs_time(agent_of: AgentOf, hanging: Hanging) -> None:
+def test_hanging_function_ends_in_time_of_run(agent_of: AgentOf, hanging: Hanging) -> None:
     def wait() -> None:
         """Wait."""
         hanging.released.wait()
@@ -184,7 +177,7 @@ def files(
     return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env"])
 
 
-def test_a_pipe_is_neither_read_nor_written(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
+def test_pipe_is_neither_read_nor_written(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     started = time.monotonic()
     with pytest.raises(FileUnreadable, match=r"cannot read 'pipe'.*(must be a regular file|No such device)"):
@@ -194,15 +187,7 @@ def test_a_pipe_is_neither_read_nor_written(files: WorkingDirectory | RemoteExec
     assert time.monotonic() - started < 20
 
 
-def test_a_pipe_with_a_reader_is_not_written_either(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    with pytest.raises(DesktopError, match="must be a regular file"):
-        WorkingDirectory(tmp_path).write("pipe", "text")
-    os.close(reader)
-
-
-def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
+def test_huge_file_is_not_read(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(20 * 2**30)
     started = time.monotonic()
@@ -211,19 +196,7 @@ def test_a_huge_file_is_not_read_and_its_length_is_told(files: WorkingDirectory 
     assert time.monotonic() - started < 20
 
 
-@pytest.mark.slow
-def test_a_large_file_is_read_whole(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
-    (tmp_path / "large").write_bytes(b"x" * (MAX_BYTES - 1) + b"y")
-    assert files.read("large").endswith("xy")
-
-
-def test_a_file_is_written_over(files: WorkingDirectory | RemoteExec, tmp_path: Path) -> None:
-    files.write("in/a.txt", "a longer text")
-    files.write("in/a.txt", "ä\n")
-    assert files.read("in/a.txt") == "ä\n"
-
-
-def test_a_command_elsewhere_that_prints_forever_ends_in_its_time() -> None:
+def test_remote_command_that_prints_forever_ends() -> None:
     started = time.monotonic()
     with pytest.raises(DesktopError, match="did not end within 1 s"):
         RemoteExec(["env"]).run(["yes"], 1.0)
@@ -275,7 +248,7 @@ def painted_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_project: pytest.Pytester) -> None:
+def test_reports_hold_no_control_characters_nor_megabytes(painted_project: pytest.Pytester) -> None:
     painted_project.makepyfile("""
         import pytest
         EVIL = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202egnp"
@@ -303,7 +276,7 @@ def test_no_control_character_reaches_the_terminal_and_no_megabytes(painted_proj
 
 
 @pytest.mark.slow
-def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.Pytester) -> None:
+def test_changed_working_directory_breaks_nothing(painted_project: pytest.Pytester) -> None:
     (painted_project.path / "policy.toml").write_text('[[rule]]\ndecision = "allow"\naction = "click"\n')
     painted_project.makepyfile("""
         import pytest
@@ -331,7 +304,7 @@ def test_who_changes_the_working_folder_breaks_nothing(painted_project: pytest.P
 
 
 @pytest.mark.desktop
-def test_a_program_is_found_though_a_fixture_changed_the_working_folder(pytester: pytest.Pytester) -> None:
+def test_program_is_found_from_changed_working_directory(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     (pytester.path / "programs").mkdir()
     program = pytester.path / "programs" / "show.sh"

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from pytest_vnc_use.plugin import live_line
+from pytest_vnc_use.plugin import terminal as plugin_terminal
 from pytest_vnc_use.plugin.state import SETTINGS
 from pytest_vnc_use.settings.settings import Settings
 from support.forked_python import ForkedPython
@@ -106,10 +106,10 @@ def test_where_others_write_on_the_terminal_it_is_not_shown(
     pytester: pytest.Pytester, options: list[str], settings: dict[str, str]
 ) -> None:
     plain = session_of(pytester)
-    assert live_line.is_wanted(plain)
+    assert plugin_terminal.is_wanted(plain)
     config = session_of(pytester, *options)
     config.stash[SETTINGS] = Settings(**settings)  # type: ignore[arg-type]  # fields of text
-    assert not live_line.is_wanted(config)
+    assert not plugin_terminal.is_wanted(config)
 
 
 @pytest.fixture
@@ -130,4 +130,4 @@ def session_of(pytester: pytest.Pytester, *options: str) -> pytest.Config:
 def test_on_a_worker_there_is_no_reporter(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfigure("-p", "no:terminal")
     config.stash[SETTINGS] = Settings()
-    assert not live_line.is_wanted(config)
+    assert not plugin_terminal.is_wanted(config)

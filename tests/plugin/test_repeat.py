@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from pytest_vnc_use.report.reliability import base_of, sentence_about, wilson_interval
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, text
+from support.pad_sessions import QUIET
 
 Run = Callable[..., pytest.RunResult]
 
@@ -33,7 +34,7 @@ def test_it(vnc_desktop):
         ("test_a.py::test_x[prune1]", "test_a.py::test_x[prune1]"),
     ],
 )
-def test_repetitions_are_known_by_their_ids(nodeid: str, base: str) -> None:
+def test_base_of_id_lacks_repetition(nodeid: str, base: str) -> None:
     assert base_of(nodeid) == base
 
 
@@ -47,14 +48,14 @@ def test_repetitions_are_known_by_their_ids(nodeid: str, base: str) -> None:
         (1, 1, 0.2065, 1.0),
     ],
 )
-def test_the_interval_is_wilsons(passed: int, repeated: int, low: float, high: float) -> None:
+def test_interval_is_wilsons(passed: int, repeated: int, low: float, high: float) -> None:
     """Of 81 in 263: Newcombe, Statistics in Medicine 17 (1998), table I."""
     assert wilson_interval(passed, repeated) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
 
 @settings(deadline=None, database=None)
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_rate_is_within_its_interval(counts: tuple[int, int]) -> None:
+def test_rate_is_within_interval(counts: tuple[int, int]) -> None:
     passed, repeated = counts
     low, high = wilson_interval(passed, repeated)
     assert 0 <= low <= passed / repeated <= high <= 1
@@ -69,7 +70,7 @@ def test_the_rate_is_within_its_interval(counts: tuple[int, int]) -> None:
         (("zzz", ""), ""),
     ],
 )
-def test_the_sentence_is_the_one_that_shares_most_words(words: tuple[str, str], sentence: str) -> None:
+def test_sentence_shares_most_words(words: tuple[str, str], sentence: str) -> None:
     assert sentence_about("Open the menu, type the word and save it", *words) == sentence
 
 
@@ -96,7 +97,7 @@ def of_two_minds() -> Iterator[GeminiServer]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_each_test_is_carried_out_so_often_and_told_of(
+def test_repeated_test_is_reported_with_divergence(
     pytester: pytest.Pytester, of_two_minds: GeminiServer, run: Run
 ) -> None:
     pytester.makepyfile(test_menu=TWO_WAYS)
@@ -121,7 +122,7 @@ def test_each_test_is_carried_out_so_often_and_told_of(
 
 
 @pytest.mark.desktop
-def test_a_task_file_is_repeated_too(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
+def test_task_file_is_repeated(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
     (pytester.path / "test_pad.vnc.toml").write_text(
         '[[test]]\nname = "pad"\ntask = "Look"\nexpect = ["it is there"]\n'
     )
@@ -171,7 +172,7 @@ def told(request, vnc_desktop):
 """
 
 
-def test_other_plugins_repetitions_keep_the_authored_name(pytester: pytest.Pytester) -> None:
+def test_repetitions_of_other_plugins_keep_authored_name(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(REPEATS)
     pytester.makepyfile(
         test_it="""
@@ -183,12 +184,9 @@ def test_other_plugins_repetitions_keep_the_authored_name(pytester: pytest.Pytes
             def test_fruit(self, told, fruit, count, size): ...
         """
     )
-    result = pytester.runpytest_subprocess("-s", "--vnc-repeat=2", "-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+    result = pytester.runpytest_subprocess("-s", "-v", "--vnc-repeat=2", *QUIET)
     result.assert_outcomes(passed=16)
-    assert (
-        "test_fruit[0-0-apple-1-2-1-2-run1]"
-        in pytester.runpytest_subprocess("--co", "-q", "--vnc-repeat=2").stdout.str()
-    )
+    assert "test_fruit[0-0-apple-1-2-1-2-run1]" in result.stdout.str()
     told = [line for line in result.outlines if line.startswith("name:")]
     assert {line.replace("'", "").partition(" {")[0] for line in told} == {
         "name: test_plain set()",
@@ -199,7 +197,6 @@ def test_other_plugins_repetitions_keep_the_authored_name(pytester: pytest.Pytes
 
 # --- of tests that ask no model ---------------------------------------------------------------------------------------
 
-QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
 OWN_DESKTOP = """
 import pytest
 
@@ -213,102 +210,50 @@ def pytest_generate_tests(metafunc):
 """
 
 
-@pytest.fixture
-def told(pytester: pytest.Pytester) -> Callable[..., list[str]]:
-    """Return the terminal's lines on the repetitions of a module's tests; vnc-results.json has as many."""
+REPEATED = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("fruit", ["apples", "run2"])
+class TestBasket:
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_it(self, vnc_desktop, fruit, count): ...
+
+    def test_size(self, vnc_desktop, fruit, size):
+        assert fruit == "apples"
+
+def test_skips(vnc_desktop, vnc_repetition):
+    if vnc_repetition == 2:
+        pytest.skip("not today")
+    assert vnc_repetition == 1
+
+def test_always_skips(vnc_desktop):
+    pytest.skip("not today")
+
+@pytest.mark.flaky(reruns=1)
+def test_passes_later(vnc_desktop, vnc_repetition):
+    tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
+    if again and not tried.exists():
+        tried.touch()
+        raise ValueError
+"""
+
+
+@pytest.mark.slow
+def test_repetitions_are_counted_by_test_on_all_workers(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(OWN_DESKTOP)
-
-    def repeat(module: str, *options: str) -> list[str]:
-        pytester.makepyfile(test_it=module)
-        result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
-        lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
-        results = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())
-        assert [each["test"].partition("::")[2] for each in results["reliability"]] == [
-            line.partition(": ")[0] for line in lines
-        ]
-        return sorted(line.partition(" passed")[0] for line in lines)
-
-    return repeat
-
-
-@pytest.mark.slow
-def test_repetitions_of_a_parametrised_class_are_told_by_their_parameters(told: Callable[..., list[str]]) -> None:
-    """Whoever gives the parameters, and on whatever worker each is carried out."""
-    parametrised = """
-        import pytest
-
-        @pytest.mark.parametrize("fruit", ["apples", "run2"])
-        class TestBasket:
-            @pytest.mark.parametrize("count", [1, 2])
-            def test_it(self, vnc_desktop, fruit, count): ...
-
-            def test_size(self, vnc_desktop, fruit, size):
-                assert fruit == "apples"
-        """
-    assert told(parametrised, "--vnc-repeat=2", "-n2") == [
-        "TestBasket::test_it[1-apples]: 2 of 2",
-        "TestBasket::test_it[1-run2]: 2 of 2",
-        "TestBasket::test_it[2-apples]: 2 of 2",
-        "TestBasket::test_it[2-run2]: 2 of 2",
-        "TestBasket::test_size[small-apples]: 2 of 2",
-        "TestBasket::test_size[small-run2]: 0 of 2",
+    pytester.makepyfile(test_it=REPEATED)
+    result = pytester.runpytest_subprocess(*QUIET, "--vnc-repeat=3", "-n2", timeout=400)
+    lines = [line.partition("::")[2] for line in result.outlines if line.startswith("vnc-use: test_it.py::")]
+    reliability = json.loads((pytester.path / "runs" / "vnc-results.json").read_text())["reliability"]
+    assert [test["test"].partition("::")[2] for test in reliability] == [line.partition(": ")[0] for line in lines]
+    assert sorted(line.partition(" passed")[0] for line in lines) == [
+        "TestBasket::test_it[1-apples]: 3 of 3",
+        "TestBasket::test_it[1-run2]: 3 of 3",
+        "TestBasket::test_it[2-apples]: 3 of 3",
+        "TestBasket::test_it[2-run2]: 3 of 3",
+        "TestBasket::test_size[small-apples]: 3 of 3",
+        "TestBasket::test_size[small-run2]: 0 of 3",
+        "test_passes_later: 1 of 3",
+        "test_skips: 1 of 2",
     ]
-
-
-@pytest.mark.slow
-def test_a_skipped_repetition_is_none(told: Callable[..., list[str]]) -> None:
-    skipping = """
-        import pytest
-
-        def test_one(vnc_desktop, vnc_repetition):
-            if vnc_repetition == 2:
-                pytest.skip("not today")
-            assert vnc_repetition == 1
-
-        def test_all(vnc_desktop):
-            pytest.skip("not today")
-        """
-    assert told(skipping, "--vnc-repeat=3") == ["test_one: 1 of 2"]
-
-
-@pytest.mark.slow
-def test_a_repetition_that_passes_only_when_tried_again_does_not_count_as_passed(
-    told: Callable[..., list[str]],
-) -> None:
-    passing_later = """
-        from pathlib import Path
-
-        def test_it(vnc_desktop, vnc_repetition):
-            tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
-            if again and not tried.exists():
-                tried.touch()
-                raise ValueError
-        """
-    assert told(passing_later, "--vnc-repeat=4", "--reruns=1") == ["test_it: 2 of 4"]
-
-
-def test_a_parameter_that_looks_like_a_repetition_is_none(told: Callable[..., list[str]]) -> None:
-    like_it = """
-        import pytest
-
-        @pytest.mark.parametrize("name", ["run1", "run2"])
-        def test_it(vnc_desktop, name): ...
-        """
-    assert told(like_it) == []
-
-
-@pytest.mark.slow
-def test_without_it_a_test_has_its_own_id(
-    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run
-) -> None:
-    pytester.makepyfile(TWO_WAYS)
-    result = run(model(), "--collect-only", "-q")
-    result.stdout.fnmatch_lines(["*::test_it"])
-
-
-@pytest.mark.slow
-def test_at_least_once(pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Run) -> None:
-    pytester.makepyfile(TWO_WAYS)
-    result = run(model(), "--vnc-repeat=0")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --vnc-repeat must be a whole number, at least 1, got '0'"])

@@ -1,4 +1,4 @@
-"""Tests whose end nobody reported: they do not read as passed, whatever ended them."""
+"""Tests that a session's or a worker's end cuts off: what the results say of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.report.results import read_results
+from support.pad_sessions import QUIET, results
 from support.vnc_servers import require_package
 
 DESKTOP = """
@@ -16,17 +16,7 @@ import pytest
 def vnc_desktop():
     return object()
 """
-ENDS = """
-import os, signal, pytest
-
-def test_before(vnc_desktop): ...
-
-def test_ends(vnc_desktop):
-    {end}
-"""
-OF_A_WORKER = {"killed": "os.kill(os.getpid(), signal.SIGKILL)", "exits": "os._exit(0)"}
-OF_A_SESSION = {"pytest.exit": "pytest.exit('enough')", "Ctrl-C": "raise KeyboardInterrupt"}
-QUIET = ("-p", "no:cacheprovider", "-p", "no:pytest-vnc")
+LOST = ("error", "infra")
 
 
 @pytest.fixture
@@ -36,60 +26,55 @@ def ended(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
-def outcome_of(pytester: pytest.Pytester, ends: str, *options: str) -> tuple[dict[str, tuple[str, str | None]], str]:
-    """Return how each test ended, by its name; and the terminal's output."""
-    pytester.makepyfile(test_it=ENDS.format(end=ends))
-    result = pytester.runpytest_subprocess(*QUIET, *options, timeout=400)
-    assert result.ret != pytest.ExitCode.OK
-    results = read_results(Path("runs/vnc-results.json"))
-    return {test.test.rpartition("::")[2]: (test.result, test.triage) for test in results.tests}, result.stdout.str()
+def ends() -> dict[str, tuple[str, str | None]]:
+    return {name: (test.result, test.triage) for name, test in results().items()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("end", OF_A_WORKER)
-def test_a_test_that_took_its_worker_along_did_not_end(ended: pytest.Pytester, end: str) -> None:
-    tests, output = outcome_of(ended, OF_A_WORKER[end], "-n2")
-    assert tests == {"test_before": ("passed", None), "test_ends": ("error", "infra")}
-    assert "vnc-use: 1 failed: 1 infra\n" in output
-    (test,) = [test for test in read_results(Path("runs/vnc-results.json")).tests if test.is_bad]
-    assert "crashed while running 'test_it.py::test_ends'" in test.message
-    assert test.rule == "the test did not end"
-    assert "1 failed: 1 infra" in Path("summary.md").read_text()
-
-
-IN_SETUP = """
-import os
-
+WORKERS_END = """
+import os, signal
 import pytest
-
 
 @pytest.fixture
 def dies():
     os._exit(1)
 
+@pytest.fixture
+def dies_late(vnc_desktop):
+    yield
+    os._exit(0)
 
 def test_before(vnc_desktop): ...
-
-
-def test_ends(dies, vnc_desktop): ...
+def test_killed(vnc_desktop): os.kill(os.getpid(), signal.SIGKILL)
+def test_exits(vnc_desktop): os._exit(0)
+def test_in_setup(dies, vnc_desktop): ...
+def test_after_failure(dies_late): assert 0
+def test_after(vnc_desktop): ...
 """
 
 
 @pytest.mark.slow
-def test_a_test_whose_setup_took_its_worker_along_did_not_end(ended: pytest.Pytester) -> None:
-    ended.makepyfile(test_it=IN_SETUP)
-    ended.runpytest_subprocess(*QUIET, "-n1", timeout=400)
-    found = {test.test.rpartition("::")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}
-    assert {name: (test.result, test.triage) for name, test in found.items()} == {
-        "test_before": ("passed", None),
-        "test_ends": ("error", "infra"),
+def test_test_that_ends_its_worker_is_infra(ended: pytest.Pytester) -> None:
+    ended.makepyfile(test_it=WORKERS_END)
+    result = ended.runpytest_subprocess(*QUIET, "-n1", timeout=400)
+    assert ends() == {
+        "before": ("passed", None),
+        "killed": LOST,
+        "exits": LOST,
+        "in_setup": LOST,
+        "after_failure": ("failed", "product"),
+        "after": ("passed", None),
     }
-    assert "crashed while running" in found["test_ends"].message
-    assert "test_ends" in Path("runs/index.html").read_text("utf-8")
+    for name in ("killed", "exits", "in_setup"):
+        test = results()[name]
+        assert f"crashed while running 'test_it.py::test_{name}'" in test.message
+        assert test.rule == "the test did not end"
+    result.stdout.fnmatch_lines(["vnc-use: 4 failed: 1 product, 3 infra"])
+    assert "4 failed: 1 product, 3 infra" in Path("summary.md").read_text()
+    assert "test_in_setup" in Path("runs/index.html").read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended: pytest.Pytester) -> None:
+def test_rerun_after_end_of_worker_is_one_test(ended: pytest.Pytester) -> None:
     require_package("pytest_rerunfailures")
     ended.makepyfile(
         test_it="""
@@ -108,66 +93,53 @@ def test_a_test_that_took_its_worker_along_and_is_tried_again_is_told_once(ended
         """
     )
     ended.runpytest_subprocess(*QUIET, "-n1", "--reruns=1", timeout=400)
-    tests = read_results(Path("runs/vnc-results.json")).tests
-    assert {test.test.rpartition("::")[2]: (test.result, test.triage, test.retried_for) for test in tests} == {
-        "test_in_setup": ("passed", None, ("infra",)),
-        "test_in_call": ("passed", None, ("infra",)),
-        "test_always": ("error", "infra", ("infra",)),
-    }
-    assert len(tests) == 3
+    assert ends() == {"in_setup": ("passed", None), "in_call": ("passed", None), "always": LOST}
+    assert {test.retried_for for test in results().values()} == {("infra",)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("-n2",)], ids=["alone", "on workers"])
-@pytest.mark.parametrize("end", OF_A_SESSION)
-def test_a_test_in_which_the_session_ended_did_not_end(
-    ended: pytest.Pytester, end: str, options: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("end", "options", "line"),
+    [
+        ("raise KeyboardInterrupt", (), "1 test did not end, as you pressed Ctrl-C\n"),
+        (
+            "raise KeyboardInterrupt",
+            ("--vnc-record=rewrite",),
+            "1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n",
+        ),
+        ("pytest.exit('enough')", (), "1 failed: 1 infra\n"),
+        pytest.param("raise KeyboardInterrupt", ("-n2",), "1 failed: 1 infra\n", marks=pytest.mark.slow),
+        pytest.param("pytest.exit('enough')", ("-n2",), "1 failed: 1 infra\n", marks=pytest.mark.slow),
+    ],
+)
+def test_test_in_which_session_ends_is_infra(
+    ended: pytest.Pytester, end: str, options: tuple[str, ...], line: str
 ) -> None:
-    tests, output = outcome_of(ended, OF_A_SESSION[end], *options)
-    assert tests["test_ends"] == ("error", "infra")
-    assert ("vnc-use: 1 failed: 1 infra\n" in output) == (bool(options) or end == "pytest.exit")
+    ended.makepyfile(test_it=f"import pytest\ndef test_before(vnc_desktop): ...\ndef test_ends(vnc_desktop): {end}")
+    result = ended.runpytest_subprocess(*QUIET, *options, timeout=400)
+    assert result.ret != pytest.ExitCode.OK
+    assert ends()["ends"] == LOST
+    assert f"vnc-use: {line}" in result.stdout.str()
+    assert ("1 infra" in result.stdout.str()) == ("infra" in line)
 
 
-@pytest.mark.parametrize(("options", "rest"), [((), ""), (("--vnc-record=rewrite",), "; nothing was recorded of it")])
-def test_a_person_who_presses_ctrl_c_is_no_failure(ended: pytest.Pytester, options: tuple[str, ...], rest: str) -> None:
-    _, output = outcome_of(ended, "raise KeyboardInterrupt", *options)
-    assert f"vnc-use: 1 test did not end, as you pressed Ctrl-C{rest}\n" in output
-    assert "infra" not in output
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("end", "options"), [("raise LookupError", ()), ("os._exit(0)", ("-n1",))])
-def test_what_failed_a_test_first_stays_so(ended: pytest.Pytester, end: str, options: tuple[str, ...]) -> None:
-    ended.makepyfile(
-        test_it=f"""
-        import os, pytest
-
-        @pytest.fixture
-        def broken(vnc_desktop):
-            yield
-            {end}
-
-        def test_it(broken): assert 0
-        """
-    )
-    ended.runpytest_subprocess(*QUIET, *options, timeout=400)
-    (test,) = read_results(Path("runs/vnc-results.json")).tests
-    assert (test.result, test.triage) == ("failed", "product")
-
-
-def test_without_a_worker_nothing_is_told_of_a_process_that_exits(ended: pytest.Pytester) -> None:
-    ended.makepyfile(test_it=ENDS.format(end="os._exit(3)"))
+def test_process_that_exits_writes_no_results(ended: pytest.Pytester) -> None:
+    ended.makepyfile(test_it="import os\ndef test_ends(vnc_desktop): os._exit(3)")
     assert ended.runpytest_subprocess(*QUIET).ret == 3
     assert not Path("runs/vnc-results.json").exists()
 
 
-def test_a_skipped_test_is_skipped_wherever_it_says_so(ended: pytest.Pytester) -> None:
+def test_first_failure_and_skips_keep_their_result(ended: pytest.Pytester) -> None:
     ended.makepyfile(
         test_it="""
         import pytest
 
         @pytest.fixture
         def skipping(vnc_desktop): pytest.skip("no apples")
+
+        @pytest.fixture
+        def broken(vnc_desktop):
+            yield
+            raise LookupError
 
         @pytest.mark.xfail(run=False)
         def test_not_run(vnc_desktop): ...
@@ -176,20 +148,16 @@ def test_a_skipped_test_is_skipped_wherever_it_says_so(ended: pytest.Pytester) -
         def test_by_mark(vnc_desktop): ...
 
         def test_in_setup(skipping): ...
-
         def test_in_call(vnc_desktop): pytest.skip("no apples")
-
         def test_passes(vnc_desktop): ...
+        def test_fails_first(broken): assert 0
         """
     )
-    ended.runpytest_subprocess(*QUIET).assert_outcomes(passed=1, skipped=3, xfailed=1)
-    results = [(test.result, test.triage) for test in read_results(Path("runs/vnc-results.json")).tests]
-    assert results == [("xfailed", None), ("skipped", None), ("skipped", None), ("skipped", None), ("passed", None)]
-
-
-def test_a_setup_alone_tests_nothing(ended: pytest.Pytester) -> None:
-    ended.makepyfile(test_it="def test_it(vnc_desktop): ...")
-    result = ended.runpytest_subprocess(*QUIET, "--setup-only")
-    assert result.ret == pytest.ExitCode.OK
-    assert "vnc-use:" not in result.stdout.str()
-    assert not Path("runs").exists()
+    ended.runpytest_subprocess(*QUIET).assert_outcomes(passed=1, skipped=3, xfailed=1, failed=1, errors=1)
+    skipped = ("skipped", None)
+    assert ends() == {
+        "not_run": ("xfailed", None),
+        **dict.fromkeys(("by_mark", "in_setup", "in_call"), skipped),
+        "passes": ("passed", None),
+        "fails_first": ("failed", "product"),
+    }

@@ -216,7 +216,7 @@ def outcomes() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "xdist"])
+@pytest.mark.parametrize("workers", [pytest.param((), marks=pytest.mark.slow), ("-n2",)], ids=["one process", "xdist"])
 def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     tests = [source.replace("def test_(", f"def test_{name}(") for name, (_, source) in ROWS.items()]
     pytester.makeconftest(CONFTEST)
@@ -313,7 +313,7 @@ def test_recording_replays_by_who_vouched_for_its_end(
     file.write_text(original.replace("test_judged", "test_renamed"))
     pytester.runpytest_subprocess(*recording, timeout=400)
     assert results()["renamed"].triage == "settings"
-    assert "&& mv " in results()["renamed"].message
+    assert ": mv " in results()["renamed"].message
     file.write_text(original)
     for judges_nothing in ("off", "rewrite"):
         pytester.runpytest_subprocess(*recording, f"--vnc-record={judges_nothing}", timeout=400)
@@ -351,20 +351,6 @@ def test_judge_without_method_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_judge(vnc_agent): ...")
     result = pytester.runpytest_subprocess(*ON_PAD, timeout=400)
     result.stdout.fnmatch_lines(["settings: a judge must be an object with the method `judge(*got <function Judge*"])
-
-
-def test_testcase_with_desktop_is_refused(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest, unittest
-
-        @pytest.mark.usefixtures("vnc_agent")
-        class TestIt(unittest.TestCase):
-            def test_it(self): ...
-        """
-    )
-    result = pytester.runpytest_subprocess(*QUIET, timeout=400)
-    result.stderr.fnmatch_lines(["ERROR: *pytest-vnc-use does not work in a unittest.TestCase, got 'TestIt'*"])
 
 
 def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> None:

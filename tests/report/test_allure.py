@@ -21,14 +21,14 @@ CONFTEST = """
 import pathlib
 
 import pytest
-from pytest_vnc_use.plugin.allure_report import add_steps
+from pytest_vnc_use.plugin.reporting import add_runs
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call":
-        add_steps(item.config, [pathlib.Path({run!r}), pathlib.Path("no run")])
+        add_runs(item, report, [pathlib.Path({run!r}), pathlib.Path("no run")], "")
     return report
 """
 

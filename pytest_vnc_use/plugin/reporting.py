@@ -1,0 +1,222 @@
+"""The runs of a test in the reports of others: pytest-html, allure-pytest, and the attachments of JUnit's XML."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.plain_text import line
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.state import PICTURES, SETTINGS, attached_to
+from pytest_vnc_use.plugin.triage import machine_of
+from pytest_vnc_use.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.types import Drifted, Step
+
+ASSETS = "assets/"
+MAX_MEGABYTES = 40
+"""The size of a self-contained report, which browsers open slowly, from which on passed tests have thumbnails only."""
+_COLUMN = 2
+"""The index of this plugin's first column in pytest-html's table: after result and name."""
+_EMBEDDED = pytest.StashKey[int]()
+"""The size of the HTML in a self-contained report so far, in this process."""
+_PROBLEM = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register what pytest-html asks for, in the process that writes its report."""
+    html_path = config.getoption("htmlpath", None)
+    if html_path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_AssetsBesideReport(Path(html_path)))
+        if config.stash[SETTINGS] != Settings():
+            config.pluginmanager.register(TriageColumns())
+
+
+def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], message: str) -> None:
+    """Add the runs to the reports that are written in this session; `message` is that of the test's failure."""
+    if item.config.pluginmanager.has_plugin("allure_listener"):
+        add_steps(runs)
+    if item.config.getoption("htmlpath", None):
+        _add_extras(report, item.config, runs, message)
+
+
+# --- pytest-html ------------------------------------------------------------------------------------------------------
+
+
+def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], message: str) -> None:
+    """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
+    from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
+    from pytest_vnc_use.report.screenshots import data_uri
+
+    is_whole = config.getoption("self_contained_html")
+    limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
+    beside = dir_of(Path(config.getoption("htmlpath")))
+    extras, pictures = [], []
+    for run in runs:
+        assets, size = AssetLink(ASSETS), config.stash.get(_EMBEDDED, 0)
+        block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=message)
+        if is_whole and report.passed and size > limit:
+            content = block(link=thumbnail)
+        else:
+            content = block(link=data_uri if is_whole else assets)
+        config.stash[_EMBEDDED] = size + len(content)
+        fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
+        extras.append({**fields, "content": content})
+        pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
+    vars(report).update({"extras": [*getattr(report, "extras", ()), *extras], PICTURES: pictures})
+
+
+def dir_of(html_path: Path) -> Path:
+    """Return the directory of pytest-html's report."""
+    return Path(os.path.expandvars(html_path)).expanduser().absolute().parent
+
+
+def page_of(run: Path, folder: Path) -> str:
+    """Return the URL of a run's page in a page that lies in `folder`."""
+    try:
+        path = os.path.relpath(run.absolute() / "index.html", folder)
+    except ValueError:  # on Windows, another drive
+        return (run.absolute() / "index.html").as_uri()
+    return quote(path.replace(os.sep, "/"))
+
+
+class _AssetsBesideReport:
+    """A keeper of screenshots beside pytest-html's report: the runs' own files, or copies if these are elsewhere."""
+
+    def __init__(self, html_path: Path) -> None:
+        self._dir = dir_of(html_path) / ASSETS
+        self._has_blocks = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the screenshots that the report carries."""
+        from pytest_vnc_use.report.html import keep_asset
+
+        self._has_blocks |= hasattr(report, PICTURES)
+        for run, name, png in vars(report).pop(PICTURES, ()):
+            keep_asset(self._dir / name, png, Path(run, "screens", name))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """Add the style of the blocks once."""
+        if self._has_blocks:
+            from pytest_vnc_use.report.html import block_style
+
+            prefix.append(block_style())
+
+
+class TriageColumns:
+    """Columns of pytest-html's table; they are there if any setting of this plugin is given.
+
+    They cannot depend on tests with a desktop, because pytest-html asks for columns before any test is known.
+    """
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """Insert the headers of the columns."""
+        _insert(cells, "column_head", triage="Triage", cost="Cost")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_html_results_table_row(self, report: Any, cells: list[str]) -> None:
+        """Insert the triage of a test that failed, and the cost, or empty cells."""
+        if not cells:
+            return
+        attached = attached_to(report)
+        failed = getattr(report, "outcome", "") in ("failed", "rerun")
+        dollars = attached.get("dollars")
+        cost = f"${dollars:.4f}" if isinstance(dollars, float) else ""
+        _insert(cells, "column_cell", triage=attached.get("triage", "") if failed else "", cost=cost)
+
+
+def _insert(cells: list[str], template: str, **texts: str) -> None:
+    from pytest_vnc_use.report.templates import render
+
+    cells[_COLUMN:_COLUMN] = [render(template, column=column, text=text) for column, text in texts.items()]
+
+
+# --- allure-pytest ----------------------------------------------------------------------------------------------------
+
+
+def add_steps(runs: list[Path]) -> None:
+    """Attach each step with its screenshot to the test that runs now, and each drift as three images to compare."""
+    import allure
+
+    from pytest_vnc_use.runs.folder import read_trace
+
+    text = allure.attachment_type.TEXT
+    for run in runs:
+        try:
+            trace = read_trace(run)
+        except RunFolderError as exc:
+            title = "the run never started" if exc.never_started else "the run cannot be shown"
+            allure.attach(exc.never_started or str(exc), title, text)
+            continue
+        with allure.step(trace.started.task):
+            for drift in trace.drifts:
+                allure.attach(*_drift_attachment(run, drift, text))
+            for step in trace.steps:
+                with allure.step(_step_title(step)):
+                    for attachment in _step_attachments(run, step, allure.attachment_type):
+                        allure.attach(*attachment)
+
+
+def _drift_attachment(run: Path, drift: Drifted, text: Any) -> tuple[Any, ...]:
+    from pytest_vnc_use.report.screenshots import DIFF_MIME, image_diff
+
+    try:
+        return image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff"
+    except RunFolderError as exc:
+        return str(exc), drift.problem, text
+
+
+def _step_title(step: Step) -> str:
+    from pytest_vnc_use.report.phrases import action_in_words
+
+    return f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"
+
+
+def _step_attachments(run: Path, step: Step, types: Any) -> Iterator[tuple[Any, ...]]:
+    from pytest_vnc_use.report.annotate import mark_action
+    from pytest_vnc_use.runs.folder import RunFolder
+
+    if text := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
+        yield text, "words", types.TEXT
+    try:
+        png = mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
+        yield png, "the screen before", types.PNG
+    except RunFolderError as exc:
+        yield str(exc), "no screenshot", types.TEXT
+
+
+# --- JUnit's XML ------------------------------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """Attach screenshots of failed tests to pytest's own file, as it offers no way to add output to a test there."""
+    yield
+    config = session.config
+    xml = config.getoption("xmlpath", None)
+    if not xml or hasattr(config, "workerinput") or config.stash[SETTINGS].artifacts == "off":
+        return
+    from xml.etree.ElementTree import ParseError
+
+    from pytest_vnc_use.report.junit import add_attachments, workspace
+
+    try:
+        add_attachments(Path(os.path.expandvars(xml)).expanduser(), workspace(), secrets_of(config).hide)
+    except (OSError, ParseError) as exc:
+        config.stash[_PROBLEM] = f"no pictures are attached in {xml}: {exc}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print why nothing is attached to JUnit's XML, if that failed."""
+    if _PROBLEM in config.stash:
+        terminalreporter.write_line(line(f"vnc-use: {config.stash[_PROBLEM]}"))

@@ -1,0 +1,198 @@
+"""The user at the terminal while a test runs: the live line, what is printed, what is asked, `--vnc-record=accept`.
+
+The live line says where a test's run is. It is shown only if nothing else writes to the terminal: with pytest's own
+reporter, without -v, -q, -s and live logs, and while pytest captures the output of the test. It is erased when the run
+ends, and before pytest prints. A hook or a planner of a user that prints with the capture disabled may leave a part of
+it on the screen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.plugin.redaction import secrets_of
+from pytest_vnc_use.plugin.state import SETTINGS
+from pytest_vnc_use.triage.failure_text import sanitize
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
+    from pytest_vnc_use.runs.progress import ShownProgress
+
+NO_TERMINAL = (
+    "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
+    "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
+)
+_STDOUT = 1
+_PROGRESS: pytest.StashKey[ShownProgress] = pytest.StashKey()
+"""The progress that the terminal shows."""
+_REVIEWER: pytest.StashKey[Reviewer] = pytest.StashKey()
+"""The reviewer of the session, with the answers so far."""
+
+
+@contextmanager
+def at_terminal(config: pytest.Config) -> Iterator[None]:
+    """Suspend pytest's capturing, also of the keyboard."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is None:  # with -p no:capture
+        yield
+        return
+    capturing.suspend(in_=True)
+    try:
+        yield
+    finally:
+        capturing.resume()
+
+
+def print_line(config: pytest.Config, text: str) -> None:
+    """Print a line in pytest's own output while a test runs."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if terminal and capture:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(f"  {text}")
+
+
+def say(config: pytest.Config, text: str) -> None:
+    """Print instructions for the user."""
+    with at_terminal(config):
+        sys.stdout.write(f"{sanitize(text, str)}\n")
+        sys.stdout.flush()
+
+
+def ask(config: pytest.Config, question: str) -> str:
+    """Return the user's answer. Raises InputEnded after Ctrl-D, EOFError where stdin is no terminal and has ended."""
+    from pytest_vnc_use.planners.local.person_judge import InputEnded
+
+    with at_terminal(config):
+        try:
+            return input(f"{question}> ")
+        except EOFError:
+            if sys.stdin and sys.stdin.isatty():
+                raise InputEnded from None
+            raise
+
+
+def check_keyboard(config: pytest.Config) -> None:
+    """Raise SettingsError where the user is to judge, and stdin cannot answer: /dev/null. A pipe may answer."""
+    with at_terminal(config):
+        try:
+            is_null = sys.stdin is None or os.path.samestat(os.fstat(sys.stdin.fileno()), Path(os.devnull).stat())
+        except (OSError, ValueError):  # it is no file, but may answer
+            is_null = False
+        if is_null:
+            raise SettingsError(NO_TERMINAL.format(os.devnull if sys.stdin else None))
+
+
+# --- the live line ----------------------------------------------------------------------------------------------------
+
+
+def open_line(item: pytest.Item) -> list[ShownProgress]:
+    """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
+    config = item.config
+    close_line(config)
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is None or not is_wanted(config):
+        return []
+    from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
+
+    with capture.global_and_fixture_disabled():  # standard output is the terminal only here
+        if not can_show(_STDOUT):
+            return []
+        progress = Progress(item.name, secrets_of(config).hide)
+        config.stash[_PROGRESS] = ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT))
+    return [config.stash[_PROGRESS]]
+
+
+def is_wanted(config: pytest.Config) -> bool:
+    """Return whether a session shows the line, if standard output is a terminal."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if type(terminal) is not TerminalReporter or not terminal.isatty or config.get_verbosity() != 0:
+        return False
+    if config.getoption("capture", "") != "fd" or config.stash[SETTINGS].record == "manual":
+        return False
+    has_logs = config.pluginmanager.has_plugin("logging-plugin")
+    return not (has_logs and (config.getini("log_cli") or config.getoption("log_cli_level", None)))
+
+
+def close_line(config: pytest.Config) -> None:
+    """Erase the line for good."""
+    if _PROGRESS in config.stash:
+        config.stash[_PROGRESS].line.close()
+        del config.stash[_PROGRESS]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(config: pytest.Config) -> None:
+    """Erase the line before the terminal reports a part of a test, also if no event ended its run."""
+    if _PROGRESS in config.stash:
+        config.stash[_PROGRESS].line.hide()
+
+
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    """Leave the terminal to the debugger."""
+    if _PROGRESS in config.stash:
+        config.stash[_PROGRESS].line.hide()
+
+
+# --- --vnc-record=accept ----------------------------------------------------------------------------------------------
+
+
+def review_of(item: pytest.Item) -> Review:
+    """Return the review of a test's replay, which asks about each screen that differs from its recording."""
+    from pytest_vnc_use.recordings.accept import Review, Reviewer
+
+    config = item.config
+    return Review(config.stash.setdefault(_REVIEWER, Reviewer(lambda question: _answer(config, question))), item.nodeid)
+
+
+def _answer(config: pytest.Config, question: Question) -> Answer:
+    """Return the user's answer. With `--vnc-ui` the page asks; without a terminal it is no."""
+    from pytest_vnc_use.recordings.accept import NO, Answer
+
+    if desk := config.pluginmanager.get_plugin("vnc_use_ui"):
+        answer: Answer = desk.ask(question)
+        return answer
+    if hasattr(config, "workerinput"):
+        return Answer("no", "a worker of pytest-xdist has no terminal, so run the test with -n 0 to answer")
+    with at_terminal(config):
+        if sys.stdin is None or not sys.stdin.isatty():
+            return Answer("no", "stdin is no terminal, so run pytest at one to answer")
+        try:  # Ctrl-C may come as soon as the question can be read
+            sys.stdout.writelines(f"{sanitize(line, str)}\n" for line in _lines(question))
+            sys.stdout.flush()
+            key = input("> ").strip().lower()
+            if key == "b":
+                return Answer("bug", input("What is wrong? > ").strip())
+        except (EOFError, KeyboardInterrupt):
+            sys.stdout.write("\n")
+            return NO
+        return {"y": Answer("accept"), "m": Answer("mask")}.get(key, NO)
+
+
+def _lines(question: Question) -> Iterator[str]:
+    """Yield what is asked, and the keys that answer it."""
+    yield f"\n\n{question.test}"
+    yield question.problem
+    for name, image in zip(("recorded", "now", "difference"), question.images, strict=True):
+        yield f"  {name:<10} {image}"
+    if question.claim:
+        yield f"Does this hold on the screen now: {question.claim!r}?"
+        yield "  y  it holds    b  it is a bug    anything else: no"
+        return
+    for act in question.acts:
+        yield f"  The recording acts there: {act}"
+    for target in question.moved:
+        yield f"  Record the test again: {target}"
+    keys = [] if question.moved else ["y  this screen is right, go on"]
+    keys += [f"m  mask its {question.masked_px:,} px"] if question.masks else []
+    yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])

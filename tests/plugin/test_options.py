@@ -1,0 +1,217 @@
+"""Settings in ini files, on the command line and in variables; functions and planners that they name; `-m vnc`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+
+import pytest
+
+from pytest_vnc_use.agent.build import named_functions
+from pytest_vnc_use.errors import SettingsError
+from support.gemini_server import GeminiServer, calls, text
+from support.pad_sessions import QUIET
+
+NATIVE = """
+vnc_max_steps = 20
+vnc_max_seconds = 12.5
+vnc_exclude = ["search", "go_back"]
+vnc_screen_size = [800, 600]
+vnc_watch = false
+vnc_model = "a model"
+vnc_runs_dir = "kept"
+vnc_app = "python ./app.py"
+"""
+AS_TEXT = NATIVE.replace('["search", "go_back"]', "search, go_back").replace("[800, 600]", "800x600").replace('"', "")
+TEST = """
+def test_it(vnc_settings, pytestconfig):
+    assert (vnc_settings.max_steps, vnc_settings.max_seconds, vnc_settings.watch) == ({steps}, 12.5, False)
+    assert vnc_settings.exclude == ("search", "go_back")
+    assert vnc_settings.screen_size == (800, 600)
+    assert vnc_settings.model == "a model"
+    assert vnc_settings.runs_dir == str(pytestconfig.rootpath / "kept")
+    assert vnc_settings.app == {app}
+"""
+IN_PROJECT = 'f"python {pytestconfig.rootpath}/app.py"'
+since_9 = pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 brought native types")
+FILES = [
+    pytest.param("pyproject.toml", f"[tool.pytest]\n{NATIVE}", marks=since_9),
+    pytest.param("pytest.toml", f"[pytest]\n{NATIVE}", marks=since_9),
+    pytest.param("pyproject.toml", f"[tool.pytest.ini_options]\n{NATIVE}"),
+    pytest.param("pytest.ini", f"[pytest]\n{AS_TEXT}"),
+    pytest.param("setup.cfg", f"[tool:pytest]\n{AS_TEXT}"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), FILES)
+def test_settings_of_file_work_from_any_directory(pytester: pytest.Pytester, name: str, text: str) -> None:
+    (pytester.path / name).write_text(text, encoding="utf-8")
+    pytester.makepyfile(app="")
+    (pytester.mkdir("tests") / "test_it.py").write_text(TEST.format(steps=20, app=IN_PROJECT))
+    os.chdir("tests")  # pytester goes back
+    pytester.runpytest_subprocess("-W", "error", "-p", "no:pytest-vnc").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("options", [("--vnc-max-steps=7", "--vnc-app=./a"), ("-ovnc_max_steps=7", "-ovnc_app=./a")])
+def test_command_line_is_stronger_than_file_and_variable(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
+    (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
+    pytester.makepyfile(TEST.format(steps=7, app="'./a'"))
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
+
+
+def test_variable_is_stronger_than_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VNC_USE_MAX_STEPS", "5")
+    (pytester.path / "pytest.ini").write_text(f"[pytest]\n{AS_TEXT}", encoding="utf-8")
+    pytester.makepyfile("def test_it(vnc_settings): assert vnc_settings.max_steps == 5")
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+@since_9
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("vnc_max_steps = 0", "vnc_max_steps must be a whole number, at least 1, got 0"),
+        ("vnc_max_steps = true", "vnc_max_steps must be a whole number, at least 1, got True"),
+        ("vnc_max_seconds = [1, 2]", r"vnc_max_seconds must be a number of seconds above 0, got \[1, 2\]"),
+        ("vnc_model = {name = 'a'}", "vnc_model must be text, a number, true or false, or a list of these"),
+        ("vnc_exclude = [['a']]", "vnc_exclude must be text, a number, true or false, or a list of these"),
+    ],
+)
+def test_wrong_native_value_is_usage_error(pytester: pytest.Pytester, line: str, complaint: str) -> None:
+    (pytester.path / "pyproject.toml").write_text(f"[tool.pytest]\n{line}\n", encoding="utf-8")
+    pytester.makepyfile("def test_it(): pass")
+    outcome = pytester.runpytest_inprocess(*QUIET)
+    assert outcome.ret == pytest.ExitCode.USAGE_ERROR
+    outcome.stderr.re_match_lines([f"ERROR: ini option {complaint}"])
+
+
+def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> None:
+    """Its key is redacted, and stays out of the environment."""
+    key = secrets.token_hex(16)
+    (pytester.path / ".env").write_text(f"VNC_USE_MAX_STEPS=7\nGOOGLE_API_KEY={key}\n", encoding="utf-8")
+    pytester.makepyfile(
+        """
+        import os, pathlib
+        def test_it(vnc_settings):
+            assert (vnc_settings.max_steps, os.environ.get("GOOGLE_API_KEY")) == (7, None)
+            assert pathlib.Path(".env").read_text() == ""
+        """
+    )
+    read = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
+    read.stdout.fnmatch_lines(["*<secret:GOOGLE_API_KEY>*"])
+    assert key not in read.stdout.str() + read.stderr.str()
+    pytester.runpytest_subprocess().stdout.fnmatch_lines(["*(40, None) == (7, None)*"])
+    (pytester.path / ".env").write_text("GOOGLE_API_KEY\n", encoding="utf-8")
+    malformed = pytester.runpytest_subprocess("-o", "vnc_env_file=.env")
+    malformed.stderr.fnmatch_lines(["ERROR: vnc_env_file '*.env', line 1, must be NAME=value*"])
+
+
+# --- planners and functions that settings name ------------------------------------------------------------------------
+
+
+@pytest.mark.desktop
+def test_marker_names_planner_and_model_calls_functions_of_module(
+    pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
+) -> None:
+    pytester.syspathinsert()
+    pytester.makepyfile(
+        warehouse="""
+            from os.path import join
+            from pathlib import Path
+
+            def stock_of(fruit: str) -> str:
+                "How many of a fruit are in stock."
+                Path("asked.txt").write_text(fruit)
+                return f"3 {fruit}"
+        """,
+        own="""
+            from pytest_vnc_use.planners import finish
+            from pytest_vnc_use.types import Click
+
+            def plan(observation):
+                return finish({}) if observation.turns else Click(5, 6)
+        """,
+        test_it="""
+            import pytest
+            from pathlib import Path
+
+            @pytest.mark.vnc_task("Click", planner="own:plan", expect=None)
+            def test_own(vnc_desktop):
+                assert "press 5 6 left" in vnc_desktop.read_file("events.txt")
+
+            @pytest.mark.vnc_task("Ask the warehouse", expect=None)
+            def test_model(vnc_desktop):
+                assert Path("asked.txt").read_text() == "apples"
+        """,
+    )
+    server = model(calls(("stock_of", {"fruit": "apples"})), text("There are 3."))
+    run(server, "-ovnc_functions=warehouse").assert_outcomes(passed=2)
+    assert server.refusals == []
+
+
+@pytest.mark.parametrize(
+    ("module", "problem"),
+    [
+        ("exits_at_once", "got 'exits_at_once': SystemExit: 2"),
+        ("no.such", r"must be a module that can be imported .*got 'no.such': ModuleNotFound"),
+        ("pytest_vnc_use.errors", r"must be a module with functions of its own, got 'pytest_vnc_use.errors'"),
+    ],
+)
+def test_module_without_functions_is_rejected(pytester: pytest.Pytester, module: str, problem: str) -> None:
+    pytester.syspathinsert(pytester.makepyfile(exits_at_once="import sys\nsys.exit(2)").parent)
+    assert named_functions("") == ()
+    with pytest.raises(SettingsError, match=problem):
+        named_functions(module)
+
+
+# --- the marker `vnc` -------------------------------------------------------------------------------------------------
+
+TESTS = """
+import pytest
+
+@pytest.mark.vnc_task("Do it", expect=None)
+def test_with_a_task(): ...
+
+def test_with_an_agent(vnc_agent): ...
+
+def test_with_a_desktop(vnc_desktop): ...
+
+def test_with_settings(vnc_settings): ...
+
+@pytest.fixture
+def shop(vnc_agent):
+    return vnc_agent
+
+def test_with_a_fixture_of_its_own(shop): ...
+
+@pytest.mark.usefixtures("vnc_agent")
+class TestAll:
+    def test_in_a_class(self): ...
+
+@pytest.mark.vnc
+def test_marked_by_hand(vnc_desktop): ...
+
+def test_of_numbers(): ...
+"""
+
+
+def test_m_vnc_selects_each_test_with_desktop(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it=TESTS)
+    (pytester.path / "test_it.vnc.toml").write_text('[[test]]\nname = "pays"\ntask = "Pay"\n')
+    options = ("--collect-only", "-q", "--strict-markers", "-m")
+    ours, others = (
+        {
+            line.rpartition("::")[2]
+            for line in pytester.runpytest_inprocess(*options, marker, *QUIET).outlines
+            if "::" in line
+        }
+        for marker in ("vnc", "not vnc")
+    )
+    with_python = {name.partition("(")[0] for name in TESTS.split("def ") if name.startswith("test_")}
+    assert (ours, others) == ({*with_python, "pays"} - {"test_of_numbers"}, {"test_of_numbers"})
+    options = ("-n1", "-m", "vnc", "-k", "settings", "--strict-markers", "-p", "no:pytest-vnc")
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
