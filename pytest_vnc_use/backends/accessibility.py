@@ -107,9 +107,13 @@ def elements_function(
             found, screen = look()
         except DesktopError as exc:
             return f"no list of elements is available here: {' '.join(str(exc).split())}"
-        size = model_size(*screen)
-        units = size[0] / screen[0], size[1] / screen[1]
-        lines = [f"{number}. {_line(each, *units)}" for number, each in enumerate(found[:MOST_ELEMENTS], start=1)]
+        units = [model / pixels for model, pixels in zip(model_size(*screen), screen, strict=True)]
+        lines = []
+        for number, element in enumerate(found[:MOST_ELEMENTS], start=1):
+            box, name = element.box, cut_name(element.name, MOST_NAME)
+            pairs = element.centre, (box.left, box.top), (box.right, box.bottom)
+            x, y, *corners = (int(value * unit) for pair in pairs for value, unit in zip(pair, units, strict=True))
+            lines.append(f"{number}. {element.role} {name!r} at {(x, y)}, {corners}")
         more = [f"… and {len(found) - MOST_ELEMENTS} more"] if len(found) > MOST_ELEMENTS else []
         return "\n".join([*lines, *more]) or "there are no elements in view"
 
@@ -119,15 +123,3 @@ def elements_function(
 def cut_name(text: str, most: int) -> str:
     """Return the text, or its beginning and the number of characters that follow."""
     return text if len(text) <= most else f"{text[:most]} … and {len(text) - most} characters more"
-
-
-def _line(element: Element, x_unit: float, y_unit: float) -> str:
-    box = element.box
-    corners = [*_scaled((box.left, box.top), x_unit, y_unit), *_scaled((box.right, box.bottom), x_unit, y_unit)]
-    return (
-        f"{element.role} {cut_name(element.name, MOST_NAME)!r} at {_scaled(element.centre, x_unit, y_unit)}, {corners}"
-    )
-
-
-def _scaled(point: tuple[int, int], x_unit: float, y_unit: float) -> tuple[int, int]:
-    return int(point[0] * x_unit), int(point[1] * y_unit)

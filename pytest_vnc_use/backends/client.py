@@ -323,7 +323,7 @@ class DesktopProtocol(SecuredClient):
         if not self.rests:
             self.request(incremental=self._drew and not self._resized)
         self._resized = False
-        if answers and self.pulse.is_awaited:
+        if answers:
             self.pulse.answered()
             self.factory.framebuffer.wake()
 

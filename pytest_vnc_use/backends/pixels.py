@@ -1,4 +1,4 @@
-"""Pixels of a screen: their arrays, the rectangles of an update, and their encoding as PNG.
+"""Pixels of a screen: their arrays, the rectangles of an update, their encoding as PNG, and their decoding.
 
 PNG: 8-bit RGB, filter Up, one zlib stream whose halves are deflated at the same time. ISA-L deflates it. Where that has
 no wheel, the standard library does: other bytes, the same pixels. Level 1 of either comes within a tenth of the
@@ -7,6 +7,8 @@ smallest size that deflate reaches for a screen.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +16,9 @@ from typing import NamedTuple, Union
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import Frame, FrameRef, Glance, Region
 
 try:
     from isal import isal_zlib as deflate
@@ -60,6 +63,35 @@ def boxes_of(marked: Mask, apart_px: tuple[int, int] = (APART_PX, APART_PX)) -> 
             other[(np.s_[:cut], np.s_[:, :cut])[axis]] = False
             return [*boxes_of(one, apart_px), *boxes_of(other, apart_px)]
     return [box]
+
+
+def frame_of(pixels: Pixels) -> Frame:
+    """Return a frame that shows the pixels."""
+    png = encode_png(np.ascontiguousarray(pixels))
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
+
+
+def pixels_in(seen: Frame | Glance) -> Pixels:
+    """Return the pixels of a frame or a glance, 0xRRGGBB each. A PNG is decoded only where they are not at hand."""
+    if isinstance(seen.pixels, np.ndarray):
+        visible: Pixels = seen.pixels & COLOUR_BITS
+        return visible
+    if isinstance(seen, Frame):
+        return pixels_of(seen.png)
+    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
+
+
+def pixels_of(image: bytes) -> Pixels:
+    """Return the pixels of a PNG or WebP, 0xRRGGBB each."""
+    visible: Pixels = pixels_with_alpha(image) & COLOUR_BITS
+    return visible
+
+
+def pixels_with_alpha(image: bytes) -> Pixels:
+    """Return the pixels of a PNG or WebP, 0xAARRGGBB each."""
+    decoded = Image.open(io.BytesIO(image)).convert("RGBA")
+    pixels: Pixels = np.frombuffer(decoded.tobytes("raw", "BGRA"), "<u4").reshape(decoded.height, decoded.width)
+    return pixels
 
 
 class Area(NamedTuple):

@@ -45,21 +45,17 @@ def start_reactor() -> None:
                 f"process {os.getpid()!r} cannot use VNC: process {_started_in[0]!r} used it, and then forked "
                 "this one; start processes with 'spawn' instead of 'fork'"
             )
-        if not reactor.running:
-            _start()
-            _started_in[:] = [os.getpid()]
-
-
-def _start() -> None:
-    observers: Any = [_log_failures]
-    globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
-    running = threading.Event()
-    reactor.callWhenRunning(running.set)
-    # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
-    threading.Thread(
-        target=reactor.run, kwargs={"installSignalHandlers": False}, name="vnc-reactor", daemon=True
-    ).start()
-    running.wait()
+        if reactor.running:
+            return
+        observers: Any = [_log_failures]
+        globalLogBeginner.beginLoggingTo(observers, discardBuffer=True, redirectStandardIO=False)
+        running = threading.Event()
+        reactor.callWhenRunning(running.set)
+        # a daemon: exit does not wait for it, and the resolver threads it starts are daemons too
+        options = {"installSignalHandlers": False}
+        threading.Thread(target=reactor.run, kwargs=options, name="vnc-reactor", daemon=True).start()
+        running.wait()
+        _started_in[:] = [os.getpid()]
 
 
 def _log_failures(event: LogEvent) -> None:
@@ -88,11 +84,6 @@ class Pulse:
         self._until_s = -math.inf
         self._timer: Any = None
 
-    @property
-    def is_awaited(self) -> bool:
-        """Return whether a question has no answer yet."""
-        return self._asked_s is not None
-
     def go_on(self) -> None:
         """Beat from here on for a while, because an action was sent."""
         self._until_s = clock.monotonic() + _GOES_ON_S
@@ -109,7 +100,7 @@ class Pulse:
             self._beat()
 
     def answered(self) -> None:
-        """Note that the server has answered the question."""
+        """Note that the server has answered, if there is a question."""
         if self._asked_s is None:
             return
         now_s = clock.monotonic()

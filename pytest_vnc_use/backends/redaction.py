@@ -6,18 +6,15 @@ redacted for as long as what surrounds it is there. Nothing is recognised elsewh
 
 from __future__ import annotations
 
-import hashlib
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from pytest_vnc_use.backends.input import ADDRESS_BAR
-from pytest_vnc_use.backends.pixels import COLOUR_BITS, Mask, Pixels, boxes_of, encode_png
+from pytest_vnc_use.backends.pixels import Mask, Pixels, boxes_of, frame_of, pixels_in
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import (
     REDACTED_COLOUR,
@@ -126,47 +123,40 @@ class RedactingController(ForwardingController):
         """Return a controller over another connection to the same desktop, with the same redactions."""
         return RedactingController(desktop, self._hide, self._redactions, self._masks)
 
-    # What is seen.
-
     def frame(self) -> Frame:
         """Return the screen now, redacted. Raises DesktopError."""
         frame = self.desktop.frame()
-        self._redact_late(_pixels_in(frame))
+        self._redact_late(frame)
         return self._redacted_frame(frame)
 
     def glance(self) -> Glance:
         """Return the pixels of the screen now, redacted. Raises DesktopError."""
         glance = self.desktop.glance()
-        self._redact_late(_pixels_in(glance))
-        redacted = self._redacted(_pixels_in(glance))
-        return glance if redacted is None else replace(glance, pixels=redacted)
+        self._redact_late(glance)
+        boxes, redacted = self._redacted(glance)
+        return replace(glance, pixels=redacted) if boxes else glance
 
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the transient frames since the last call, redacted, oldest first."""
         return tuple(map(self._redacted_frame, self.desktop.transient_frames()))
 
     def _redacted_frame(self, frame: Frame) -> Frame:
-        seen = _pixels_in(frame)
-        redacted = self._redacted(seen)
-        if redacted is None:
-            return frame
-        boxes = tuple(each.box for each in self._redactions.fields if each.is_on(seen))
-        png = encode_png(redacted)
-        ref = FrameRef(hashlib.sha256(png).hexdigest(), frame.ref.width, frame.ref.height)
-        return replace(frame, ref=ref, png=png, pixels=redacted, redacted=boxes)
-
-    def _redacted(self, screen: Pixels) -> Pixels | None:
-        """Return a redacted copy of a screen; None if it needs no redaction."""
-        boxes = [each.box for each in self._redactions.fields if each.is_on(screen)]
-        boxes += self._masks if self._redactions.is_typed else ()
+        boxes, redacted = self._redacted(frame)
         if not boxes:
-            return None
+            return frame
+        shown, fields = frame_of(redacted), boxes[: len(boxes) - len(self._masks)]
+        return replace(frame, ref=shown.ref, png=shown.png, pixels=redacted, redacted=fields)
+
+    def _redacted(self, seen: Frame | Glance) -> tuple[tuple[Region, ...], Pixels]:
+        """Return what is redacted on a screen, the fields before the masks, and its pixels then."""
+        screen = pixels_in(seen)
+        boxes = (*(each.box for each in self._redactions.fields if each.is_on(screen)), *self._masks)
+        if not self._redactions.is_typed or not boxes:
+            return (), screen
         redacted: Pixels = screen.copy()
         for box in boxes:
             box.part_of(redacted)[:] = REDACTED_COLOUR
-        return redacted
-
-    # What is typed.
+        return boxes, redacted
 
     def perform(self, action: DesktopAction) -> None:
         """Carry out one action.
@@ -174,14 +164,12 @@ class RedactingController(ForwardingController):
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, SettingsError if a secret changed
         more than a field.
         """
-        match action:
-            case Wait() | TakeScreenshot():
-                self.desktop.perform(action)
-                return
-            case TypeText(text=text) | OpenAddress(address=text):
-                pass
-            case _:
-                text = ""
+        if isinstance(action, (Wait, TakeScreenshot)):
+            self.desktop.perform(action)
+            return
+        text = (
+            action.text if isinstance(action, TypeText) else action.address if isinstance(action, OpenAddress) else ""
+        )
         self._before = None
         self._at = next(iter(points(action)[-1:]), self._at)
         if hidden := self._hidden(text):
@@ -208,7 +196,7 @@ class RedactingController(ForwardingController):
             self._letters = ""
             self._begin(self._before_letters)
             self.desktop.settle()
-            self._redact(hidden, self._before_letters, [_pixels_in(self.desktop.glance())])
+            self._redact(hidden, self._before_letters, [pixels_in(self.desktop.glance())])
 
     def _type_secret(self, action: DesktopAction, text: str, hidden: str) -> None:
         """Type a text that holds a secret, and redact what that changes before anything after it is typed.
@@ -237,7 +225,7 @@ class RedactingController(ForwardingController):
         for piece in filter(None, (text[start : end - 1], text[end - 1 : end])):
             self.desktop.perform(TypeText(SecretText(piece, mark)))
             self.desktop.settle(briefly=not screens)
-            screens.append(_pixels_in(self.desktop.glance()))
+            screens.append(pixels_in(self.desktop.glance()))
         self._redact(mark, before, screens)
         if text[end:] or presses_enter:
             self._before = None
@@ -245,8 +233,6 @@ class RedactingController(ForwardingController):
 
     def _begin(self, before: Frame) -> None:
         self._before, self._seen, self._redactions.is_typed = before, [], True
-
-    # What a secret changed.
 
     def _redact(self, mark: str, before: Frame, screens: Sequence[Pixels]) -> None:
         """Redact what a secret changed from one screen to the next ones. Raises SettingsError if it is no field."""
@@ -256,10 +242,11 @@ class RedactingController(ForwardingController):
             whole = reduce(Region.joined, boxes)
             raise SettingsError(_TOO_LARGE.format(mark=mark, share=share, box=whole, limit=MAX_SHARE))
 
-    def _redact_late(self, now: Pixels) -> None:
+    def _redact_late(self, seen: Frame | Glance) -> None:
         """Redact what shows late, beside what was seen of the secret before. A larger change is another screen."""
-        if self._before is None or not all(each.is_on(now) for each in self._seen):
+        if self._before is None or not all(each.is_on(pixels_in(seen)) for each in self._seen):
             return
+        now = pixels_in(seen)
         boxes, shown = self._changed(self._before, [now])
         if self._seen:
             size, known = now.shape[::-1], [each.box for each in self._seen]
@@ -275,29 +262,24 @@ class RedactingController(ForwardingController):
 
     def _changed(self, before: Frame, screens: Sequence[Pixels]) -> tuple[list[Region], Pixels]:
         """Return the boxes in which screens differ from the one before, and the last of them that has the field."""
-        first = _pixels_in(before)
+        first = pixels_in(before)
         shown = [first]
         for screen in screens:
-            if screen.shape != first.shape or (len(shown) > 1 and _differing(shown[-1], screen).mean() > MAX_SHARE):
+            if screen.shape != first.shape or (len(shown) > 1 and (shown[-1] != screen).mean() > MAX_SHARE):
                 break  # the last character led to another screen
             shown.append(screen)
-        changed: Mask = np.logical_or.reduce([_differing(first, screen) for screen in shown])
+        changed: Mask = np.logical_or.reduce([first != screen for screen in shown])
         for mask in self._masks:  # they are redacted anyway
             mask.part_of(changed)[:] = False
-        moving = self._moving(before)
-        boxes = [box for box in boxes_of(changed, _APART_PX) if box.part_of(moving).mean() < 0.5]
-        return [box for box in boxes if not all(_is_recoloured(box, first, screen) for screen in shown)], shown[-1]
-
-    def _moving(self, before: Frame) -> Mask:
-        """Mark what was moving by itself before a secret was typed; nothing if that is where the last click was."""
-        moving = np.zeros(_pixels_in(before).shape, np.bool_)
+        moving = np.zeros(first.shape, np.bool_)
         for region in before.moving:
             if not region.is_within(_CARET_TILES_PX):
                 region.part_of(moving)[:] = True
         x, y = self._at or (-1, -1)
-        return moving & ~moving[y : y + 1, x : x + 1].any()
-
-    # What the desktop knows.
+        if moving[y : y + 1, x : x + 1].any():  # the last click was there
+            moving[:] = False
+        boxes = [box for box in boxes_of(changed, _APART_PX) if box.part_of(moving).mean() < 0.5]
+        return [box for box in boxes if not all(_is_recoloured(box, first, screen) for screen in shown)], shown[-1]
 
     def page_url(self) -> str:
         """Return the address of the browser's page; "" if it is unknown."""
@@ -313,22 +295,6 @@ class RedactingController(ForwardingController):
         return isinstance(self.desktop, ClickRules) and self.desktop.doubles_only_near
 
 
-def _pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance. A PNG is decoded only if the pixels are not at hand."""
-    if isinstance(seen.pixels, np.ndarray):
-        return seen.pixels
-    if isinstance(seen, Frame):
-        image = Image.open(io.BytesIO(seen.png)).convert("RGBA")
-        pixels: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width)
-        return pixels
-    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
-
-
-def _differing(one: Pixels, other: Pixels) -> Mask:
-    differs: Mask = ((one ^ other) & COLOUR_BITS) != 0
-    return differs
-
-
 def _share(boxes: Sequence[Region], screen: Pixels) -> float:
     return sum((box.right - box.left) * (box.bottom - box.top) for box in boxes) / screen.size
 
@@ -336,8 +302,8 @@ def _share(boxes: Sequence[Region], screen: Pixels) -> float:
 def _edges(pixels: Pixels) -> Edges:
     """Return for each pixel whether it differs from the one to the left (1) and from the one above (2)."""
     edges = np.zeros(pixels.shape, np.uint8)
-    edges[:, 1:] = _differing(pixels[:, 1:], pixels[:, :-1])
-    edges[1:] |= _differing(pixels[1:], pixels[:-1]).astype(np.uint8) << 1
+    edges[:, 1:] = pixels[:, 1:] != pixels[:, :-1]
+    edges[1:] |= (pixels[1:] != pixels[:-1]).astype(np.uint8) << 1
     return edges
 
 
@@ -352,8 +318,8 @@ def _is_recoloured(box: Region, before: Pixels, now: Pixels) -> bool:
 def _field_around(box: Region, screen: Pixels) -> Region:
     """Return a box of text up to the frame of its field, or with a margin where nothing is close above and below."""
     near = box.grown(_NEAR_PX, *screen.shape[::-1])
-    colours, counts = np.unique(near.part_of(screen) & COLOUR_BITS, return_counts=True)
-    plain = (screen & COLOUR_BITS) == colours[counts.argmax()]
+    colours, counts = np.unique(near.part_of(screen), return_counts=True)
+    plain = screen == colours[counts.argmax()]
     columns = plain[box.top : box.bottom].all(axis=0)
     left, right = box.left - _space(columns[: box.left][::-1]), box.right + _space(columns[box.right :])
     rows = plain[:, left:right].all(axis=1)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from pathlib import Path
+from typing import Any
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.cli.ini_file import IniFile
+from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\
 Serve a page that lists the tests, runs one, a file, what failed or all, shows the live screen of each running test with
@@ -34,6 +38,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     ui.set_defaults(command=_ui)
 
 
+def _last_results() -> dict[str, dict[str, Any]]:
+    """Return the results of the last session in this directory, by node ID; none without a file that can be read."""
+    from pytest_vnc_use.report.results import read_results
+
+    runs = Path(str(IniFile.find(Path.cwd()).options.get("vnc_runs_dir") or Settings().runs_dir))
+    try:
+        tests = read_results(runs / "vnc-results.json").tests
+    except RunFolderError:
+        return {}
+    return {each.test: {"state": each.result, "triage": each.triage or "", "message": each.message} for each in tests}
+
+
 def _ui(arguments: argparse.Namespace) -> int:
     if os.environ.get("CI"):
         raise SettingsError("cua-vnc ui needs a user at a browser, but CI is set. Use pytest in CI")
@@ -42,6 +58,7 @@ def _ui(arguments: argparse.Namespace) -> int:
 
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
+    desk.last_results = _last_results()
     try:
         server = DeskServer(desk, arguments.host, arguments.port, arguments.cert, arguments.key)
         runner.connect(server.session_url, desk.session_token)

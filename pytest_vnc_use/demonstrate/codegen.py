@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.demonstrate.hovering import differing
 from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
-from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording, Screen
+from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording
 from pytest_vnc_use.recordings.store import Key, save
 from pytest_vnc_use.runs.folder import Trace
 from pytest_vnc_use.settings.settings import Settings
@@ -80,7 +80,8 @@ class CodegenRequest:
 
 def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
     """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
-    changed = what_changed(demonstration.steps[0].screen, demonstration.end)
+    differs = differing(demonstration.steps[0].screen, demonstration.end)
+    changed = box_of(differs) if differs.any() else None
     claims = request.expect or (f"the screen shows that this is done: {request.task}",)
     try:
         request.out.parent.mkdir(parents=True, exist_ok=True)
@@ -89,15 +90,6 @@ def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
             file.write(_source(request, claims, changed))
     except OSError as exc:
         raise RunFolderUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
-
-
-def what_changed(start: Screen, end: Screen) -> Region | None:
-    """Return the region that differs between start and end; None if nothing does.
-
-    Parts that move by themselves do not count.
-    """
-    differs = differing(start, end)
-    return box_of(differs) if differs.any() else None
 
 
 def _recording(
@@ -115,11 +107,10 @@ def _recording(
     vouched_by = "user" if request.expect else "body"
     run = demonstration.model_copy(update={"task": request.task, "claims": judged, "vouched_by": vouched_by})
     key = request.key
-    redacts = request.redacts and bool(key.secrets)
     return Recording(
         test=key.test,
         secrets=key.secrets,
-        redacts=redacts,
+        redacts=request.redacts and bool(key.secrets),
         screen_size=(width, height),
         machine=dict(request.machine),
         runs=(run,),
@@ -140,9 +131,6 @@ def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | No
 def _literal(value: object) -> str:
     """Return a text or a list of texts as Python source, with the quotes that formatters like."""
     return json.dumps(value, ensure_ascii=False)
-
-
-# --- a test that repeats a recorded run ------------------------------------------------------------------------------
 
 
 def proposed_test(trace: Trace, name: str) -> str:

@@ -32,9 +32,6 @@ So nothing is done or printed after the limit.
 """
 
 
-# --- a test that exists ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ViewerTasks:
     """A `Show` (see recordings/manual.py): a person does a test's tasks, each on its run's connection.
@@ -67,9 +64,6 @@ class ViewerTasks:
         )
         eyes = controller.over(desktop) if isinstance(controller, RedactingController) else None
         return showing.of(desktop, limit_s - _SOONER_S, eyes=eyes)
-
-
-# --- a test that is written ------------------------------------------------------------------------------------------
 
 
 def demonstrate(

@@ -151,8 +151,6 @@ class Demonstration:
         """Return the last action if it may still grow; else None."""
         return self.steps[-1] if self.steps and self._is_open else None
 
-    # --- the pointer ---
-
     def _press(self, down: MouseDown, at_s: float) -> Iterator[GestureAction]:
         if self._pressed:  # no action has a second button
             return
@@ -160,8 +158,10 @@ class Demonstration:
         yield from self._hold_modifiers()
         self._pressed, self._pressed_at, self._way = down, at_s, [(down.x, down.y)]
         self._is_held_still = False
-        if last and isinstance(last.action, Click) and _is_one_more(last.action, down, at_s - before):
-            last.action = replace(last.action, count=last.action.count + 1)
+        click = last.action if last and isinstance(last.action, Click) and last.action.button == down.button else None
+        is_near = click is not None and near((click.x, click.y), (down.x, down.y))
+        if last and click and is_near and click.count < 3 and at_s - before < AGAIN_S:
+            last.action = replace(click, count=click.count + 1)
             yield GestureAction(down)
         else:
             yield GestureAction(down, self._begin(Click(down.x, down.y, down.button), is_open=True))
@@ -187,8 +187,10 @@ class Demonstration:
     def _turn(self, notch: Scroll) -> Iterator[GestureAction]:
         yield from self._hold_modifiers()
         last = self.growing
-        if last and isinstance(last.action, Scroll) and _goes_on(last.action, notch):
-            last.action = replace(last.action, clicks=last.action.clicks + 1)
+        scroll = last.action if last and isinstance(last.action, Scroll) else None
+        is_near = scroll is not None and near((scroll.x, scroll.y), (notch.x, notch.y))
+        if last and scroll and is_near and scroll.direction == notch.direction:
+            last.action = replace(scroll, clicks=scroll.clicks + 1)
             yield GestureAction(notch)
         else:
             yield GestureAction(notch, self._begin(notch, is_open=True))
@@ -201,8 +203,6 @@ class Demonstration:
                 self._on_desktop.append(key)
                 yield GestureAction(KeyDown(key), self._begin(KeyDown(key)))
 
-    # --- the keyboard ---
-
     def _key(self, key: str) -> Iterator[GestureAction]:
         if key in _MODIFIERS:
             self._modifiers.setdefault(key, False)
@@ -211,24 +211,19 @@ class Demonstration:
             return
         chord = [held for held in _MODIFIERS if held in self._modifiers]
         self._modifiers.update(dict.fromkeys(chord, True))
-        typed = self.growing if self.growing and isinstance(self.growing.action, TypeText) else None
+        text = self.growing.action.text if self.growing and isinstance(self.growing.action, TypeText) else ""
         if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
-            yield self._type(key, typed)
-        elif typed and not chord and key == "backspace" and len(_text(typed)) > 1:
+            begins = None if text else self._begin(TypeText(key), is_open=True)
+            self.steps[-1].action = TypeText(text + key)
+            yield GestureAction(TypeText(key), begins)
+        elif not chord and key == "backspace" and len(text) > 1:
             # never typed; but the first character may have taken the place of what was selected
-            typed.action = TypeText(_text(typed)[:-1])
+            self.steps[-1].action = TypeText(text[:-1])
             yield GestureAction(KeyCombo((key,)))
         else:
             made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
             combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
             yield GestureAction(combo, self._begin(combo))
-
-    def _type(self, character: str, typed: DemonstratedAction | None) -> GestureAction:
-        typing = TypeText(character)
-        if typed is None:
-            return GestureAction(typing, self._begin(typing, is_open=True))
-        typed.action = TypeText(_text(typed) + character)
-        return GestureAction(typing)
 
     def _let_go(self, key: str) -> Iterator[GestureAction]:
         was_of_use = self._modifiers.pop(key, True)
@@ -237,19 +232,6 @@ class Demonstration:
             yield GestureAction(KeyUp(key), self._begin(KeyUp(key)))
         elif not was_of_use and key in _MEAN_SOMETHING_ALONE:
             yield GestureAction(KeyCombo((key,)), self._begin(KeyCombo((key,))))
-
-
-def _is_one_more(click: Click, down: MouseDown, after_s: float) -> bool:
-    at_same = near((click.x, click.y), (down.x, down.y))
-    return at_same and click.button == down.button and click.count < 3 and after_s < AGAIN_S
-
-
-def _goes_on(scroll: Scroll, notch: Scroll) -> bool:
-    return near((scroll.x, scroll.y), (notch.x, notch.y)) and scroll.direction == notch.direction
-
-
-def _text(typed: DemonstratedAction) -> str:
-    return typed.action.text if isinstance(typed.action, TypeText) else ""
 
 
 def near(one: tuple[int, int], other: tuple[int, int]) -> bool:

@@ -175,8 +175,6 @@ class ViewerSession:
         if isinstance(action, MouseUp):
             self._let_go_s = clock.monotonic()
 
-    # --- hovering ---
-
     def _rest(self) -> None:
         """Move the pointer to where it rests, so that anything that opens on hovering opens."""
         if self._hovers is None or self._at is None or not self.demonstration.may_rest:

@@ -10,7 +10,6 @@ import getpass
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +25,7 @@ from pytest_vnc_use.recordings.format import (
     RecordedStep,
     Recording,
     Screen,
+    held,
     is_part_of,
     with_screens,
 )
@@ -33,7 +33,7 @@ from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.runs.folder import RunFolder
-from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Region
+from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
 
 _SAME_TARGET_PX = 20
@@ -101,26 +101,21 @@ class Change:
 
     def paint(self, screen: Pixels) -> None:
         """Paint the new pixels of the box. What is redacted now stays as it was."""
-        inside = Region(*(np.subtract(_corners(self.box), [self.cell.left, self.cell.top] * 2).tolist()))
+        (x, y), box = (self.cell.left, self.cell.top), self.box
+        inside = Region(box.left - x, box.top - y, box.right - x, box.bottom - y)
         new = inside.part_of(self.new)
         shown = inside.part_of(self.compared) & (new != REDACTED_COLOUR)
         self.box.part_of(screen)[shown] = new[shown]
 
 
-def _corners(region: Region) -> tuple[int, int, int, int]:
-    return region.left, region.top, region.right, region.bottom
-
-
 def changes_of(gate: Gate, seen: Pixels, opened: Gate | None = None) -> list[Change]:
     """Return the differences of a screen from a gate, one for each box; those only that `opened` is closed to."""
-    differs = really_differing((opened or gate).expected, seen) & ~gate.ignored
-    return [_change(box, gate, seen) for box in boxes_of(differs)]
-
-
-def _change(box: Region, gate: Gate, seen: Pixels) -> Change:
-    cell = cell_around(box, gate.expected, seen)
-    old, new = (cell.part_of(screen).copy() for screen in (gate.expected, seen))
-    return Change(box, cell, seen.shape, old, new, ~cell.part_of(gate.ignored))
+    changes = []
+    for box in boxes_of(really_differing((opened or gate).expected, seen) & ~gate.ignored):
+        cell = cell_around(box, gate.expected, seen)
+        old, new = (cell.part_of(screen).copy() for screen in (gate.expected, seen))
+        changes.append(Change(box, cell, seen.shape, old, new, ~cell.part_of(gate.ignored)))
+    return changes
 
 
 def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
@@ -224,12 +219,13 @@ def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Re
 
 @dataclass(frozen=True)
 class _Answered:
-    """An answer about one change: who gave it and when, and the points that it was given for."""
+    """An answer about one change, when it came, the points that it was given for, and the claim that it is about."""
 
     change: Change
     answer: Answer
     at: datetime
     points: tuple[Point, ...] = ()
+    claim: str = ""
 
     def covers(self, due: Iterable[Point], recorded: Pixels, seen: Pixels) -> bool:
         """Return whether the answer holds for actions at these points: their targets are still there, or were asked."""
@@ -250,30 +246,27 @@ def _holds(region: Region, point: Point) -> bool:
     return region.left <= point[0] < region.right and region.top <= point[1] < region.bottom
 
 
-_AskedClaim = tuple[str, list[Change], Answer, datetime]
-
-
 class Reviewer:
     """The reviewer of a session. `ask` is how the question is put; waiting for the answer counts in no time limit."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.answered: list[_Answered] = []
-        self.claims: list[_AskedClaim] = []
 
     @property
-    def name(self) -> str:
-        """The name of the user."""
-        try:
-            return getpass.getuser()
-        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
-            return "unknown"
+    def accepted(self) -> list[_Answered]:
+        """The changes of screens that were accepted."""
+        return [each for each in self.answered if each.answer.kind == "accept" and not each.claim]
 
-    def ask(self, question: Question) -> tuple[Answer, datetime]:
-        """Return the answer, and when it came."""
+    def ask(self, question: Question, changes: Iterable[Change], covered: tuple[Point, ...] = ()) -> Answer:
+        """Return the answer to a question about changes, and keep it for all tests of the session."""
         with uncounted():
             answer = self._ask(question)
-        return answer, clock.utc_now().replace(microsecond=0)
+        if (answer.kind == "accept" and question.moved) or (answer.kind == "mask" and not question.masks):
+            answer = NO
+        at = clock.utc_now().replace(microsecond=0)
+        self.answered += [_Answered(change, answer, at, covered, question.claim) for change in changes]
+        return answer
 
 
 @dataclass
@@ -294,8 +287,6 @@ class Review:
     """Why nobody could be asked about the newest screen; "" if that was possible."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
-    _claims: list[tuple[str, Change, datetime]] = field(default_factory=list)
-    """The claims that the reviewer found to hold, each with a change of its evidence."""
 
     def opened(self, gate: Gate, seen: Pixels, due: Sequence[Point] = ()) -> Gate:
         """Return the gate with all accepted changes that this screen shows; a step then acts at the `due` points."""
@@ -308,14 +299,13 @@ class Review:
             self._used[id(screen)] = changes
 
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
-        accepted = (each for each in self.reviewer.answered if each.answer.kind == "accept")
+        accepted = self.reviewer.accepted
         fitting = (each for each in accepted if each.change.is_in(gate.expected, seen, gate.ignored))
         return [each.change for each in fitting if each.covers(due, gate.expected, seen)]
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was accepted."""
-        answered = (each.change for each in self.reviewer.answered if each.answer.kind == "accept")
-        return painted(screen, [change for change in answered if change.is_in(screen)])
+        return painted(screen, [each.change for each in self.reviewer.accepted if each.change.is_in(screen)])
 
     def ask(self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point]) -> Answer:
         """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
@@ -341,19 +331,14 @@ class Review:
             tuple(text for text, _ in acts),
             tuple(moved),
         )
-        answer, at = self.reviewer.ask(question)
-        if (answer.kind == "accept" and moved) or (answer.kind == "mask" and not masks):
-            answer = NO
-        covered = tuple(point for _, point in acts)
-        self.reviewer.answered += [_Answered(change, answer, at, covered) for change in changes]
-        return self._take(answer, masks)
+        return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
 
     def _held(self, change: Change, gate: Gate, seen: Pixels) -> Answer | None:
         """Return the answer other than "accept" that the session has for a change."""
         same = (
             each.answer
             for each in self.reviewer.answered
-            if each.answer.kind != "accept" and is_part_of(change.box, each.change.box)
+            if each.answer.kind != "accept" and not each.claim and is_part_of(change.box, each.change.box)
             if each.change.is_in(gate.expected, seen, gate.ignored)
         )
         return next(same, None)
@@ -390,7 +375,7 @@ class Review:
         assert self.folder is not None
         difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
         stored = [self.folder.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-        was, now, differs = (_path(self.folder, ref) for ref in stored)
+        was, now, differs = (self.folder.path / "screens" / f"{ref.digest}.png" for ref in stored)
         return was, now, differs
 
     # claims
@@ -412,16 +397,16 @@ class Review:
         if evidence.is_end or self.folder is None or seen.shape != gate.expected.shape:
             return NO
         changes = changes_of(gate, seen)
-        asked = next((each for each in self.reviewer.claims if _is_same(each, claim, changes, gate, seen)), None)
-        if asked is None:
+        asked = [each for each in self.reviewer.answered if each.claim == claim]
+        asked = [each for each in asked if each.change.is_in(gate.expected, seen, gate.ignored)]
+        if asked and all(any(is_part_of(change.box, each.change.box) for each in asked) for change in changes):
+            answer, changes = asked[-1].answer, [each.change for each in asked]
+        else:
             boxes = tuple(change.box for change in changes)
             images = self._images(gate.expected, frame, changes, ())
-            answer, at = self.reviewer.ask(Question(self.test, problem, boxes, images, claim=claim))
-            self.reviewer.claims.append(asked := (claim, changes, answer, at))
-        _, _, answer, at = asked
+            answer = self.reviewer.ask(Question(self.test, problem, boxes, images, claim=claim), changes)
         if answer.kind == "accept":
             self._used[id(evidence.screen)] = changes
-            self._claims += [(claim, change, at) for change in changes]
         return answer
 
     # the recording
@@ -434,7 +419,9 @@ class Review:
 
         def with_changes(screen: Screen) -> Screen:
             changes = self._used.get(id(screen))
-            return screen.model_copy(update={"pixels": partial(_pixels, screen, changes)}) if changes else screen
+            if not changes:
+                return screen
+            return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
         history = (*recording.history, *self._history())
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
@@ -447,30 +434,15 @@ class Review:
             self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
 
     def _history(self) -> Iterator[Accepted]:
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
+            name = "unknown"
         used = {id(change) for changes in self._used.values() for change in changes}
-        found = [(each.change, each.at, "") for each in self.reviewer.answered if id(each.change) in used]
-        found += [(change, at, claim) for claim, change, at in self._claims]
-        for change, at, claim in found:
-            new = partial(_same, change.new)
-            yield Accepted(by=self.reviewer.name, at=at, region=change.cell, claim=claim, pixels=new)
-
-
-def _is_same(asked: _AskedClaim, claim: str, changes: Sequence[Change], gate: Gate, seen: Pixels) -> bool:
-    """Return whether this claim was asked about, with these changes of its evidence."""
-    same = [each.box for each in asked[1] if each.is_in(gate.expected, seen, gate.ignored)]
-    return asked[0] == claim and all(any(is_part_of(new.box, box) for box in same) for new in changes)
-
-
-def _same(pixels: Pixels) -> Pixels:
-    return pixels
-
-
-def _pixels(screen: Screen, changes: Sequence[Change]) -> Pixels:
-    return painted(screen.pixels(), changes)
-
-
-def _path(folder: RunFolder, ref: FrameRef) -> Path:
-    return folder.path / "screens" / f"{ref.digest}.png"
+        for each in self.reviewer.answered:
+            if id(each.change) in used:
+                new = held(each.change.new)
+                yield Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=new)
 
 
 def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:

@@ -9,30 +9,11 @@ from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, ProductFailed
 from pytest_vnc_use.recordings.accept import Review
-from pytest_vnc_use.recordings.format import (
-    Evidence,
-    Screen,
-    dynamic_region,
-)
-from pytest_vnc_use.recordings.gates import (
-    BACK_S,
-    LOOK_FOR_BLINK_S,
-    QUIET_S,
-    BlinkWatch,
-    Mismatch,
-    evidence_gate,
-    is_small,
-)
+from pytest_vnc_use.recordings.format import Evidence, Screen, dynamic_region
+from pytest_vnc_use.recordings.gates import BACK_S, LOOK_FOR_BLINK_S, QUIET_S, BlinkWatch, Mismatch, evidence_gate
 from pytest_vnc_use.recordings.images import Pixels, differing, pixels_in
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.types import (
-    Frame,
-    JsonObject,
-    Reading,
-    Region,
-    Report,
-    Verdict,
-)
+from pytest_vnc_use.types import CARET_PX, Frame, JsonObject, Reading, Region, Report, Verdict
 from pytest_vnc_use.types.protocols import Controller, Judge, Reader
 from pytest_vnc_use.types.verdicts import check_answer
 
@@ -80,7 +61,7 @@ class RecordedJudge:
         if known and known.verdict != "read":
             reason = f"the screen is the same as when this was judged: {known.reason}"
             return Verdict(claim, known.verdict, reason, known.region, frame.ref)
-        if self._live is not None:
+        if self._live:
             live = self._live()
             return check_answer(live, live.judge(claim, frame, timeout_s=timeout_s, report=report), Verdict)
         return Verdict(claim, "unsure", f"{problem}; {UNJUDGED}", frame=frame.ref)
@@ -91,7 +72,7 @@ class RecordedJudge:
         if known:
             reason = f"the screen is the same as when this was read: {known.reason}"
             return Reading(question, known.value, reason, known.region, frame.ref)
-        reader = self._live() if self._live is not None else None
+        reader = self._live() if self._live else None
         if isinstance(reader, Reader):
             reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
             return check_answer(reader, reading, Reading)
@@ -100,28 +81,25 @@ class RecordedJudge:
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""
         sanitized, mismatch, compared = self._hide(claim), None, frame
-        evidence = [
-            (each, end)
-            for each, end in self._evidence
-            if each.claim == sanitized and (each.verdict == "read") == reading
-        ]
-        if not evidence:
-            self._questions[sanitized] = frame, None, None
+        self._questions[sanitized] = frame, None, None
+        for each, end in self._evidence:
+            if each.claim == sanitized and (each.verdict == "read") == reading:
+                mismatch, compared = self._mismatch(each, end, frame)
+                self._questions[sanitized] = compared, each, mismatch
+                if mismatch is None:
+                    return each, "", compared
+        _, evidence, _ = self._questions[sanitized]
+        if evidence is None or mismatch is None:
             return None, "it has no recorded verdict, and no judge is configured", frame
-        for each, end in evidence:
-            mismatch, compared = self._mismatch(each, end, frame)
-            self._questions[sanitized] = compared, each, mismatch
-            if mismatch is None:
-                return each, "", compared
-        where = f"drift from the recorded evidence: {mismatch.problem if mismatch else ''}"
-        if self._review and mismatch and mismatch.boxes:
-            gate = evidence_gate(each.screen, self._masks)
-            answer = self._review.ask_claim(each, gate, compared, where)
+        where = f"drift from the recorded evidence: {mismatch.problem}"
+        if self._review and mismatch.boxes:
+            gate = evidence_gate(evidence.screen, self._masks)
+            answer = self._review.ask_claim(evidence, gate, compared, where)
             if answer.kind == "bug":
                 raise ProductFailed(f"{claim!r}: {answer.words or 'it is a bug'} (said the reviewer)\n{where}")
             if answer.kind == "accept":
-                self._questions[sanitized] = compared, each, None
-                return each, "", compared
+                self._questions[sanitized] = compared, evidence, None
+                return evidence, "", compared
             where += f"; the reviewer was not asked: {answer.words}" if answer.words else ""
         return None, f"{where}; no judge is configured", compared
 
@@ -164,7 +142,7 @@ class RecordedJudge:
         """
         always_changing = (part.region for part in evidence.screen.dynamic if part.kind == "always_changing")
         for region in (*self._masks, *always_changing):
-            if evidence.region.meets(region) if evidence.region else not is_small(region):
+            if evidence.region.meets(region) if evidence.region else not region.is_within(CARET_PX):
                 return region
         return None
 

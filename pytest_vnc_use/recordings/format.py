@@ -10,19 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal, Union
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.types import (
@@ -72,34 +63,26 @@ Repeatable = Union[
     CallFunction,
 ]
 """The actions that are recorded. Gates take the place of waits and looks."""
-_FIELDS = {form.kind: frozenset(form.__dataclass_fields__) for form in Repeatable.__args__}  # type: ignore[attr-defined]
-
-
-def _check_fields(action: Any) -> Any:
-    kind = action.get("kind") if isinstance(action, dict) else None
-    known = _FIELDS.get(kind) if isinstance(kind, str) else None
-    if known is not None and not known.issuperset(action):
-        raise ValueError(f"{action['kind']} has no {sorted(set(action) - known)[0]!r}")
-    return action
+_IMAGE = r"^([\w-]+\.webp)?$"
+LONGEST_QUIET_S = 60.0
+_Place = Annotated[int, Field(ge=0, le=65535)]
+_Length = Annotated[int, Field(ge=1, le=65535)]
+"""A number of pixels that VNC can express."""
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_IMAGE = r"^([\w-]+\.webp)?$"
-LONGEST_QUIET_S = 60.0
-
-
-def _not_there() -> Pixels:
-    return np.zeros((0, 0), np.uint32)
-
-
-class Variant(_Part):
-    """The content of a dynamic region at one moment, as a small picture."""
+class _Drawn(_Part):
+    """Something that is stored as an image; `pixels` loads them. None are stored of what has not been seen."""
 
     image: str = Field(default="", pattern=_IMAGE)
-    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
+    pixels: Callable[[], Pixels] = Field(default=lambda: np.zeros((0, 0), np.uint32), exclude=True, repr=False)
+
+
+class Variant(_Drawn):
+    """The content of a dynamic region at one moment."""
 
 
 class DynamicRegion(_Part):
@@ -127,13 +110,12 @@ def dynamic_region(
     region: Region, kind: Literal["caret", "blinks", "unstable", "always_changing"], *variants: Pixels
 ) -> DynamicRegion:
     """Return a dynamic region that has shown these variants."""
-    return DynamicRegion(
-        **vars(region), kind=kind, variants=tuple(Variant(pixels=partial(_same, variant)) for variant in variants)
-    )
+    return DynamicRegion(**vars(region), kind=kind, variants=tuple(Variant(pixels=held(each)) for each in variants))
 
 
-def _same(pixels: Pixels) -> Pixels:
-    return pixels
+def held(pixels: Pixels) -> Callable[[], Pixels]:
+    """Return a function that returns these pixels."""
+    return lambda: pixels
 
 
 def merged(parts: Iterable[DynamicRegion]) -> tuple[DynamicRegion, ...]:
@@ -148,19 +130,17 @@ def is_part_of(inner: Region | DynamicRegion, outer: Region | DynamicRegion) -> 
     return across and outer.top <= inner.top and inner.bottom <= outer.bottom
 
 
-class Screen(_Part):
+class Screen(_Drawn):
     """A screen at rest, as a picture of the part that differs from the screen before it.
 
     `at` is the top left corner of that picture. `dynamic` are the parts that kept changing by themselves, `redacted`
     those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
     """
 
-    image: str = Field(default="", pattern=_IMAGE)
-    at: tuple[int, int] = (0, 0)
+    at: tuple[_Place, _Place] = (0, 0)
     dynamic: tuple[DynamicRegion, ...] = ()
     redacted: tuple[Region, ...] = ()
     quiet_s: float = Field(default=0.0, ge=0, le=LONGEST_QUIET_S)
-    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
 class RecordedStep(_Part):
@@ -172,7 +152,7 @@ class RecordedStep(_Part):
     acted on, if known. They are for people; no replay reads them.
     """
 
-    action: Annotated[Repeatable, BeforeValidator(_check_fields), Field(discriminator="kind")]
+    action: Annotated[Repeatable, Field(discriminator="kind")]
     intent: str = ""
     call: str = ""
     confirmation: Confirmation | None = None
@@ -210,11 +190,10 @@ class Evidence(_Part):
 
     @field_validator("region")
     @classmethod
-    def _one_that_meets_something(cls, region: Region | None) -> Region | None:
+    def _one_with_pixels(cls, region: Region | None) -> Region | None:
         """Return None for a region without a pixel on the screen, which a user's own judge may give."""
-        if region is None or region.left >= region.right or region.top >= region.bottom:
-            return None
-        return region if min(region.right, region.bottom) > 0 else None
+        has_pixels = region and max(0, region.left) < region.right and max(0, region.top) < region.bottom
+        return region if has_pixels else None
 
 
 class Live(_Part):
@@ -278,11 +257,7 @@ class RecordedRun(_Part):
         ]
 
 
-_Length = Annotated[int, Field(ge=1, le=65535)]
-"""A number of pixels that VNC can express."""
-
-
-class Accepted(_Part):
+class Accepted(_Drawn):
     """A change of the product that a reviewer accepted: who, when (ISO 8601), where, and how it looks there now.
 
     With a `claim`, the reviewer said that it still holds with this change.
@@ -292,8 +267,6 @@ class Accepted(_Part):
     at: datetime
     region: Region | None = None
     claim: str = ""
-    image: str = Field(default="", pattern=_IMAGE)
-    pixels: Callable[[], Pixels] = Field(default=_not_there, exclude=True, repr=False)
 
 
 class Recording(_Part):
@@ -334,55 +307,52 @@ class Recording(_Part):
             for x, y in points(step.action):
                 if not (0 <= x < width and 0 <= y < height):
                     raise ValueError(f"({x}, {y}) is not on a screen of {width} x {height} pixels")
-        for screen in screens(self):
-            if min(screen.at) < 0:
-                raise ValueError(f"a picture's corner must be on the screen, got {screen.at}")
-            for region in (*(part.region for part in screen.dynamic), *screen.redacted):
-                _check_region(region, self.screen_size)
-        return self
-
-    @model_validator(mode="after")
-    def _compares_something(self) -> Recording:
-        width, height = self.screen_size
-        for mask in self.masks:
-            _check_region(mask)
-            if mask.left == mask.top == 0 and mask.right >= width and mask.bottom >= height:
-                raise ValueError(f"a mask must leave something to compare, {mask} covers the whole screen")
+        regions = [region for each in screens(self) for region in (*(d.region for d in each.dynamic), *each.redacted)]
+        whole = Region(0, 0, width, height)
+        for region in (*self.masks, *regions):
+            if region.left >= region.right or region.top >= region.bottom or not is_part_of(region, whole):
+                raise ValueError(
+                    f"a region must be on the screen, its right and bottom beyond left and top, got {region}"
+                )
+        if whole in self.masks:
+            raise ValueError(f"a mask must leave something to compare, {whole} is the whole screen")
         return self
 
 
-def _check_region(region: Region, size: tuple[int, int] | None = None) -> None:
-    """Raise ValueError where a region has no pixels on the screen: a comparison would not notice."""
-    is_one = 0 <= region.left < region.right and 0 <= region.top < region.bottom
-    if not is_one or (size and (region.right > size[0] or region.bottom > size[1])):
-        raise ValueError(f"a region must be on the screen, its right and bottom beyond left and top, got {region}")
+def named_screens(recording: Recording) -> Iterator[tuple[str, Screen]]:
+    """Yield all screens of a recording in file order, with the beginning of the name of the image.
+
+    Each image shows the difference from the screen before.
+    """
+    yield from ((f"0-claim{number}", each.screen) for number, each in enumerate(recording.claims, 1))
+    for run_number, run in enumerate(recording.runs, 1):
+        for step_number, step in enumerate(run.steps, 1):
+            name = f"{run_number}-{step_number:02}"
+            yield f"{name}-screen", step.screen
+            yield from ((f"{name}-transient{number}", each) for number, each in enumerate(step.transients, 1))
+        yield f"{run_number}-last", run.end
+        yield from ((f"{run_number}-claim{number}", each.screen) for number, each in enumerate(run.claims, 1))
 
 
 def screens(recording: Recording) -> Iterator[Screen]:
-    """Yield all screens of a recording in file order: each picture shows the difference from the screen before."""
-    yield from (each.screen for each in recording.claims)
-    for run in recording.runs:
-        for step in run.steps:
-            yield step.screen
-            yield from step.transients
-        yield run.end
-        yield from (each.screen for each in run.claims)
+    """Yield all screens of a recording in file order."""
+    return (screen for _, screen in named_screens(recording))
 
 
 def with_screens(recording: Recording, replaced: Callable[[Screen], Screen]) -> Recording:
-    """Return the recording with each screen replaced by `replaced(screen)`, called once for each, in order."""
+    """Return the recording with each screen replaced by `replaced(screen)`, called once for each, in file order."""
+    new = map(replaced, screens(recording))
 
     def judged(claims: tuple[Evidence, ...]) -> tuple[Evidence, ...]:
-        return tuple(each.model_copy(update={"screen": replaced(each.screen)}) for each in claims)
+        return tuple(each.model_copy(update={"screen": next(new)}) for each in claims)
 
     def stepped(step: RecordedStep) -> RecordedStep:
-        screen = replaced(step.screen)
-        return step.model_copy(update={"screen": screen, "transients": tuple(map(replaced, step.transients))})
+        transients = step.transients
+        return step.model_copy(update={"screen": next(new), "transients": tuple(next(new) for _ in transients)})
 
     def carried_out(run: RecordedRun) -> RecordedRun:
         steps = tuple(map(stepped, run.steps))
-        end = replaced(run.end)
-        return run.model_copy(update={"steps": steps, "end": end, "claims": judged(run.claims)})
+        return run.model_copy(update={"steps": steps, "end": next(new), "claims": judged(run.claims)})
 
     claims = judged(recording.claims)
     return recording.model_copy(update={"claims": claims, "runs": tuple(map(carried_out, recording.runs))})

@@ -14,14 +14,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
-from pytest_vnc_use.recordings.images import (
-    Mask,
-    Pixels,
-    changed_tiles,
-    differing,
-    pixels_in,
-    pixels_of,
-)
+from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
 from pytest_vnc_use.types.actions import Point, points
@@ -98,9 +91,9 @@ class Gate:
             there = part.region.part_of(differs)
             there &= differing(part.variants[0].pixels(), part.region.part_of(seen))
         if differs.any():
-            return self._other(differs)
+            return self._mismatch_of(differs)
         for part in self.parts:
-            if self.variant_of(part, seen) is None:
+            if variant_of(part, seen, ~self.hidden) is None:
                 words = f"a region that changes by itself shows none of its {len(part.variants)} recorded variants"
                 return Mismatch(words, part.region)
         # a caret blinks: it has arrived once the pixels there differ from those before the step
@@ -109,29 +102,24 @@ class Gate:
             return Mismatch("the caret did not reach the place where the step before moved it", self.caret)
         return None
 
-    def _other(self, differs: Mask) -> Mismatch:
+    def _mismatch_of(self, differs: Mask) -> Mismatch:
         """Return a mismatch that says how many pixels differ, where, and how many near the step's targets."""
+        near = int((differs & mask_of(self.targets, differs.shape)).sum())
+        if near:
+            what = "the surroundings of its target look different"
+        elif self.is_first:
+            what = self.whole
+        elif (differs & self.changed).any():
+            what = "a part that the step before changed differs"
+        else:
+            what = "the difference is outside the parts that the step before changed"
         box = box_of(differs)
-        problem = f"{int(differs.sum()):,} px {_place_in_words(box)}: {self._place(differs)}"
+        problem = f"{int(differs.sum()):,} px {format_region(box)}: {what}"
         if self.targets:
-            where = " and ".join(map(_place_in_words, self.targets))
-            near = int((differs & mask_of(self.targets, differs.shape)).sum())
+            where = " and ".join(map(format_region, self.targets))
             as_recorded = f"the surroundings of the step's target, {where}, are as recorded"
             problem += f"; of these, {near:,} px in the surroundings, {where}" if near else f"; {as_recorded}"
         return Mismatch(problem, box, tuple(boxes_of(differs)))
-
-    def _place(self, found: Mask) -> str:
-        if any(target.part_of(found).any() for target in self.targets):
-            return "the surroundings of its target look different"
-        if self.is_first:
-            return self.whole
-        if (found & self.changed).any():
-            return "a part that the step before changed differs"
-        return "the difference is outside the parts that the step before changed"
-
-    def variant_of(self, part: DynamicRegion, seen: Pixels) -> int | None:
-        """Return the number of the variant that the compared pixels of a part show; None if they show another one."""
-        return variant_of(part, seen, ~self.hidden)
 
     def with_parts(self, parts: Sequence[DynamicRegion]) -> Gate:
         """Return a gate that also accepts any variant of these parts. Each replaces the known parts within it."""
@@ -228,8 +216,9 @@ def evidence_gate(screen: Screen, masks: Sequence[Region] = ()) -> Gate:
     return replace(made, whole="the screen differs from the judged one")
 
 
-def _place_in_words(box: Region) -> str:
-    return f"from ({box.left}, {box.top}) to ({box.right}, {box.bottom})"
+def format_region(region: Region) -> str:
+    """Return a region as text."""
+    return f"from ({region.left}, {region.top}) to ({region.right}, {region.bottom})"
 
 
 def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
@@ -239,11 +228,6 @@ def surroundings(action: Action, size: tuple[int, int]) -> tuple[Region, ...]:
         Region(max(0, x - across), max(0, y - down), min(width, x + across), min(height, y + down))
         for x, y in points(action)
     )
-
-
-def is_small(region: Region) -> bool:
-    """Return whether a region is no larger than a caret."""
-    return region.is_within(CARET_PX)
 
 
 def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list[Region]:
@@ -257,7 +241,12 @@ def unknown_parts(seen: Pixels, known: Iterable[Pixels], left_out: Mask) -> list
         if screen.shape != seen.shape:
             return []
         marked &= differing(seen, screen)
-    return [box for box in boxes_of(marked) if not is_small(box) and not _is_plain(box, seen, marked)]
+    found = []
+    for box in boxes_of(marked):
+        pixels = box.part_of(seen)[box.part_of(marked)]
+        if not box.is_within(CARET_PX) and (pixels != pixels[0]).any():
+            found.append(box)
+    return found
 
 
 def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: Pixels) -> bool:
@@ -273,11 +262,6 @@ def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: P
         if (most - least > _SAME_COLOUR_LEVELS).any():
             return False
     return len(colours) <= 1 or len(np.unique(now)) > 1
-
-
-def _is_plain(box: Region, seen: Pixels, marked: Mask) -> bool:
-    pixels = box.part_of(seen)[box.part_of(marked)]
-    return bool(np.all(pixels == pixels[0]))
 
 
 QUIET_S = 1.2
@@ -309,8 +293,13 @@ def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
         eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
         is_quiet = not eyes.changed_since(clock.monotonic() - quiet_s)
     frame = eyes.frame()
-    parts = _watch(frame, eyes) if frame.moving else ()
-    return screen_of(frame).model_copy(update={"dynamic": merged(parts), "quiet_s": quiet_s if is_quiet else 0.0})
+    moving = Moving(frame)
+    for samples in (_SAMPLES, _MORE_SAMPLES):  # what is more than a caret is watched until its variants come back
+        for _ in range(0 if moving.is_known else samples):
+            eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
+            moving.add(eyes.glance())
+    dynamic = merged(moving.parts())
+    return screen_of(frame).model_copy(update={"dynamic": dynamic, "quiet_s": quiet_s if is_quiet else 0.0})
 
 
 def screen_of(frame: Frame) -> Screen:
@@ -318,23 +307,14 @@ def screen_of(frame: Frame) -> Screen:
     return Screen(redacted=frame.redacted, pixels=partial(pixels_of, frame.png))
 
 
-def _watch(frame: Frame, eyes: Controller) -> list[DynamicRegion]:
-    """Return the dynamic regions. What is more than a caret is watched longer, until its variants come back."""
-    moving = Moving(frame)
-    for samples in (_SAMPLES, _MORE_SAMPLES):
-        for _ in range(samples if not moving.is_known else 0):
-            eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
-            moving.add(eyes.glance())
-    return [*moving.parts()]
-
-
 class Moving:
     """The moving regions of a frame, and their content at each moment."""
 
     def __init__(self, frame: Frame) -> None:
         size = frame.ref.width, frame.ref.height
-        self._samples: list[tuple[Region, Region, list[Pixels]]]
-        self._samples = [(region, region.grown(_REACH_PX, *size), []) for region in frame.moving]
+        self._samples: list[tuple[Region, Region, list[Pixels]]] = [
+            (region, region.grown(_REACH_PX, *size), []) for region in frame.moving
+        ]
         self.add(frame)
 
     def add(self, screen: Frame | Glance) -> None:
@@ -345,7 +325,7 @@ class Moving:
     @property
     def is_known(self) -> bool:
         """Return whether each of the regions was seen to change, and holds only carets."""
-        all_changed = all(_has_changed(_cut(region, grown, samples)) for region, grown, samples in self._samples)
+        all_changed = all(_changed(region, grown, samples).any() for region, grown, samples in self._samples)
         return all_changed and all(part.kind == "caret" for part in self.parts())
 
     def parts(self) -> Iterator[DynamicRegion]:
@@ -355,12 +335,15 @@ class Moving:
         then a replay would never see all variants of a part that held that piece.
         """
         for region, grown, samples in self._samples:
-            if _has_changed(_cut(region, grown, samples)):
+            if _changed(region, grown, samples).any():
                 yield from _changing(region, grown, samples)
 
 
-def _has_changed(samples: Sequence[Pixels]) -> bool:
-    return any(differing(sample, samples[0]).any() for sample in samples)
+def _changed(region: Region, grown: Region, samples: Sequence[Pixels]) -> Mask:
+    """Mark what looks different in any of the samples."""
+    shown = _cut(region, grown, samples)
+    marked: Mask = np.logical_or.reduce([differing(sample, shown[0]) for sample in shown])
+    return marked
 
 
 def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
@@ -372,8 +355,7 @@ def _cut(box: Region, grown: Region, samples: Sequence[Pixels]) -> list[Pixels]:
 
 def _changing(region: Region, grown: Region, samples: Sequence[Pixels]) -> Iterator[DynamicRegion]:
     """Yield a caret; else the region with its variants, without a caret that stands apart from other moving parts."""
-    shown = _cut(region, grown, samples)
-    marked: Mask = np.logical_or.reduce([sample != shown[0] for sample in shown])
+    marked = _changed(region, grown, samples)
     if caret := _caret_of(marked, region):
         yield _caret(caret, grown, samples)
         return

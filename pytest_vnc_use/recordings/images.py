@@ -5,50 +5,35 @@ Pictures are lossless WebP: a program's screen takes a third of the bytes that i
 
 from __future__ import annotations
 
-import hashlib
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
 
-from pytest_vnc_use.backends.pixels import Mask as Mask
-from pytest_vnc_use.types import REDACTED_COLOUR, Frame, FrameRef, Glance
+from pytest_vnc_use.backends.pixels import (
+    COLOUR_BITS,
+    Mask as Mask,
+    Pixels as Pixels,
+    frame_of as frame_of,
+    pixels_in as pixels_in,
+    pixels_of as pixels_of,
+    pixels_with_alpha,
+)
+from pytest_vnc_use.types import REDACTED_COLOUR
 
-Pixels = npt.NDArray[np.uint32]
-"""Shape (height, width); one number a pixel, 0xRRGGBB."""
 _KEPT = 3
 TILE_PX = 8
 """The side of a tile. Changes are found and stored in whole tiles."""
-_COLOUR = np.uint32(0xFFFFFF)
 SAME_LEVELS = 2
 """The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 
 
-def pixels_of(picture: bytes) -> Pixels:
-    """Return the pixels of a PNG or WebP."""
-    return _numbers(Image.open(io.BytesIO(picture)).convert("RGBA"))
-
-
-def pixels_in(seen: Frame | Glance) -> Pixels:
-    """Return the pixels of a frame or a glance. A PNG is decoded only where the pixels are not at hand."""
-    if isinstance(seen.pixels, np.ndarray):
-        visible: Pixels = seen.pixels & _COLOUR
-        return visible
-    if isinstance(seen, Frame):
-        return pixels_of(seen.png)
-    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
-
-
 def same_picture(one: bytes, other: bytes) -> bool:
     """Return whether two WebP files have the same visible pixels."""
-    images = [np.asarray(Image.open(io.BytesIO(each)).convert("RGBA")) for each in (one, other)]
-    if images[0].shape != images[1].shape:
-        return False
-    visible = [image[..., 3:] > 0 for image in images]
-    return bool((visible[0] == visible[1]).all() and ((images[0] == images[1]) | ~visible[0]).all())
+    shown = [np.where(pixels > COLOUR_BITS, pixels, 0) for pixels in map(pixels_with_alpha, (one, other))]
+    return np.array_equal(shown[0], shown[1])
 
 
 def size_of(picture: bytes) -> tuple[int, int]:
@@ -60,11 +45,6 @@ def size_of(picture: bytes) -> tuple[int, int]:
         return Image.open(io.BytesIO(picture), formats=["WEBP"]).size
     except (OSError, Image.DecompressionBombError) as exc:
         raise ValueError(str(exc)) from exc
-
-
-def _numbers(image: Image.Image) -> Pixels:
-    numbers: Pixels = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width) & _COLOUR
-    return numbers
 
 
 def differing(one: Pixels, other: Pixels) -> Mask:
@@ -88,29 +68,12 @@ def levels_of(pixels: Pixels) -> npt.NDArray[np.int16]:
 
 def webp_of(pixels: Pixels, visible: Mask | None = None) -> bytes:
     """Return the pixels as WebP. Pixels that are not `visible` are transparent."""
-    alpha = np.uint32(~_COLOUR)
+    alpha = np.uint32(~COLOUR_BITS)
     numbers = pixels | alpha if visible is None else np.where(visible, pixels | alpha, np.uint32(0))
+    image = Image.frombytes("RGBA", pixels.shape[::-1], numbers.astype("<u4").tobytes(), "raw", "BGRA")
     file = io.BytesIO()
-    _image(numbers, "RGBA", "BGRA").save(file, "WEBP", lossless=True)
+    image.save(file, "WEBP", lossless=True)
     return file.getvalue()
-
-
-def png_of(pixels: Pixels) -> bytes:
-    """Return the pixels as PNG (8-bit RGB), the format of run folders."""
-    file = io.BytesIO()
-    _image(pixels, "RGB", "BGRX").save(file, "PNG", compress_level=1)
-    return file.getvalue()
-
-
-def frame_of(pixels: Pixels) -> Frame:
-    """Return a frame that shows the pixels."""
-    png = png_of(pixels)
-    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), pixels.shape[1], pixels.shape[0]), png)
-
-
-def _image(pixels: Pixels, mode: str, raw_mode: str) -> Image.Image:
-    height, width = pixels.shape
-    return Image.frombytes(mode, (width, height), pixels.astype("<u4").tobytes(), "raw", raw_mode)
 
 
 def changed_tiles(before: Pixels, now: Pixels) -> Mask:
@@ -129,54 +92,29 @@ def tiled(marked: Mask) -> Mask:
     return whole
 
 
-def change(before: Pixels, now: Pixels) -> tuple[bytes, tuple[int, int]] | None:
-    """Return a picture of the difference, and its top left corner; None where nothing differs."""
-    visible = changed_tiles(before, now)
-    if not visible.any():
-        return None
-    rows, columns = np.flatnonzero(visible.any(axis=1)), np.flatnonzero(visible.any(axis=0))
-    left, top = int(columns[0]), int(rows[0])
-    box = np.s_[top : rows[-1] + 1, left : columns[-1] + 1]
-    return webp_of(now[box], visible[box]), (left, top)
-
-
-def painted_over(before: Pixels, picture: bytes, at: tuple[int, int]) -> Pixels:
-    """Return the screen after a change.
-
-    Raises ValueError where the picture reaches off the screen, OSError where it is no picture.
-    """
-    image = Image.open(io.BytesIO(picture)).convert("RGBA")
-    left, top = at
-    if left + image.width > before.shape[1] or top + image.height > before.shape[0]:
-        raise ValueError(f"{image.width} x {image.height} pixels at {at} are not on the screen")
-    box = np.s_[top : top + image.height, left : left + image.width]
-    numbers = np.frombuffer(image.tobytes("raw", "BGRA"), "<u4").reshape(image.height, image.width)
-    now: Pixels = before.copy()
-    np.copyto(now[box], numbers & _COLOUR, where=numbers > _COLOUR)  # above the colour is the alpha
-    return now
-
-
-@dataclass
 class Chain:
     """The screens of a recording, each painted over the one before; the first is painted on black.
 
-    `changes` are pairs of a picture's name, empty where nothing differs, and its top left corner. Only the
-    newest `_KEPT` screens are kept, so that memory does not grow with their number. Ask for the screens in order: going
-    back further starts from the first.
+    `changes` are pairs of an image, empty where nothing differs, and its top left corner. Only the newest `_KEPT`
+    screens are kept, so that memory does not grow with their number. Ask for the screens in order: going back further
+    starts from the first.
     """
 
-    size: tuple[int, int]
-    load: Callable[[str], bytes]
-    changes: Sequence[tuple[str, tuple[int, int]]]
-    _screens: dict[int, Pixels] = field(default_factory=dict, init=False)
+    def __init__(self, size: tuple[int, int], changes: Sequence[tuple[bytes, tuple[int, int]]]) -> None:
+        self._size, self._changes = size, changes
+        self._screens: dict[int, Pixels] = {}
 
     def pixels(self, number: int) -> Pixels:
-        """Return screen `number`, counted from 0. Raises as `load` and `painted_over` do."""
+        """Return screen `number`, counted from 0."""
         newest = max((known for known in self._screens if known <= number), default=-1)
-        screen = self._screens[newest] if newest >= 0 else np.zeros(self.size[::-1], np.uint32)
+        screen = self._screens[newest] if newest >= 0 else np.zeros(self._size[::-1], np.uint32)
         for following in range(newest + 1, number + 1):
-            name, at = self.changes[following]
-            screen = self._screens[following] = painted_over(screen, self.load(name), at) if name else screen
+            image, (left, top) = self._changes[following]
+            if image:
+                numbers, screen = pixels_with_alpha(image), screen.copy()
+                box = screen[top : top + len(numbers), left : left + len(numbers[0])]
+                np.copyto(box, numbers & COLOUR_BITS, where=numbers > COLOUR_BITS)  # above the colour is the alpha
+            self._screens[following] = screen
             if len(self._screens) > _KEPT:
                 del self._screens[next(iter(self._screens))]
         return screen

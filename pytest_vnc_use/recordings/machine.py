@@ -17,9 +17,15 @@ for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" 
 fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
 echo "scale: GTK ${{GDK_SCALE:-1}}, Qt ${{QT_SCALE_FACTOR:-1}}"
 xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
-[ "$1" != xvnc ] || (Xtigervnc -version || Xvnc -version) 2>&1 | sed -n 's/^Xvnc \\(TigerVNC [^ ]*\\).*/server: \\1/p'
+[ "$1" != xvnc ] || {{
+    (Xtigervnc -version || Xvnc -version) 2>&1
+    dpkg-query -W -f 'Xvnc TigerVNC ${{Version}}\\n' tigervnc-standalone-server
+}} | sed -n '/^Xvnc TigerVNC/{{s/^Xvnc \\(TigerVNC [0-9.]*\\).*/server: \\1/p;q}}'
 """
-"""It prints what is known there, a line each, and nothing for a program that is not installed."""
+"""It prints what is known there, a line each, and nothing for a program that is not installed.
+
+Debian 13's TigerVNC does not print its version.
+"""
 
 
 def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
@@ -28,7 +34,8 @@ def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
     What is not known there is left out. Nothing of it names a host or a user.
     """
     kind = settings.server if settings.server in _STARTED else ""
-    known = {"rendering": settings.rendering, "server": kind} if kind else {}
+    known = {"rendering": settings.rendering} if kind else {}
+    known |= {"server": kind} if kind == "qt" else {}
     with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a user's own without `run`
         for line in desktop.run(["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S).stdout.splitlines():
             name, _, value = line.partition(": ")

@@ -24,6 +24,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import (
     Mismatch,
     evidence_gate,
+    format_region,
     mask_of,
     screen_at_rest,
     screen_of,
@@ -54,6 +55,7 @@ from pytest_vnc_use.types import (
     RunEnded,
     RunEvent,
     RunStarted,
+    Step,
     StepFinished,
     StepStarted,
     TakeScreenshot,
@@ -184,22 +186,7 @@ class _Run:
                 if self._started and not step.error:
                     proposal, screen = self._started
                     self.holds_secret |= step.proposal.action != proposal.action
-                    call = str(step.proposal.as_proposed.get("name", ""))
-                    action = step.proposal.action
-                    is_answered = isinstance(action, CallFunction) and action.name not in _READING
-                    self._steps.append(
-                        RecordedStep.model_validate(
-                            {
-                                "action": to_json(action),
-                                "intent": step.proposal.intent or step.words,
-                                "call": "" if call == action.kind else call,
-                                "confirmation": step.proposal.confirmation,
-                                "screen": screen,
-                                "answer": step.output if is_answered else None,
-                                "elements": step.elements,
-                            }
-                        )
-                    )
+                    self._steps.append(_recorded_step(step, screen))
                 self._started = None
                 if self._steps:  # a toast may still be there after the step
                     frames = (step.frame_after, *step.passed)[:_MAX_TRANSIENTS]
@@ -258,6 +245,20 @@ class _Run:
         if self.expected and held.keys() >= set(self.expected):
             vouched_by = "user" if held[self.expected[0]].reason.startswith(PERSON_SAID) else "judge"
         return self.ended.model_copy(update={"claims": tuple(self.claims), "live": live, "vouched_by": vouched_by})
+
+
+def _recorded_step(step: Step, screen: Screen) -> RecordedStep:
+    action, call = step.proposal.action, str(step.proposal.as_proposed.get("name", ""))
+    fields = {
+        "action": to_json(action),
+        "intent": step.proposal.intent or step.words,
+        "call": "" if call == action.kind else call,
+        "confirmation": step.proposal.confirmation,
+        "screen": screen,
+        "answer": step.output if isinstance(action, CallFunction) and action.name not in _READING else None,
+        "elements": step.elements,
+    }
+    return RecordedStep.model_validate(fields)
 
 
 def _is_look(action: Action) -> bool:
@@ -324,8 +325,6 @@ class RecordedTest:
     def masks(self) -> tuple[Region, ...]:
         """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
         return (*self._masks, *(self._review.masks if self._review else ()))
-
-    # The runs.
 
     def begin(
         self,
@@ -496,8 +495,6 @@ class RecordedTest:
             passed = [run.folder.store(frame) for frame in desktop.transient_frames()]
             self._report_transients(run, "after the last step", passed)
 
-    # What is reported.
-
     @cached_property
     def _machine(self) -> dict[str, str]:
         """What draws the screens here."""
@@ -536,12 +533,9 @@ class RecordedTest:
                     transient = Screen(pixels=partial(run.load, frame))
                     self._rehearsal.note_transient(replay.newest_step, transient)
                     continue
-                where = f"from ({region.left}, {region.top}) to ({region.right}, {region.bottom})"
-                problem = f"{when} the screen showed an unrecorded transient frame, {where}"
+                problem = f"{when} the screen showed an unrecorded transient frame, {format_region(region)}"
                 run.emit(Transient(problem, frame, region))
                 self.transients.append(problem)
-
-    # What is judged.
 
     def judge(
         self, live: Callable[[], Judge], controller: Callable[[], Controller], hide: Callable[[str], str]
@@ -551,12 +545,12 @@ class RecordedTest:
         `hide` takes secrets out of a claim.
         """
         self._controller = controller
-        recording = self._recording
         evidence: list[tuple[Evidence, Screen | None]] = []
-        if recording:
+        if self._recording:
             is_left = self._newest is None or self._newest.is_left
-            evidence += [(each, None) for each in recording.claims]
-            evidence += [(each, None if is_left else run.end) for run in recording.runs for each in run.evidence]
+            runs = self._recording.runs
+            evidence += [(each, None) for each in self._recording.claims]
+            evidence += [(each, None if is_left else run.end) for run in runs for each in run.evidence]
         return RecordedJudge(
             evidence,
             None if self.mode == "replay" else live,
@@ -613,8 +607,6 @@ class RecordedTest:
         answer = {"verdict": judged.kind} if isinstance(judged, Verdict) else {"verdict": "read", "value": judged.value}
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer)
-
-    # The end of the test.
 
     def keep(self) -> bool:
         """Write the recording where it has changed, once the test has passed; return whether the file changed.

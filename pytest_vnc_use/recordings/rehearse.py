@@ -5,7 +5,7 @@ If a small, local difference keeps a gate closed, the rehearsal opens the gate a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import product
 
@@ -22,7 +22,7 @@ from pytest_vnc_use.recordings.format import (
     screens,
     with_screens,
 )
-from pytest_vnc_use.recordings.gates import Gate, Mismatch, distinct
+from pytest_vnc_use.recordings.gates import Gate, Mismatch, distinct, variant_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, levels_of
 from pytest_vnc_use.recordings.rasterised import really_differing
 from pytest_vnc_use.types import Region
@@ -55,9 +55,15 @@ class Rehearsal:
 
         Such a part must be on this screen too, as it was recorded on the other.
         """
-        own = (*screen.dynamic, *self._parts.get(id(screen), ()))
-        fitting = [part for part in self._known if _fits(part, gate.expected, own) and _may_be(part)]
-        return gate.with_parts([*self._parts.get(id(screen), ()), *fitting])
+        learnt = self._parts.get(id(screen), ())
+        fitting = [
+            part
+            for part in self._known
+            if not any(part.region.meets(other.region) for other in (*screen.dynamic, *learnt))
+            if not differing(part.variants[0].pixels(), part.region.part_of(gate.expected)).any()
+            if _may_be(part)
+        ]
+        return gate.with_parts([*learnt, *fitting])
 
     @staticmethod
     def opened(gate: Gate, seen: Pixels, acted_on: Pixels | None = None) -> Gate | None:
@@ -74,8 +80,7 @@ class Rehearsal:
 
     def accepts(self, screen: Screen, gate: Gate, seen: Pixels) -> bool:
         """Return whether a screen shows the evidence, or a slightly different variant of it, which is learnt."""
-        opened = self.opened(self.widened(gate, screen), seen)
-        if opened:
+        if opened := self.opened(self.widened(gate, screen), seen):
             self.note(screen, opened, seen)
         return opened is not None
 
@@ -84,7 +89,7 @@ class Rehearsal:
         known = self._parts.get(id(screen), ())
         for part in gate.parts:
             is_new = part.kind == "unstable" and part not in (*screen.dynamic, *known)
-            if is_new and gate.variant_of(part, seen) != gate.variant_of(part, gate.expected):
+            if is_new and variant_of(part, seen, ~gate.hidden) != variant_of(part, gate.expected, ~gate.hidden):
                 known = _join(known, [part])
                 self._known = [*_join(self._known, [part])]
         self._parts[id(screen)] = known
@@ -104,12 +109,11 @@ class Rehearsal:
             return self.recording
 
         def with_transients(step: RecordedStep) -> RecordedStep:
-            more = self._transients.get(id(step), ())
-            return step.model_copy(update={"transients": (*step.transients, *more)}) if more else step
+            return step.model_copy(update={"transients": (*step.transients, *self._transients.get(id(step), ()))})
 
         def with_parts(screen: Screen) -> Screen:
-            more = self._parts.get(id(screen), ())
-            return screen.model_copy(update={"dynamic": _join(screen.dynamic, more)}) if more else screen
+            dynamic = _join(screen.dynamic, self._parts.get(id(screen), ()))
+            return screen.model_copy(update={"dynamic": dynamic})
 
         runs = (run.model_copy(update={"steps": tuple(map(with_transients, run.steps))}) for run in self.recording.runs)
         return with_screens(self.recording.model_copy(update={"runs": tuple(runs)}), with_parts)
@@ -120,13 +124,6 @@ def _join(parts: Sequence[DynamicRegion], more: Sequence[DynamicRegion]) -> tupl
     new = [part.region for part in more]
     kept = [part for part in parts if part.kind != "unstable" or not any(is_part_of(part.region, each) for each in new)]
     return (*kept, *more)
-
-
-def _fits(part: DynamicRegion, expected: Pixels, own: Iterable[DynamicRegion]) -> bool:
-    """Return whether this screen shows the other screen's part as recorded, outside its own parts."""
-    if any(part.region.meets(other.region) for other in own):
-        return False
-    return not differing(part.variants[0].pixels(), part.region.part_of(expected)).any()
 
 
 def _other_variants(found: Mismatch, gate: Gate, seen: Pixels) -> Iterator[DynamicRegion]:

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_vnc_use import clock
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ProductFailed, RecordingDrifted, TaskFailed
+from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
@@ -57,6 +58,7 @@ from pytest_vnc_use.types import (
     Observation,
     Region,
     Settled,
+    Step,
     TypeText,
     Wait,
 )
@@ -81,7 +83,6 @@ _LEARN = (
     "The difference is as small as between two drawings of the same thing: if the product is the same, let a rehearsal "
     "learn it, when the test is recorded again with vnc_rehearse = 2 or more."
 )
-_LONGEST_ANSWER = 80
 _LOOK_AGAIN_S = 0.25
 """The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
 a change."""
@@ -123,12 +124,11 @@ class Replay(ForwardingController):
 
     As a planner it reads its decisions from the recording, as a controller it waits for the recorded screens. A gate is
     waited for up to `limit_s`, and the end watched for `watch_s`, if it came to rest when it was recorded. `earlier` is
-    the screen before the last step of the test's run before. `masks` are left out of all comparisons; the command that
-    adds one names `test`. A `rehearsal` learns harmless differences; a `review` asks about each difference that stays.
-    `let_go` describes the last click before the replay, so that the replay's first click does not join it as a double
-    click. `awaited` receives the time that a long wait may still take; `blame` adds to a drift's message what the
-    machine has to do with it; `closed` receives, of a gate that stayed closed, the expected pixels, the difference, the
-    message and the frame that was seen.
+    the screen before the last step of the test's run before, `let_go` the last click before the replay, which its first
+    click must not join. `masks` are left out of all comparisons; the command that adds one names `test`. A `rehearsal`
+    learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the time that a
+    long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed` receives,
+    of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was seen.
     """
 
     def __init__(
@@ -158,17 +158,21 @@ class Replay(ForwardingController):
         self.let_go = let_go
         self._next = 0
         self._made: Gate | None = None
+        """The gate to the next screen, once it was used."""
+        self._awaited: Gate | None = None
+        """The gate that was waited for last."""
         self._blinks = BlinkWatch(())
         self._passing: list[tuple[float, DynamicRegion]] = []
         """What the recording saw come and go after the newest steps, and until when it may still be there."""
-        self._awaited: Gate | None = None
         self._frame: Frame | None = None
         """The newest frame that was compared; None once it was handed on, or something was done."""
         self._opened: FrameRef | None = None
-        self._opened_at = self._acted_at = 0.0
+        """The frame to which the gate was open."""
         self._seen: Pixels | None = None
+        self._opened_at = self._acted_at = 0.0
         self._acted_on: Pixels | None = None
         self._before: Pixels | None = None
+        """The screen on which the newest step acted, as it was and as it was recorded."""
         self.taken_over_at: int | None = None
         """The number of turns after which the live planner took over; None while it has not."""
         self.carried_out: tuple[RecordedStep, ...] = ()
@@ -231,20 +235,23 @@ class Replay(ForwardingController):
         last, recorded, (height, width) = _last_step(observation), self.newest_step, self._gate.expected.shape
         if last and last.error:
             return Mismatch(f"the step before failed: {last.error}", Region(0, 0, width, height))
-        answer, action = recorded.answer if recorded else None, last.proposal.action if last else None
-        if isinstance(action, CallFunction) and answer not in (None, last.output):
-            problem = f"{action.name} answered {_short(last.output)}, but in the recording {_short(answer)}"
-            return Mismatch(problem, Region(0, 0, width, height))
+        action, answer = (recorded.action, recorded.answer) if recorded else (None, None)
+        if last and isinstance(action, CallFunction) and answer not in (None, last.output):
+            answers = f"answered {got(last.output)}, but in the recording {got(answer)}"
+            return Mismatch(f"{action.name} {answers}", Region(0, 0, width, height))
         return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
     def _close(self, problem: Mismatch, observation: Observation) -> None:
-        message = self._blame(f"drift {self._place_in_words()}: {problem.problem}")
+        """Let the live planner take over at a drift. Raises RecordingDrifted, or ProductFailed, without one."""
+        message = self._blame(f"drift {self._format_next()}: {problem.problem}")
         self._tell_closed(self._gate.expected, problem, message, observation.frame)
-        last, seen = _last_step(observation), pixels_of(observation.load_png(observation.frame))
+        last = _last_step(observation)
+        has_failed = last is not None and bool(last.error)
         if self._live is None:
-            raise self.error(message, problem, seen, performed=not (last and last.error))
+            seen = pixels_of(observation.load_png(observation.frame))
+            raise self.error(message, problem, seen, performed=not has_failed)
         self.taken_over_at = self._next
-        self.carried_out = self._run.steps[: self._next - (1 if last and last.error else 0)]
+        self.carried_out = self._run.steps[: self._next - has_failed]
 
     def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
         """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
@@ -280,12 +287,6 @@ class Replay(ForwardingController):
         )
 
     @property
-    def _chooses(self) -> bool:
-        """Return whether a key that chooses is due after a text."""
-        typed, due = self.newest_step, self._run.steps[self._next].action
-        return typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
-
-    @property
     def _at_end(self) -> bool:
         return self._next == len(self._run.steps)
 
@@ -294,7 +295,7 @@ class Replay(ForwardingController):
         """The points at which the next step acts."""
         return () if self._at_end else tuple(points(self._run.steps[self._next].action))
 
-    def _place_in_words(self) -> str:
+    def _format_next(self) -> str:
         return "at the end" if self._at_end else f"before step {self._next + 1} of {len(self._run.steps)}"
 
     @property
@@ -356,11 +357,10 @@ class Replay(ForwardingController):
 
     def is_accepted(self, found: Mismatch | None) -> bool:
         """Have a difference from the gate reviewed, where that can be asked; return whether to look again."""
-        frame = self.last_frame
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
-        problem = self._blame(f"drift {self._place_in_words()}: {found.problem}")
-        answer = self._review.ask(self._gate, frame, problem, self._run, self._due)
+        problem = self._blame(f"drift {self._format_next()}: {found.problem}")
+        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due)
         if answer.kind not in ("accept", "mask"):
             return False
         if answer.kind == "mask":
@@ -379,12 +379,10 @@ class Replay(ForwardingController):
             return []
         left_out, beside = self._gate.ignored, [self._gate.expected]
         beside += [] if self._before is None else [self._before]
+        if self._review:
+            beside += [*map(self._review.known, beside)]
         if not unknown_parts(transient, beside, left_out):
             return []
-        if self._review:
-            beside = [*beside, *map(self._review.known, beside)]
-            if not unknown_parts(transient, beside, left_out):
-                return []
         known = [*beside, *(each.pixels() for step in self._run.steps for each in step.transients)]
         shown = [*(step.screen for step in self._run.steps), self._run.end]
         known += [each.pixels() for each in shown[self._next + 1 : self._next + 2]]
@@ -423,11 +421,14 @@ class Replay(ForwardingController):
         if self.is_live:
             return self.desktop.settle(briefly=briefly)
         started_s, gate = clock.monotonic(), self._gate
-        if self._reach(gate) and not self._at_end and (not gate.tells or self._chooses):
-            self.desktop.settle(briefly=not self._chooses)
-            if self._chooses and self._run.steps[self._next].action in _MOVES:
-                self.desktop.perform(Wait(_LIST_S))
-            self._await(self._gate, self._limit_s)
+        if self._reach(gate) and not self._at_end:
+            typed, due = self.newest_step, self._run.steps[self._next].action
+            chooses = typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
+            if chooses or not gate.tells:
+                self.desktop.settle(briefly=not chooses)
+                if chooses and due in _MOVES:
+                    self.desktop.perform(Wait(_LIST_S))
+                self._await(self._gate, self._limit_s)
         return Settled("settled", clock.monotonic() - started_s)
 
     def _reach(self, gate: Gate) -> bool:
@@ -488,20 +489,20 @@ class Replay(ForwardingController):
         After a brief difference the time starts again. A blinking caret does not close the end's gate. Raises
         DesktopError.
         """
-        gate, quiet_s = self._gate, self._watch_s
-        deadline = Deadline(quiet_s + self._limit_s)
-        open_since = seen_at = self._opened_at
+        quiet_s = self._watch_s
+        deadline, seen_at = Deadline(quiet_s + self._limit_s), self._opened_at
         if quiet_s > _LONG_S:
             self._tell_awaited(quiet_s)
-        while deadline.remaining_s and self.desktop.wait_changed(
-            seen_at, max(0.0, open_since + quiet_s - clock.monotonic())
-        ):
+        while deadline.remaining_s:
+            left_s = max(0.0, self._opened_at + quiet_s - clock.monotonic())
+            if not self.desktop.wait_changed(seen_at, left_s):
+                break
             seen = self.desktop.glance()
             seen_at = seen.taken_at
             if self._look(pixels_in(seen)):
-                if not self._await(gate, BACK_S):
+                if not self._await(self._gate, BACK_S):
                     break
-                open_since = seen_at = self._opened_at
+                seen_at = self._opened_at
         return self.look_at_end()
 
     def look_at_end(self) -> Mismatch | None:
@@ -533,10 +534,6 @@ class Replay(ForwardingController):
             self.let_go = where[-1], clock.monotonic()
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_ANSWER else f"{text[:_LONGEST_ANSWER]}…")
-
-
-def _last_step(observation: Observation) -> Any:
+def _last_step(observation: Observation) -> Step | None:
     steps = observation.turns[-1].steps if observation.turns else ()
     return steps[-1] if steps else None

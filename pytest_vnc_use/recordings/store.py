@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from filelock import FileLock
 from pydantic import ValidationError
 
+from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.deadline import acquire
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.files import read_regular
@@ -28,22 +30,29 @@ from pytest_vnc_use.recordings.format import (
     VERSION,
     Accepted,
     DynamicRegion,
-    Evidence,
     RecordedRun,
     RecordedStep,
     Recording,
     Screen,
-    Variant,
     is_part_of,
+    named_screens,
     screens,
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import mask_of, surroundings
-from pytest_vnc_use.recordings.images import Chain, Pixels, change, pixels_of, same_picture, size_of, webp_of
+from pytest_vnc_use.recordings.images import (
+    Chain,
+    Mask,
+    Pixels,
+    changed_tiles,
+    pixels_of,
+    same_picture,
+    size_of,
+    webp_of,
+)
 from pytest_vnc_use.runs.folder import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
-from pytest_vnc_use.types.actions import DEEPEST, is_shallow
 
 FOLDER = "__vnc_recordings__"
 _LONGEST_NAME = 100
@@ -128,8 +137,6 @@ def parse(text: str, where: str) -> Recording:
         data = load_json(text.encode())
     except (ValueError, RecursionError) as exc:
         raise RecordingError(f"{where} is cut off, or no JSON: {exc}; {ANEW}") from exc
-    if not is_shallow(data, 2 * DEEPEST):  # a recorded value may be DEEPEST deep itself, and is nested in other levels
-        raise RecordingError(f"{where} is damaged: it is more than {2 * DEEPEST} levels of JSON deep; {ANEW}")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise RecordingError(f'{where} is no recording: "format" must be {FORMAT!r}; {ANEW}')
     if type(version := data.get("version")) is not int:
@@ -150,16 +157,14 @@ def parse(text: str, where: str) -> Recording:
 
 
 def load(path: Path) -> Recording | None:
-    """Return the recording at `path`, its pictures checked; None where there is none. Raises RecordingError."""
+    """Return the recording at `path`, its images read and checked; None where there is none. Raises RecordingError."""
     try:
         text = read_regular(path).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as exc:
         raise RecordingError(f"{str(path)!r} cannot be read: {exc}; {ANEW}") from exc
-    recording = parse(text, repr(str(path)))
-    _check_pictures(recording, path)
-    return _with_pixels(recording, path)
+    return _with_pixels(parse(text, repr(str(path))), path)
 
 
 def load_of(key: Key) -> Recording | None:
@@ -184,89 +189,58 @@ def former_of(key: Key) -> Recording | None:
         return None
 
 
-def _check_pictures(recording: Recording, path: Path) -> None:
-    """Raise RecordingError where a picture is missing, damaged, or of the wrong size."""
-
-    @lru_cache(None)
-    def size(name: str) -> tuple[int, int]:
-        try:
-            return size_of(_load_picture(path, name))
-        except ValueError as exc:
-            raise RecordingError(f"{name!r} of {str(path)!r} is no picture: {exc}; {ANEW}") from exc
-
-    def check(name: str, due: tuple[int, int]) -> None:
-        if size(name) != due:
-            raise RecordingError(f"{name!r} of {str(path)!r} must have {due[0]} x {due[1]} pixels; {ANEW}")
-
-    for screen in screens(recording):
-        if screen.image:
-            (width, height), (left, top) = size(screen.image), screen.at
-            if left + width > recording.screen_size[0] or top + height > recording.screen_size[1]:
-                what = f"{width} x {height} pixels at {screen.at} are not on the screen"
-                raise RecordingError(f"{screen.image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
-        for part in screen.dynamic:
-            for variant in part.variants:
-                check(variant.image, (part.right - part.left, part.bottom - part.top))
-    shown = [step.near for run in recording.runs for step in run.steps] + [each.image for each in recording.history]
-    for name in filter(None, shown):
-        size(name)
-    for run in recording.runs:
-        if run.image:
-            check(run.image, recording.screen_size)
-
-
-def _load_picture(path: Path, name: str) -> bytes:
-    source = path.with_suffix("") / name
-    try:
-        picture = read_regular(source)
-    except OSError as exc:
-        raise RecordingError(f"a picture of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
-    if picture.startswith(_LFS_POINTER):
-        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS and no picture yet: run git lfs pull")
-    if _digest(picture) not in name:
-        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {ANEW}")
-    return picture
-
-
-def _digest(picture: bytes) -> str:
-    return hashlib.sha256(picture).hexdigest()[:12]
-
-
 def _with_pixels(recording: Recording, path: Path) -> Recording:
-    """Return the recording with screens that load their pixels."""
-    changes = [(screen.image, screen.at) for screen in screens(recording)]
-    chain = Chain(recording.screen_size, partial(_load_picture, path), changes)
-    numbers = iter(range(len(changes)))
+    """Return the recording whose screens decode their images when asked; all images are read and checked at once."""
+    for run in recording.runs:
+        for image in filter(None, (*(step.near for step in run.steps), run.image)):  # only people look at these
+            _read_image(path, image)
+
+    def read(image: str, box: Region | None, at: tuple[int, int] = (0, 0)) -> bytes:
+        """Return an image that must have the size of a box, or lie on the screen."""
+        content = _read_image(path, image)
+        try:
+            width, height = size_of(content)
+        except ValueError as exc:
+            raise RecordingError(f"{image!r} of {str(path)!r} is no image: {exc}; {ANEW}") from exc
+        due = (box.right - box.left, box.bottom - box.top) if box else recording.screen_size
+        is_right = (width, height) == due if box else at[0] + width <= due[0] and at[1] + height <= due[1]
+        if not is_right:
+            what = f"{width} x {height} pixels at {at} are not {'what its region has' if box else 'on the screen'}"
+            raise RecordingError(f"{image!r} of {str(path)!r} does not fit: {what}; {ANEW}")
+        return content
+
+    def with_variants(part: DynamicRegion) -> DynamicRegion:
+        loads = [lru_cache(1)(partial(pixels_of, read(variant.image, part.region))) for variant in part.variants]
+        variants = [
+            variant.model_copy(update={"pixels": load}) for variant, load in zip(part.variants, loads, strict=True)
+        ]
+        return part.model_copy(update={"variants": tuple(variants)})
 
     def with_pixels(screen: Screen) -> Screen:
-        parts = tuple(_with_variants(part, path) for part in screen.dynamic)
-        return screen.model_copy(update={"dynamic": parts, "pixels": partial(_pixels, chain, next(numbers), path)})
+        parts = tuple(map(with_variants, screen.dynamic))
+        return screen.model_copy(update={"dynamic": parts, "pixels": partial(chain.pixels, next(numbers))})
 
+    shown = [*screens(recording)]
+    changes = [(read(each.image, None, each.at) if each.image else b"", each.at) for each in shown]
+    chain, numbers = Chain(recording.screen_size, changes), count()
     return with_screens(recording, with_pixels)
 
 
-def _with_variants(part: DynamicRegion, path: Path) -> DynamicRegion:
-    if not part.variants:
-        return part
-    variants = [
-        variant.model_copy(update={"pixels": lru_cache(1)(partial(_variant, variant, path))})
-        for variant in part.variants
-    ]
-    return part.model_copy(update={"variants": tuple(variants)})
-
-
-def _variant(variant: Variant, path: Path) -> Pixels:
+def _read_image(path: Path, image: str) -> bytes:
+    source = path.with_suffix("") / image
     try:
-        return pixels_of(_load_picture(path, variant.image))
-    except OSError as exc:  # Pillow raises it for a file that is no picture
-        raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
+        content = read_regular(source)
+    except OSError as exc:
+        raise RecordingError(f"an image of {str(path)!r} cannot be read: {exc}; {ANEW}") from exc
+    if content.startswith(_LFS_POINTER):
+        raise RecordingError(f"{str(source)!r} is a pointer of Git LFS and no image yet: run git lfs pull")
+    if _digest(content) not in image:
+        raise RecordingError(f"{str(source)!r} is damaged: its digest is not in its name; {ANEW}")
+    return content
 
 
-def _pixels(chain: Chain, number: int, path: Path) -> Pixels:
-    try:
-        return chain.pixels(number)
-    except (ValueError, OSError) as exc:  # Pillow raises OSError for a file that is no picture
-        raise RecordingError(f"a picture of {str(path)!r} does not fit: {exc}; {ANEW}") from exc
+def _digest(image: bytes) -> str:
+    return hashlib.sha256(image).hexdigest()[:12]
 
 
 def check_writable(path: Path) -> None:
@@ -283,13 +257,79 @@ def check_writable(path: Path) -> None:
 
 
 def save(path: Path, recording: Recording) -> bool:
-    """Write a recording, pictures first, and remove other pictures; return whether its file changed.
+    """Write a recording, images first, and remove other images; return whether its file changed.
 
     Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
     60 s.
     """
     with _locked(path):
-        return _save(path, recording)
+        folder = path.with_suffix("")
+        recording, images = _with_images(recording, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in images.items():
+            if not (folder / name).exists():
+                write_atomically(folder / name, content, opener=None)
+        text = text_of(recording).encode()
+        is_other = not path.exists() or path.read_bytes() != text
+        if is_other:
+            write_atomically(path, text, opener=None)
+        kept = {folder / name for name in (*images, *(each.image for each in recording.history))}
+        for stale in set(folder.glob("*.webp")) - kept:
+            stale.unlink(missing_ok=True)
+        return is_other
+
+
+def _with_images(recording: Recording, folder: Path) -> tuple[Recording, dict[str, bytes]]:
+    """Return the recording with the names of its images, and these by name.
+
+    An image that is in the folder already stays as it is, also where another libwebp would encode it another way.
+    """
+    former = {file.name.rpartition("-")[0]: file.read_bytes() for file in folder.glob("*.webp")}
+    images: dict[str, bytes] = {}
+    before = np.zeros(recording.screen_size[::-1], np.uint32)
+    names = (name for name, _ in named_screens(recording))
+
+    def add(name: str, pixels: Pixels, visible: Mask | None = None) -> str:
+        content = webp_of(pixels, visible)
+        if former.get(name, content) != content and same_picture(former[name], content):
+            content = former[name]
+        image = f"{name}-{_digest(content)}.webp"
+        images[image] = content
+        return image
+
+    def with_variants(part: DynamicRegion, name: str) -> DynamicRegion:
+        named = enumerate(part.variants, 1)
+        variants = [v.model_copy(update={"image": add(f"{name}-variant{number}", v.pixels())}) for number, v in named]
+        return part.model_copy(update={"variants": tuple(variants)})
+
+    def with_image(screen: Screen) -> Screen:
+        nonlocal before
+        name, now = next(names), screen.pixels()
+        parts = tuple(with_variants(part, f"{name}-part{number}") for number, part in enumerate(screen.dynamic, 1))
+        visible, before = changed_tiles(before, now), now
+        if not visible.any():
+            return screen.model_copy(update={"dynamic": parts, "image": "", "at": (0, 0)})
+        box = box_of(visible)
+        image = add(name, box.part_of(now), box.part_of(visible))
+        return screen.model_copy(update={"dynamic": parts, "image": image, "at": (box.left, box.top)})
+
+    def with_near(step: RecordedStep, name: str) -> RecordedStep:
+        boxes = surroundings(step.action, recording.screen_size)[:1]
+        near = [add(name, box.part_of(step.screen.pixels())) for box in boxes]
+        return step.model_copy(update={"near": "".join(near)})
+
+    def for_readers(run: RecordedRun, number: int) -> RecordedRun:
+        steps = tuple(with_near(step, f"{number}-{place:02}-near") for place, step in enumerate(run.steps, 1))
+        return run.model_copy(update={"steps": steps, "image": add(f"{number}-end", run.end.pixels())})
+
+    def with_change(change: Accepted) -> Accepted:
+        pixels = change.pixels()
+        return change.model_copy(update={"image": add("accepted", pixels)}) if pixels.size else change
+
+    recording = with_screens(recording, with_image)
+    runs = tuple(for_readers(run, number) for number, run in enumerate(recording.runs, 1))
+    history = tuple(map(with_change, recording.history))
+    return recording.model_copy(update={"runs": runs, "history": history}), images
 
 
 def add_masks(path: Path, masks: Sequence[Region]) -> bool:
@@ -350,90 +390,3 @@ def _locked(path: Path) -> Iterator[None]:
         finally:
             with suppress(OSError):  # Windows removes no open file: there the lock removes it on release
                 lock.unlink()
-
-
-def _save(path: Path, recording: Recording) -> bool:
-    album = _Album(path.with_suffix(""))
-    text = text_of(album.packed(recording))
-    folder = path.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in album.pictures.items():
-        if not (folder / name).exists():
-            write_atomically(folder / name, picture, opener=None)
-    is_other = not path.exists() or path.read_bytes() != text.encode()
-    if is_other:
-        write_atomically(path, text.encode(), opener=None)
-    kept = {folder / name for name in (*album.pictures, *(each.image for each in recording.history))}
-    for stale in set(folder.glob("*.webp")) - kept:
-        stale.unlink(missing_ok=True)
-    return is_other
-
-
-class _Album:
-    """The pictures of a recording by name, made one after the other, each from the difference to the screen before.
-
-    A picture that is in the directory already stays as it is, also where another libwebp would encode it another way.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.pictures: dict[str, bytes] = {}
-        self._former = {file.name.rpartition("-")[0]: file for file in folder.glob("*.webp")}
-        self._before: Pixels | None = None
-
-    def packed(self, recording: Recording) -> Recording:
-        """Return the recording with the names of its pictures. `pictures` holds them then."""
-        claims = tuple(self._claim(each, f"0-claim{number}") for number, each in enumerate(recording.claims, 1))
-        runs = tuple(self._run(run, number) for number, run in enumerate(recording.runs, 1))
-        history = tuple(map(self._accepted, recording.history))
-        return recording.model_copy(update={"claims": claims, "runs": runs, "history": history})
-
-    def _accepted(self, change: Accepted) -> Accepted:
-        pixels = change.pixels()
-        image = self._add("accepted", webp_of(pixels)) if pixels.size else change.image
-        return change.model_copy(update={"image": image})
-
-    def _run(self, run: RecordedRun, number: int) -> RecordedRun:
-        steps = tuple(self._step(step, f"{number}-{place:02}") for place, step in enumerate(run.steps, 1))
-        end = self._screen(run.end, f"{number}-last")
-        picture = self._add(f"{number}-end", webp_of(run.end.pixels()))
-        claims = tuple(self._claim(each, f"{number}-claim{place}") for place, each in enumerate(run.claims, 1))
-        return run.model_copy(update={"steps": steps, "end": end, "image": picture, "claims": claims})
-
-    def _step(self, step: RecordedStep, name: str) -> RecordedStep:
-        screen, pixels = self._screen(step.screen, f"{name}-screen"), step.screen.pixels()
-        transient_screens = enumerate(step.transients, 1)
-        transients = tuple(self._screen(each, f"{name}-transient{place}") for place, each in transient_screens)
-        boxes = surroundings(step.action, (pixels.shape[1], pixels.shape[0]))
-        near = webp_of(pixels[boxes[0].top : boxes[0].bottom, boxes[0].left : boxes[0].right]) if boxes else b""
-        named = self._add(f"{name}-near", near) if near else ""
-        return step.model_copy(update={"screen": screen, "near": named, "transients": transients})
-
-    def _claim(self, evidence: Evidence, name: str) -> Evidence:
-        return evidence.model_copy(update={"screen": self._screen(evidence.screen, name)})
-
-    def _screen(self, screen: Screen, name: str) -> Screen:
-        now = screen.pixels()
-        parts = tuple(self._dynamic(part, f"{name}-part{place}") for place, part in enumerate(screen.dynamic, 1))
-        screen = screen.model_copy(update={"dynamic": parts})
-        before = np.zeros_like(now) if self._before is None else self._before
-        self._before = now
-        changed = change(before, now)
-        if changed is None:
-            return screen.model_copy(update={"image": "", "at": (0, 0)})
-        picture, at = changed
-        return screen.model_copy(update={"image": self._add(name, picture), "at": at})
-
-    def _dynamic(self, part: DynamicRegion, name: str) -> DynamicRegion:
-        variants = tuple(
-            variant.model_copy(update={"image": self._add(f"{name}-variant{place}", webp_of(variant.pixels()))})
-            for place, variant in enumerate(part.variants, 1)
-        )
-        return part.model_copy(update={"variants": variants})
-
-    def _add(self, name: str, picture: bytes) -> str:
-        former = self._former.get(name)
-        if former and _digest(picture) not in former.name and same_picture(former.read_bytes(), picture):
-            picture = former.read_bytes()
-        named = f"{name}-{_digest(picture)}.webp"
-        self.pictures[named] = picture
-        return named

@@ -85,6 +85,8 @@ class Desk:
         self.sessions: dict[WebSocket, str] = {}
         """The connected processes of test sessions, each with its pytest-xdist worker, "" for the session's own."""
         self.tests: dict[str, dict[str, Any]] = {}
+        self.last_results: dict[str, dict[str, Any]] = {}
+        """What is known of tests from an earlier session, by node ID."""
         self.questions: dict[str, tuple[WebSocket, dict[str, Any]]] = {}
         self.is_paused = False
         self.on_idle: Callable[[], None] = lambda: None
@@ -248,7 +250,9 @@ class Desk:
                 self._tell_session()
             case "collected":
                 for test in message["tests"]:
-                    self.tests.setdefault(test, {"id": test, "state": "", "steps": []})
+                    self.tests.setdefault(
+                        test, {"id": test, "state": "", "steps": [], **self.last_results.get(test, {})}
+                    )
                 self.tell({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
             case "question":
                 self.questions[message["id"]] = websocket, message

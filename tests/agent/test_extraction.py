@@ -18,7 +18,7 @@ from pytest_vnc_use.planners.common.judge import value_schema
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.types import Region
 from support.judges import ListJudge, agent_before
-from support.messages_rules import schema_problems
+from support.messages_server import schema_problems
 from support.strict_schemas import problems_of_format
 
 

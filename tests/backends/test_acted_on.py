@@ -41,7 +41,7 @@ def told(found: tuple[Element | None, ...]) -> list[tuple[str, str] | None]:
     return [each and (each.role, each.name) for each in found]
 
 
-def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
+def test_elements_of_page(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
 
     def at(name: str) -> list[tuple[str, str] | None]:
@@ -65,7 +65,7 @@ def test_elements_of_a_page(browser: Browser, hands: VNCController) -> None:
         assert told(browser.acted_on(action)) == [("button", "Go on")]
 
 
-def test_the_focus_of_a_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
+def test_focus_of_page_stays_where_it_is(browser: Browser, hands: VNCController) -> None:
     browser.navigate(PAGE.replace("\n", ""))
     assert told(browser.acted_on(TypeText("a"))) == [None]
     hands.click(*middle(browser, "password"))
@@ -84,18 +84,18 @@ def node(number: int, role: str, name: str = "", parent: int | None = None, **pr
     return {"nodeId": str(number), "ignored": False, "properties": told, **values, **above}
 
 
-def test_a_node_in_a_loop_of_parents_is_no_hang() -> None:
+def test_node_in_loop_of_parents_is_no_hang() -> None:
     assert _choose([node(1, "generic", parent=2), node(2, "generic", parent=1)]) is None
     assert _choose([]) is None
 
 
-def test_what_stands_in_a_field_is_never_the_name() -> None:
+def test_what_stands_in_field_is_never_name() -> None:
     field = node(3, "generic", editable="richtext", focusable=True)
     inner = node(2, "button", "typed value", 3, editable="richtext")
     assert _choose([node(1, "heading", "typed", 2, editable="richtext"), inner, field]) is field
 
 
-def test_elements_of_a_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
+def test_elements_of_program(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> None:
     accessible.needed()
 
     def run(command: list[str]) -> Ran:

@@ -29,7 +29,7 @@ def wide() -> Iterator[VncServer]:
 
 
 @pytest.mark.browser
-def test_a_click_lands_in_a_page_of_two_pixels_a_point(connected: Connect, tmp_path: Path) -> None:
+def test_click_lands_in_page_of_two_pixels_point(connected: Connect, tmp_path: Path) -> None:
     scale = "--force-device-scale-factor=2"
     with vnc_servers.tigervnc() as server, openbox(server), chromium_page(server, tmp_path, scale) as page:
         assert page.last("ready")[:2] == [512, 384]
@@ -37,7 +37,7 @@ def test_a_click_lands_in_a_page_of_two_pixels_a_point(connected: Connect, tmp_p
         assert_becomes(lambda: page.last("mouseup"), [0, 1, 200, 310])
 
 
-def test_a_click_lands_in_a_program_of_two_pixels_a_point(
+def test_click_lands_in_program_of_two_pixels_point(
     connected: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QT_SCALE_FACTOR", "2")
@@ -49,7 +49,7 @@ def test_a_click_lands_in_a_program_of_two_pixels_a_point(
         Witness(server, tmp_path).expect("line", "large")
 
 
-def test_run_resized_desktop_goes_on_at_its_new_size(tmp_path: Path) -> None:
+def test_run_continues_on_resized_desktop(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xrandr", "xterm"):
         vnc_servers.require(program)
     desktop = XvncDesktop(size=(1024, 768))

@@ -17,7 +17,7 @@ DESKTOP = ("--vnc-server=xvnc", "-p", "no:cacheprovider", "-p", "no:pytest-vnc",
 
 
 @pytest.mark.browser
-def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtools(
+def test_planner_and_test_read_page_through_devtools(
     pytester: pytest.Pytester,
 ) -> None:
     require("Xtigervnc")
@@ -66,7 +66,7 @@ def test_a_page_is_read_by_the_test_and_by_the_planner_and_opened_through_devtoo
     result.assert_outcomes(passed=1)
 
 
-def test_without_the_option_the_browser_is_out_of_reach_and_says_how(pytester: pytest.Pytester) -> None:
+def test_missing_vnc_cdp_is_named(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     pytester.makepyfile("def test_it(vnc_desktop): vnc_desktop.browser.text()")
     result = pytester.runpytest_inprocess(*DESKTOP)

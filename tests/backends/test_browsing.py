@@ -42,7 +42,7 @@ def test_devtools_go_where_hands_do_not_reach(
     assert browser.title == "Second"
 
 
-def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCController, pages: Site) -> None:
+def test_new_window(browser: Browser, hands: VNCController, controller: VNCController, pages: Site) -> None:
     controller.perform(OpenAddress("about:blank", in_new_window=True))
     assert controller.page_url() == "about:blank"
     controller.perform(OpenAddress(f"{pages.address}/second"))
@@ -54,7 +54,7 @@ def test_a_new_window(browser: Browser, hands: VNCController, controller: VNCCon
         hands.perform(OpenAddress("about:blank", in_new_window=True))
 
 
-def test_strict_sees_that_the_browser_left(
+def test_strict_sees_that_browser_left(
     browser: Browser, controller: VNCController, pages: Site, tmp_path: Path
 ) -> None:
     """The site's other name is the same server, and an address outside the list."""
@@ -77,7 +77,7 @@ def test_strict_sees_that_the_browser_left(
     assert run(OpenAddress(here), Click(600, 300)).outcome is Outcome.DONE
 
 
-def test_a_persons_spelling_is_typed(browser: Browser, controller: VNCController, pages: Site) -> None:
+def test_persons_spelling_is_typed(browser: Browser, controller: VNCController, pages: Site) -> None:
     controller.perform(OpenAddress(f"{pages.address.removeprefix('http://')}/second"))
     browser.wait_for_text("The second page")
 
@@ -91,22 +91,20 @@ def test_without_devtools_by_keyboard(browser: Browser, hands: VNCController, pa
     browser.wait_for_text("The second page")
 
 
-def test_a_browser_that_is_not_there_is_told_to_the_planner(
-    tigervnc: VncServer, connected: Callable[..., VNCController]
-) -> None:
+def test_missing_browser_is_action_error(tigervnc: VncServer, connected: Callable[..., VNCController]) -> None:
     gone = Browser(f"127.0.0.1:{vnc_servers.free_port()}")
     with pytest.raises(ActionError, match="no browser answers at"):
         connected(tigervnc, browser=lambda: gone).perform(BACK)
 
 
-def test_what_a_model_is_told_of_the_page(browser: Browser, pages: Site) -> None:
+def test_what_model_is_told_of_page(browser: Browser, pages: Site) -> None:
     get_browser_state, _ = browser_functions(lambda: browser)
     assert get_browser_state().startswith(f"address: {pages.address}/\ntitle: The shop\nApples & pears\n")
     browser.navigate(f"data:text/plain,{'x' * 20_000}")
     assert get_browser_state().endswith("x" * 20_000)
 
 
-def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
+def test_what_model_is_told_of_elements(browser: Browser) -> None:
     x, y = element(browser, "Coupon").centre
     _, in_pixels = browser_functions(lambda: browser)
     box = element(browser, "Coupon").box
@@ -118,7 +116,7 @@ def test_what_a_model_is_told_of_the_elements(browser: Browser) -> None:
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_the_browser_of_a_desktop_that_is_started_here(pages: Site) -> None:
+def test_browser_of_desktop_that_is_started_here(pages: Site) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
     started = XvncDesktop(size=(1024, 768), start_timeout_s=60)

@@ -78,7 +78,7 @@ def test_none_beside_password_used_without_password(tmp_path: Path, types: str) 
             assert (sorted(facts.security_types), facts.security_used) == (["None", "VncAuth"], used)
 
 
-def test_a_refused_port() -> None:
+def test_refused_port() -> None:
     port = vnc_servers.free_port()
     for address in (f"127.0.0.1::{port}", f"127.0.0.1:{port}", f"vnc://127.0.0.1:{port}"):
         reason = f"no VNC connection to '{address}', host '127.0.0.1', port {port}: .*refused"
@@ -152,13 +152,13 @@ def test_invalid_address_raises_settings_error(address: str, told: str) -> None:
     assert "geheim" not in str(refused.value)
 
 
-def test_after_a_failure_the_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
+def test_after_failure_next_connection_works(tigervnc: VncServer, connected: Connect) -> None:
     with listener(b"nonsense, no VNC") as address, pytest.raises(DesktopRefused):
         connect(address, timeout_s=0.5)
     assert connected(tigervnc).size == (1024, 768)
 
 
-def test_everything_on_a_closed_connection_says_so(tigervnc: VncServer) -> None:
+def test_everything_on_closed_connection_says_so(tigervnc: VncServer) -> None:
     hands = connect(tigervnc.address)
     hands.close()
     hands.close()

@@ -69,7 +69,7 @@ def test_elements_in_view(browser: Browser) -> None:
     assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
 
 
-def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
+def test_elements_of_page_that_is_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
     def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
         seen = [each.centre for each in browser.elements() if each.name == "Far below"]
         hands.settle()
@@ -90,7 +90,7 @@ def test_elements_of_a_page_that_is_scrolled(browser: Browser, hands: VNCControl
         pytest.param(("--force-device-scale-factor=1.5",), 1, False, id="large-pixels-zoomed"),
     ],
 )
-def test_a_click_on_an_element_meets_it(
+def test_click_on_element_meets_it(
     tigervnc: VncServer, connected: Connect, pages: Site, options: tuple[str, ...], zoomed: int, window_manager: bool
 ) -> None:
     hands = connected(tigervnc)
@@ -129,7 +129,7 @@ def test_navigating_and_back_and_forward(browser: Browser, pages: Site) -> None:
 
 
 @pytest.mark.slow
-def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
+def test_of_several_tabs_visible_one(browser: Browser, hands: VNCController, pages: Site) -> None:
     hands.click(*element(browser, "Coupon").centre)
     hands.key_combo("ctrl+t")
     wait_for(lambda: browser.url.startswith("chrome://new"), "a new tab")
@@ -143,7 +143,7 @@ def test_of_several_tabs_the_visible_one(browser: Browser, hands: VNCController,
     assert_becomes(lambda: browser.title, "The shop")
 
 
-def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCController) -> None:
+def test_text_in_tab_that_comes_to_front(browser: Browser, hands: VNCController) -> None:
     """The page that is asked first is hidden while it waits."""
     link = element(browser, "To the second page")
 
@@ -160,7 +160,7 @@ def test_text_in_a_tab_that_comes_to_the_front(browser: Browser, hands: VNCContr
 
 
 @pytest.mark.slow
-def test_a_page_that_waits_for_an_answer(browser: Browser, hands: VNCController, pages: Site) -> None:
+def test_page_that_waits_for_answer(browser: Browser, hands: VNCController, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=1.0)
     hasty.navigate(f"{pages.address}/second")
     hands.settle()  # Chromium passes over input until it has painted
@@ -179,14 +179,14 @@ def _told(ask: Callable[[], object], problem: str) -> bool:
     return False
 
 
-def test_a_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
+def test_server_that_does_not_answer(browser: Browser, pages: Site) -> None:
     hasty = Browser(browser.address, timeout_s=0.5)
     with pytest.raises(DesktopError, match="did not answer within"):
         hasty.navigate(f"{pages.address}/slow")
 
 
 @pytest.mark.browser
-def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
+def test_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         with pytest.raises(ActionError, match="ERR_ABORTED"):
             browser.navigate("chrome://crash")
@@ -198,7 +198,7 @@ def test_a_page_that_crashes(tigervnc: VncServer, pages: Site) -> None:
 
 
 @pytest.mark.browser
-def test_a_browser_that_ends_meanwhile(tigervnc: VncServer, pages: Site) -> None:
+def test_browser_that_ends_meanwhile(tigervnc: VncServer, pages: Site) -> None:
     with chromium(tigervnc, pages.address) as browser:
         failures: list[str] = []
         waiting = threading.Thread(target=lambda: failures.append(_failure(lambda: browser.wait_for_text("plums", 60))))
@@ -228,7 +228,7 @@ def test_no_browser_there() -> None:
         ("[1", "is not Chrome's DevTools"),
     ],
 )
-def test_what_a_browser_lists(listed: str, problem: str) -> None:
+def test_what_browser_lists(listed: str, problem: str) -> None:
     class Exchange(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/json/list":
@@ -251,7 +251,7 @@ def test_what_a_browser_lists(listed: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "address", ["", "localhost", "localhost:http", "ftp://localhost:21", "host:99999", "http://[::1"]
 )
-def test_an_address_that_makes_no_sense(address: str) -> None:
+def test_address_that_makes_no_sense(address: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(f"must be host:port or http://host:port, got {address!r}")):
         Browser(address)
 
@@ -260,7 +260,7 @@ def no_file(name: str) -> str:
     raise FileNotFoundError(f"the program's working folder has no file {name!r}")
 
 
-def test_the_browser_by_the_file_in_its_profile(browser: Browser) -> None:
+def test_browser_by_file_in_its_profile(browser: Browser) -> None:
     port = int(browser.address.rpartition(":")[2])
     files = {"profile/DevToolsActivePort": f"{port}\n/devtools/browser/1234"}
     assert browser_at("profile/DevToolsActivePort", files.__getitem__).title == "The shop"

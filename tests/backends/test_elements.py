@@ -41,7 +41,7 @@ LISTS_THEN_CLICKS = """
 """
 
 
-def test_a_model_is_told_of_the_elements_of_a_qt_program_and_clicks_one(pytester: pytest.Pytester) -> None:
+def test_model_clicks_listed_element_of_qt_program(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     accessible.needed()
     (pytester.path / "program.py").write_text(accessible.PROGRAM)
@@ -68,15 +68,13 @@ def test_a_model_is_told_of_the_elements_of_a_qt_program_and_clicks_one(pytester
     pytester.runpytest_inprocess(*DESKTOP, "--vnc-server=xvnc", f"--vnc-app={app}").assert_outcomes(passed=1)
 
 
-def test_where_no_program_tells_of_itself_the_model_is_told_why(pytester: pytest.Pytester) -> None:
+def test_list_without_accessibility_bus_says_why(pytester: pytest.Pytester) -> None:
     require("Xtigervnc")
     accessible.needed()
     told_why(pytester, "--vnc-server=xvnc", why="no at-spi-bus-launcher runs there")
 
 
-def test_where_nothing_can_be_run_the_model_is_told_why(
-    pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer
-) -> None:
+def test_list_without_commands_says_why(pytester: pytest.Pytester, tigervnc: vnc_servers.VncServer) -> None:
     with tigervnc.run("xterm"):
         told_why(pytester, f"--vnc-server={tigervnc.address}", why="only VNC reaches the desktop")
 
@@ -95,7 +93,7 @@ def told_why(pytester: pytest.Pytester, *options: str, why: str) -> None:
     pytester.runpytest_inprocess(*DESKTOP, *options).assert_outcomes(passed=1)
 
 
-def test_invalid_answer_of_the_probe_is_named() -> None:
+def test_invalid_answer_of_probe_is_named() -> None:
     for ran, problem in (
         (Ran(0, '[{"role": 1}]', ""), "the accessibility probe printed invalid data"),
         (Ran(3, "", ""), "failed on this desktop: exit code 3"),
@@ -105,7 +103,7 @@ def test_invalid_answer_of_the_probe_is_named() -> None:
             desktop_elements(lambda command: ran)  # noqa: B023  # called at once
 
 
-def test_list_counts_as_the_model_does() -> None:
+def test_list_counts_as_model_does() -> None:
     button = Element("push button", "Save", Region(512, 384, 1024, 768))
     listed = elements_function(lambda: ([button] * 200, (1024, 768)), lambda width, height: (1000, 1000))().splitlines()
     assert listed[0] == "1. push button 'Save' at (750, 750), [500, 500, 1000, 1000]"

@@ -85,7 +85,7 @@ def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int,
 
 @reproducible
 @given(st.binary(max_size=300))
-def test_runs_are_split_as_a_plain_loop_would(data: bytes) -> None:
+def test_runs_are_split_as_plain_loop_would(data: bytes) -> None:
     bounds, lengths = split_runs(np.frombuffer(data, np.uint8))
     expected = list(_runs_one_by_one(data))
     assert lengths.tolist() == [pixels for _, pixels in expected]
@@ -153,7 +153,7 @@ def test_invalid_tight_is_named(problem: str) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_server_shows_the_same_in_every_encoding(kind: str, tmp_path: Path) -> None:
+def test_every_server_shows_same_in_every_encoding(kind: str, tmp_path: Path) -> None:
     with KINDS[kind].start(tmp_path, Wish(size=KINDS[kind].size)) as stage:
         for number, encoding in enumerate(get_args(EncodingChoice)):
             with closing(connect(stage.server.address, encoding=encoding)) as hands:
@@ -200,7 +200,7 @@ def test_gradients_and_text_are_as_raw(full_screen: VncServer, encoding: Encodin
 
 
 @pytest.mark.parametrize("encoding", SMALL)
-def test_a_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingChoice) -> None:
+def test_window_that_moved_is_as_raw(desktop: VncServer, encoding: EncodingChoice) -> None:
     """TigerVNC then tells where on the screen the pixels are already."""
     with (
         closing(connect(desktop.address, encoding="raw")) as raw,
@@ -234,7 +234,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_whatever_format_a_server_announces_it_is_asked_for_ours(name: str) -> None:
+def test_other_pixel_format_is_asked_for_ours(name: str) -> None:
     announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS[name])
     pixels = rfb_server.picture(40, 30, 500, seed=2)
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
@@ -270,7 +270,7 @@ def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
         assert np.array_equal(screen.pointer_shape.pixels & 0xFFFFFF, pixels[:1, :8])
 
 
-def test_a_server_that_sends_its_own_format_all_the_same_is_refused() -> None:
+def test_server_keeping_16_bit_is_refused() -> None:
     announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS["16 bit"])
     shown = rfb_server.update(rfb_server.rectangle(0, 0, 40, 30, rfb_server.RAW, bytes(2 * 40 * 30)))
     refused = pytest.raises(DesktopRefused, match="showed no screen within")
@@ -287,7 +287,7 @@ def test_pixels_by_tcp_are_compressed_and_raw_if_asked(tigervnc: VncServer) -> N
             assert (link.from_server < 1024 * 768) == is_small
 
 
-def test_a_desktop_with_its_own_password_sends_raw_pixels(tigervnc: VncServer) -> None:
+def test_desktop_with_its_own_password_sends_raw_pixels(tigervnc: VncServer) -> None:
     """A container that was started here tells its password, and is reached over loopback."""
     for password, is_small in (("geheim", False), (None, True)):
         with slow_link(tigervnc.address, delay_s=0, bits_a_second=1e12) as link:
@@ -297,7 +297,7 @@ def test_a_desktop_with_its_own_password_sends_raw_pixels(tigervnc: VncServer) -
 
 
 @pytest.mark.slow
-def test_a_frame_after_a_settled_action_waits_for_no_round_trip(tigervnc: VncServer) -> None:
+def test_frame_after_settle_waits_no_round_trip(tigervnc: VncServer) -> None:
     round_trip_s = 0.3
     with slow_link(tigervnc.address, delay_s=round_trip_s / 2) as link, closing(connect(link.address)) as hands:
         assert min(_frame_s(hands, x) for x in (100, 200, 300)) < 0.8 * round_trip_s

@@ -54,7 +54,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
 
 
-def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
+def test_connection_ending_at_any_byte_is_lost() -> None:
     lengths = range(len(REST) + 1)
     with playing(*(FIRST + REST[:length] for length in lengths)) as address:
         for _ in lengths:
@@ -62,7 +62,7 @@ def test_a_connection_that_ends_at_any_later_byte_is_lost() -> None:
                 look(address)
 
 
-def test_half_an_update_is_no_frame(impatient: None) -> None:
+def test_half_update_is_no_frame(impatient: None) -> None:
     white = np.full_like(PICTURE, 0xFFFFFF)
     half = update(drawn(white, RAW, white.tobytes()), drawn(PICTURE, RAW, b""))
     with playing(FIRST + half, then_silent=True) as address, closing(connect(address, encoding="raw")) as hands:
@@ -101,7 +101,7 @@ def deaf(*, then_one_by_one: bytes = b"") -> Iterator[tuple[str, list[socket.soc
             over.set()
 
 
-def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
+def test_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
     with deaf() as (address, accepted):
         hands = connect(address, encoding="raw", timeout_s=5)
         started_s = time.monotonic()
@@ -112,7 +112,7 @@ def test_a_server_that_reads_no_more_holds_nobody_up(impatient: None) -> None:
         assert ended(accepted[0])
 
 
-def test_a_closed_connection_goes_although_the_server_reads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_connection_goes_although_server_reads_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.client._HANG_UP_S", 0.3)
     with deaf() as (address, accepted):
         hands = connect(address, encoding="raw", timeout_s=5)
@@ -129,7 +129,7 @@ def ended(connection: socket.socket) -> bool:
     return bool(poll.poll(8000))
 
 
-def test_an_update_that_answers_nothing_is_not_taken_for_an_answer(impatient: None) -> None:
+def test_update_elsewhere_is_no_answer(impatient: None) -> None:
     """The server still draws, and heeds no request any more."""
     elsewhere = update(rectangle(1, 1, 1, 1, RAW, bytes(4)))
     with playing(FIRST, again=elsewhere * 100) as address, pytest.raises(ConnectionLost, match=NO_ANSWER):
@@ -150,7 +150,7 @@ SENSELESS_GREETINGS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("told", SENSELESS_GREETINGS)
-def test_a_greeting_that_makes_no_sense(told: str) -> None:
+def test_greeting_that_makes_no_sense(told: str) -> None:
     refused = pytest.raises((DesktopRefused, AuthenticationFailed), match=told)
     with playing(SENSELESS_GREETINGS[told], then_silent=True) as address, refused:
         connect(address, timeout_s=30)
@@ -175,7 +175,7 @@ SENSELESS = {
 
 
 @pytest.mark.parametrize("told", SENSELESS)
-def test_what_makes_no_sense_ends_the_connection(told: str) -> None:
+def test_what_makes_no_sense_ends_connection(told: str) -> None:
     lost = pytest.raises(ConnectionLost, match=f"broke the VNC protocol: .*({told})")
     with playing(FIRST + SENSELESS[told], then_silent=True) as address, lost:
         look(address)
@@ -195,7 +195,7 @@ FLOODS = {
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
 @pytest.mark.parametrize("what", FLOODS)
-def test_a_flood_ends_in_time_and_takes_little_memory(what: str, impatient: None) -> None:
+def test_flood_ends_in_time_and_takes_little_memory(what: str, impatient: None) -> None:
     first, again = FLOODS[what]
     with playing(first, again=again) as address:
         forget_peak()
@@ -223,7 +223,7 @@ changes = st.lists(st.tuples(st.integers(0, len(SESSION) - 1), st.binary(max_siz
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(changes)
-def test_whatever_bytes_come_it_ends_as_a_desktop_error(changed: list[tuple[int, bytes]]) -> None:
+def test_whatever_bytes_come_it_ends_as_desktop_error(changed: list[tuple[int, bytes]]) -> None:
     session = bytearray(SESSION)
     for at, instead in changed:
         session[at : at + 1] = instead

@@ -29,7 +29,7 @@ def python(code: str, server: VncServer) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_process_with_an_open_connection_exits_at_once(tigervnc: VncServer) -> None:
+def test_process_with_open_connection_exits_at_once(tigervnc: VncServer) -> None:
     code = "import sys, time; hook = sys.excepthook is sys.__excepthook__; print(hook, time.time()); sys.stdout.flush()"
     out, err = python(code, tigervnc).communicate(timeout=400)
     hook, before_s = out.split()
@@ -52,7 +52,7 @@ def test_ctrl_c_works(tigervnc: VncServer, call: str) -> None:
     assert err.rstrip().endswith(b"KeyboardInterrupt")
 
 
-def test_after_an_interrupt_the_connection_still_works(tigervnc: VncServer) -> None:
+def test_after_interrupt_connection_still_works(tigervnc: VncServer) -> None:
     code = (
         "import signal, os, threading\n"
         "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
@@ -63,7 +63,7 @@ def test_after_an_interrupt_the_connection_still_works(tigervnc: VncServer) -> N
     assert (out, err) == (b"1024\n", b"")
 
 
-def test_reactor_of_the_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
+def test_reactor_of_process_running_holds_nothing_up(tigervnc: VncServer) -> None:
     """pytest-twisted runs tests on the thread of `twisted.internet.reactor`, which they then block."""
     code = (
         "from twisted.internet import reactor\n"
@@ -77,7 +77,7 @@ def test_reactor_of_the_process_running_holds_nothing_up(tigervnc: VncServer) ->
     assert (out, err) == (b"False\n1024 True\n1024\n", b"")
 
 
-def test_a_forked_process_is_told(tigervnc: VncServer) -> None:
+def test_forked_process_is_told(tigervnc: VncServer) -> None:
     code = (
         "import os\n"
         "if os.fork() == 0:\n"
@@ -102,7 +102,7 @@ def test_nothing_that_is_pasted_is_logged(
     assert caplog.records == []
 
 
-def test_a_killed_server_prints_nothing(
+def test_killed_server_prints_nothing(
     tigervnc: VncServer, connected: Connect, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     hands = connected(tigervnc)

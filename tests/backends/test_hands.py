@@ -80,14 +80,14 @@ def listener() -> Listener:
     return Listener(b"a server")
 
 
-def test_a_text_goes_out_in_one_write(listener: Listener) -> None:
+def test_text_goes_out_in_one_write(listener: Listener) -> None:
     """A release that is late would let the server repeat the key."""
     with listener.serving() as hands:
         typed = [struck(SHIFT, ord("A")), struck(ord("b")), struck(0xFF0D), struck(SHIFT, ord("?"))]
         listener.hears_at_once(lambda: hands.type_text("Ab\n?" * 100), *typed * 100)
 
 
-def test_a_held_modifier_stays_down(listener: Listener) -> None:
+def test_held_modifier_stays_down(listener: Listener) -> None:
     with listener.serving() as hands:
         listener.hears_at_once(lambda: hands.key_down("shift"), key(SHIFT, True))
         listener.hears_at_once(lambda: hands.type_text("AB"), struck(ord("A")), struck(ord("B")))
@@ -95,13 +95,13 @@ def test_a_held_modifier_stays_down(listener: Listener) -> None:
         listener.hears_at_once(hands.close, key(SHIFT, False))
 
 
-def test_a_held_letter_can_be_typed_all_the_same(listener: Listener) -> None:
+def test_held_letter_can_be_typed_all_same(listener: Listener) -> None:
     with listener.serving() as hands:
         listener.hears_at_once(lambda: hands.key_down("w"), key(ord("w"), True))
         listener.hears_at_once(lambda: hands.type_text("wow"), *(struck(ord(each)) for each in "wow"))
 
 
-def test_a_lone_character_beyond_ascii_is_text(listener: Listener) -> None:
+def test_lone_character_beyond_ascii_is_text(listener: Listener) -> None:
     with listener.serving() as hands:
         for name in ("é", "Ω"):
             with pytest.raises(ActionError, match=f"cannot type the characters '{name}'"):
@@ -109,7 +109,7 @@ def test_a_lone_character_beyond_ascii_is_text(listener: Listener) -> None:
         listener.hears_at_once(lambda: hands.key_combo("ctrl+é"), struck(CONTROL, 0xE9))
 
 
-def test_qemu_gets_scan_codes_where_it_has_confirmed_them() -> None:
+def test_qemu_gets_confirmed_scan_codes() -> None:
     listener = Listener(b"QEMU (guest)", TAKES_SCANCODES)
     with listener.serving() as hands:
         shift, slash = (SHIFT, 0x2A), (ord("?"), 0x35)
@@ -121,7 +121,7 @@ def test_qemu_gets_scan_codes_where_it_has_confirmed_them() -> None:
             hands.key_combo("f13")
 
 
-def test_qemu_with_a_layout_of_its_own_gets_keysyms() -> None:
+def test_qemu_with_layout_of_its_own_gets_keysyms() -> None:
     listener = Listener(b"QEMU")
     with listener.serving() as hands:
         listener.hears_at_once(lambda: hands.type_text("?"), struck(SHIFT, ord("?")))

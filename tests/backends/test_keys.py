@@ -143,7 +143,7 @@ def test_combinations(listening: Listening, connected: Connect, keys: str | list
 
 
 @pytest.mark.desktop
-def test_a_held_key_is_released_in_the_end(listening: Listening, connected: Connect) -> None:
+def test_held_key_is_released_in_end(listening: Listening, connected: Connect) -> None:
     server, xev = listening
     hands = connected(server)
     hands.click(300, 300)
@@ -201,17 +201,17 @@ def test_qts_own_server(connected: Connect, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", ["hyperspace", "ctrl+hyperspace", ["ctrl", "hyperspace"]])
-def test_an_unknown_key_is_named(keys: str | list[str]) -> None:
+def test_unknown_key_is_named(keys: str | list[str]) -> None:
     with pytest.raises(ActionError, match="unknown key 'hyperspace'; a key is a single character"):
         parse_combo(keys)
 
 
 @pytest.mark.parametrize("keys", ["", "ctrl+", "+a", "a+++b"])
-def test_a_combination_with_a_gap(keys: str) -> None:
+def test_combination_with_gap(keys: str) -> None:
     with pytest.raises(ActionError, match="a key combination must be keys joined by"):
         parse_combo(keys)
 
 
 @pytest.mark.parametrize("character", ["a", "ä", "я", "你", "😀"])
-def test_name_of_characters_key_is_the_character(character: str) -> None:
+def test_name_of_characters_key_is_character(character: str) -> None:
     assert name_of(keysym_of(character)) == character

@@ -32,7 +32,7 @@ def test_buttons_and_counts(
     hands.wait(0.6)  # the next click is another one, not the second of a double click
 
 
-def test_the_pointer_moves_before_it_presses(desktop: VncServer, chromium: Page, connected: Connect) -> None:
+def test_pointer_moves_before_it_presses(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     hands = connected(desktop)
     hands.perform(Move(500, 600))
     hands.perform(MouseDown(50, 290))
@@ -47,7 +47,7 @@ def test_html_drag_and_drop(desktop: VncServer, chromium: Page, connected: Conne
     assert_becomes(lambda: chromium.last("drop"), "item")
 
 
-def test_the_wheel_scrolls_at_a_point(desktop: VncServer, chromium: Page, connected: Connect) -> None:
+def test_wheel_scrolls_at_point(desktop: VncServer, chromium: Page, connected: Connect) -> None:
     hands = connected(desktop)
     hands.perform(Scroll(700, 600, "down", 5))
     wait_for(lambda: (chromium.last("scroll") or [0, 0])[1] > 200, "scrolling down")
@@ -92,7 +92,7 @@ def test_dragging_in_qt(connected: Connect, tmp_path: Path) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("kind", ["tigervnc", "x11vnc"])  # Xtightvnc is too old for Qt 6
-def test_dragging_in_qt_as_an_x_client(kind: str, connected: Connect, tmp_path: Path) -> None:
+def test_dragging_in_qt_as_x_client(kind: str, connected: Connect, tmp_path: Path) -> None:
     with vnc_servers.STARTERS[kind]() as server, witness_on_x(server, tmp_path) as witness:
         connected(server).drag_and_drop(30, 60, 30, 200)
         witness.expect("order", "pears plums grapes apples")
@@ -111,7 +111,7 @@ def test_scrolling_qts_own_server_goes_by_keys(connected: Connect, tmp_path: Pat
 
 
 @pytest.mark.parametrize("point", [(1024, 10), (10, 768), (-1, 10), (10, -1), (1.5, 10), ("10", 10)])
-def test_a_point_off_the_screen(desktop: VncServer, connected: Connect, point: tuple[int, int]) -> None:
+def test_point_off_screen(desktop: VncServer, connected: Connect, point: tuple[int, int]) -> None:
     hands = connected(desktop)
     message = r"must be on the screen of 1024 x 768 pixels: x from 0 to 1023, y from 0 to 767"
     for call in (hands.click, hands.move, hands.mouse_down, hands.mouse_up):

@@ -37,13 +37,13 @@ def decoded(png: bytes) -> Pixels:
     return np.asarray(image)
 
 
-def test_the_same_screen_gives_the_same_bytes(tigervnc: VncServer, connected: Connect) -> None:
+def test_same_screen_gives_same_bytes(tigervnc: VncServer, connected: Connect) -> None:
     first, second = connected(tigervnc).frame(), connected(tigervnc).frame()
     assert first == second
     assert first.png == connected(tigervnc).screenshot_png()
 
 
-def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, connected: Connect) -> None:
+def test_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, connected: Connect) -> None:
     tigervnc.output_of("xsetroot", "-solid", "red", "-cursor_name", "crosshair")
     hands, plain = connected(tigervnc, show_pointer=True), connected(tigervnc)
     for x, y in [(500, 400), (0, 0), (1023, 767)]:
@@ -58,7 +58,7 @@ def test_the_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, conne
 
 
 @pytest.mark.parametrize(("at", "covered"), [((1, 1), 9), ((0, 0), 4), ((4, 4), 4), ((4, 0), 4)])
-def test_a_pointer_at_the_edge_is_cut(at: tuple[int, int], covered: int) -> None:
+def test_pointer_at_edge_is_cut(at: tuple[int, int], covered: int) -> None:
     pixels = np.zeros((5, 5), np.uint32)
     shape = PointerShape.of(1, 1, 3, 3, b"\x07\x07\x07\0" * 9, b"\xe0" * 3)
     drawn = shape.drawn_on(pixels, *at)
@@ -68,14 +68,14 @@ def test_a_pointer_at_the_edge_is_cut(at: tuple[int, int], covered: int) -> None
 
 
 @pytest.mark.parametrize("size", [(1, 1), (37, 5), (1, 65), (640, 480)])
-def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
+def test_png_holds_pixels(size: tuple[int, int]) -> None:
     pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
     red_green_blue = np.stack([pixels >> 16, pixels >> 8, pixels], axis=2).astype(np.uint8)
     assert np.array_equal(decoded(encode_png(pixels)), red_green_blue)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (1440, 901), (2000, 1300)])
-def test_a_pngs_checksums_are_right(size: tuple[int, int]) -> None:
+def test_pngs_checksums_are_right(size: tuple[int, int]) -> None:
     """Pillow does not look at all of them; other readers do."""
     width, height = size
     pixels = np.random.default_rng(1).integers(0, 2**32, size[::-1], np.uint32)
@@ -95,13 +95,13 @@ sys.stdout.buffer.write(pixels.encode_png(np.arange(50 * 70, dtype=np.uint32).re
 """
 
 
-def test_where_isal_has_no_wheel_the_pixels_are_the_same() -> None:
+def test_where_isal_has_no_wheel_pixels_are_same() -> None:
     written = subprocess.run([sys.executable, "-c", WITHOUT_A_WHEEL], capture_output=True, check=True, timeout=400)
     pixels = np.arange(50 * 70, dtype=np.uint32).reshape(50, 70) * 997
     assert np.array_equal(decoded(written.stdout), decoded(encode_png(pixels)))
 
 
-def test_a_frame_knows_its_time_and_where_the_screen_changed(tigervnc: VncServer, connected: Connect) -> None:
+def test_frame_knows_its_time_and_where_screen_changed(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "printf '\\033[?25l'; stty -echo; exec cat"):
         hands = connected(tigervnc)
         hands.click(100, 100)
@@ -133,9 +133,7 @@ def test_resting_connection_gets_no_changes_until_refresh(tigervnc: VncServer, c
     assert resting.frame() == watching.frame()
 
 
-def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
-    tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frozen_server_is_lost(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     os.kill(tigervnc.process.pid, signal.SIGSTOP)
@@ -149,9 +147,7 @@ def test_a_frozen_server_is_lost_and_its_late_answer_is_not_taken(
     assert connect(tigervnc.address).frame()
 
 
-def test_no_answer_from_before_an_action_passes_for_one_after_it(
-    tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answer_before_action_is_not_taken(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.5)
     hands = connect(tigervnc.address)
     hands.move(10, 10)

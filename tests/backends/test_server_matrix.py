@@ -89,7 +89,7 @@ def typed(stage: Stage) -> str:
     return "".join(literal_eval(line.removeprefix("key ")) for line in heard(stage, "key"))
 
 
-def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) -> None:
+def test_frame_is_what_server_shows(stage: Stage, connected: Connect) -> None:
     hands = connected(stage.server)
     move_the_pointer(hands)
     hands.settle()
@@ -99,7 +99,7 @@ def test_the_frame_is_what_the_server_shows(stage: Stage, connected: Connect) ->
     assert stage.shows(decoded(frame))
 
 
-def test_a_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController) -> None:
+def test_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController) -> None:
     for _ in range(2):
         before = hands.frame()
         hands.move(5, 5)
@@ -110,7 +110,7 @@ def test_a_change_is_seen_whole_once_settled(stage: Stage, hands: VNCController)
         assert stage.shows(decoded(after))
 
 
-def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect) -> None:
+def test_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect) -> None:
     hands = connected(stage.server)
     move_the_pointer(hands)
     before = hands.frame()
@@ -120,7 +120,7 @@ def test_a_screen_at_rest_and_no_pointer_in_it(stage: Stage, connected: Connect)
     assert stage.shows(decoded(before))
 
 
-def test_a_server_that_naps_while_nothing_happens(tmp_path: Path, connected: Connect) -> None:
+def test_server_that_naps_while_nothing_happens(tmp_path: Path, connected: Connect) -> None:
     """As x11vnc does where nobody forbids it."""
     with KINDS["x11vnc"].start(tmp_path, Wish(naps=True)) as stage:
         hands = connected(stage.server, settle_rules=PATIENT)
@@ -135,7 +135,7 @@ def test_a_server_that_naps_while_nothing_happens(tmp_path: Path, connected: Con
 
 
 @pytest.mark.parametrize("name", that_can("resize"))
-def test_a_resize_is_followed(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_resize_is_followed(name: str, tmp_path: Path, connected: Connect) -> None:
     wish = Wish(KINDS[name].size, naps=True)  # else x11vnc was seen to pass over the command that resizes it
     with KINDS[name].start(tmp_path, wish) as stage:
         hands = connected(stage.server)
@@ -162,7 +162,7 @@ def test_few_colours(depth: int, name: str, tmp_path: Path, connected: Connect) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", that_can("large"))
-def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
     size = (5120, 2880)
     with KINDS[name].start(tmp_path, Wish(size)) as stage:
         hands = connected(stage.server)
@@ -174,7 +174,7 @@ def test_a_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
@@ -196,7 +196,7 @@ def test_a_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, con
 
 
 @pytest.mark.parametrize("name", that_can("password"))
-def test_a_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_password_right_wrong_and_missing(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]
     with kind.start(tmp_path, Wish(kind.size, password="geheim")) as stage:
         assert connected(stage.server, "geheim").size == kind.size
@@ -206,7 +206,7 @@ def test_a_password_right_wrong_and_missing(name: str, tmp_path: Path, connected
 
 
 @pytest.mark.parametrize("name", that_can("view_only"))
-def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None:
+def test_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None:
     """Such servers drop input without a word; the screen that never answers gives them away."""
     kind = KINDS[name]
     with kind.start(tmp_path, Wish(kind.size, view_only=True)) as stage:
@@ -224,7 +224,7 @@ def test_a_server_that_takes_no_input_is_told(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("button", ["left", "middle", "right"])
-def test_clicks_land_on_the_pixel(stage: Stage, hands: VNCController, button: str) -> None:
+def test_clicks_land_on_pixel(stage: Stage, hands: VNCController, button: str) -> None:
     width, height = hands.size
     points = [(0, 0), (width - 1, height - 1), (width // 2, height - 40), (101, 37)]
     before = len(heard(stage, "down", "up"))
@@ -234,7 +234,7 @@ def test_clicks_land_on_the_pixel(stage: Stage, hands: VNCController, button: st
     assert_becomes(lambda: heard(stage, "down", "up", after=before), expected)
 
 
-def test_a_drag_begins_and_ends_on_the_pixel(stage: Stage, hands: VNCController) -> None:
+def test_drag_begins_and_ends_on_pixel(stage: Stage, hands: VNCController) -> None:
     before = len(heard(stage, "down", "up"))
     hands.drag_and_drop(21, 33, 333, 301)
     assert_becomes(lambda: heard(stage, "down", "up", after=before), ["down left 21 33", "up left 333 301"])

@@ -70,7 +70,7 @@ def first_answer(address: str, facts: ServerFacts, what: str, timeout_s: float =
 
 @pytest.mark.desktop
 @pytest.mark.parametrize(("name", "commands", "address"), SECTIONS, ids=[name for name, _, _ in SECTIONS])
-def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
+def test_commands_of_recipe_show_desktop_that_hears(
     monkeypatch: pytest.MonkeyPatch, name: str, commands: str, address: str
 ) -> None:
     for program in {*re.findall(r"[\w-]+", commands)} & {*PACKAGES, *NAMED_AS_THEIR_PACKAGES}:
@@ -100,7 +100,7 @@ def test_the_commands_of_a_recipe_show_a_desktop_that_hears(
     assert f"#{'qemu' if name == 'libvirt' else name.lower()}" in recipe.text
 
 
-def test_each_recipe_with_an_address_is_run() -> None:
+def test_each_recipe_with_address_is_run() -> None:
     names = ["TigerVNC", "TightVNC", "x11vnc", "QEMU", "libvirt", "WebSocket", "wayvnc", "Qt"]
     assert [name for name, _, _ in SECTIONS] == names
 
@@ -111,7 +111,7 @@ def test_each_recipe_with_an_address_is_run() -> None:
     [(qt.qt, "ok", "#qt"), (qt.wayvnc, "ok", "#wayvnc"), (libvncserver.libvncserver, "--", "not recognised")],
     ids=["qt", "wayvnc", "libvncserver"],
 )
-def test_the_recipe_of_other_servers(
+def test_recipe_of_other_servers(
     tmp_path: Path, start: Callable[[Path, Wish], AbstractContextManager[Stage]], word: str, said: str
 ) -> None:
     facts = ServerFacts()
@@ -122,7 +122,7 @@ def test_the_recipe_of_other_servers(
     assert said in recipe.text
 
 
-def test_every_recipe_that_is_named_is_in_the_docs() -> None:
+def test_every_recipe_that_is_named_is_in_docs() -> None:
     headings = {line.lstrip("# ").lower() for line in PAGE.splitlines() if line.startswith("#")}
     known = [
         ServerFacts(version="3.889"),

@@ -82,7 +82,7 @@ def test_decide_gives_reason_and_time(
     assert decide(seen(*changes), window, rules, now_s) == (reason, pytest.approx(at_s))
 
 
-def test_what_moved_before_the_action_is_left_out_from_its_first_change_on() -> None:
+def test_known_motion_is_no_answer() -> None:
     activity = seen(*SPINNER)
     activity.learn(10.5)
     activity.restart()
@@ -93,7 +93,7 @@ def test_what_moved_before_the_action_is_left_out_from_its_first_change_on() -> 
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0])
-def test_a_caret_or_a_clock_is_known_after_four_changes(interval_s: float) -> None:
+def test_caret_or_clock_is_known_after_four_changes(interval_s: float) -> None:
     ticks = [(0, 0, 10.0 + interval_s * number) for number in range(4)]
     assert not seen(*ticks[:3]).moving(ticks[2][2]).any()
     assert seen(*ticks).moving(ticks[3][2])[0, 0]
@@ -108,7 +108,7 @@ def test_what_came_to_rest_has_changed() -> None:
     assert not activity.moving(13.0).any()
 
 
-def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
+def test_motion_beside_entered_line_is_no_answer() -> None:
     activity = seen(*SPINNER)
     activity.learn(10.5)
     activity.restart()
@@ -117,7 +117,7 @@ def test_what_moves_beside_a_line_that_was_entered_is_no_answer() -> None:
     assert decide(activity, ActionWindow(10.5, 10.5, entered=True), RULES, 10.6)[1] == pytest.approx(11.0)
 
 
-def test_text_beside_a_caret_is_no_blink() -> None:
+def test_text_beside_caret_is_no_blink() -> None:
     activity = Activity(320, 320)
     caret = np.ones((18, 1), np.bool_)
     for number in range(5):
@@ -140,7 +140,7 @@ def test_changes_are_counted_in_every_tile_they_touch() -> None:
     assert np.array_equal(np.isfinite(activity.last_s), expected)
 
 
-def test_settle_ends_soon_after_an_answer(tigervnc: VncServer, connected: Connect) -> None:
+def test_settle_ends_soon_after_answer(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "exec cat"):
         hands = connected(tigervnc, settle_rules=PATIENT_ON_DESKTOP)
         hands.click(100, 100)
@@ -152,7 +152,7 @@ def test_settle_ends_soon_after_an_answer(tigervnc: VncServer, connected: Connec
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("begin", ["move", "click"])
-def test_a_pointer_that_leaves_the_picture_is_no_answer(connected: Connect, begin: str) -> None:
+def test_pointer_that_leaves_picture_is_no_answer(connected: Connect, begin: str) -> None:
     """TigerVNC draws it into the screen of a client that has not moved it yet."""
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")
@@ -183,7 +183,7 @@ def test_late_output_is_waited_for(tigervnc: VncServer, connected: Connect) -> N
     ],
     ids=["line feed", "press enter", "number pad"],
 )
-def test_a_command_is_answered_by_more_than_its_echo(
+def test_command_is_answered_by_more_than_its_echo(
     tigervnc: VncServer, connected: Connect, tmp_path: Path, enter: Callable[[VNCController], None]
 ) -> None:
     answered = tmp_path / "answered"
@@ -195,7 +195,7 @@ def test_a_command_is_answered_by_more_than_its_echo(
         assert answered.exists()
 
 
-def test_what_never_rests_ends_at_the_limit(tigervnc: VncServer, connected: Connect) -> None:
+def test_what_never_rests_ends_at_limit(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, "n=0; while true; do n=$((n+1)); seq $n $((n+30)); sleep 0.1; done"):
         hands = connected(tigervnc, settle_rules=SettleRules(quiet_s=0.5, limit_s=0.3))
         hands.move(600, 300)

@@ -15,7 +15,7 @@ SIZE = (1440, 900)
 
 
 @pytest.mark.parametrize(("button", "name"), [(1, "left"), (2, "middle"), (3, "right"), ("middle", "middle")])
-def test_a_button_may_be_its_number(button: Any, name: str) -> None:
+def test_button_may_be_its_number(button: Any, name: str) -> None:
     assert button_of(button) == name
 
 
@@ -36,7 +36,7 @@ def test_another_button_is_refused(button: Any) -> None:
         (("down", None, None, 3, "wheel", None), Scroll(720, 450, "down", 8)),
     ],
 )
-def test_a_scroll_has_notches_or_pixels(given: Any, scroll: Scroll) -> None:
+def test_scroll_has_notches_or_pixels(given: Any, scroll: Scroll) -> None:
     assert scroll_of(*given, SIZE) == scroll
 
 
@@ -50,12 +50,12 @@ def test_a_scroll_has_notches_or_pixels(given: Any, scroll: Scroll) -> None:
         ((10, 20, "up", 0, "wheel", None), "at least 1 click of the wheel, got 0"),
     ],
 )
-def test_a_scroll_that_makes_no_sense_is_refused(given: Any, problem: str) -> None:
+def test_scroll_that_makes_no_sense_is_refused(given: Any, problem: str) -> None:
     with pytest.raises(ActionError, match=problem):
         scroll_of(*given, SIZE)
 
 
-def test_a_controller_without_a_connection_says_so() -> None:
+def test_controller_without_connection_says_so() -> None:
     hands = VNCController()
     with pytest.raises(DesktopError, match=r"not connected: call connect\(server, password\) first"):
         hands.click(1, 2)

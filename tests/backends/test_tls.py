@@ -150,7 +150,7 @@ def test_wire_of_malformed_fingerprint_raises() -> None:
         Wire.of("", "sha256:00")
 
 
-def test_a_file_of_authorities_that_is_none(tmp_path: Path) -> None:
+def test_file_of_authorities_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "missing.pem"):
         with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
@@ -165,14 +165,14 @@ def _far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
-def test_across_a_network_a_certificate_is_preferred_and_checked(x509: VncServer) -> None:
+def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) -> None:
     refused(x509.address, "not accepted: unable to get local issuer certificate", Wire())
     assert used(x509, Wire(tls="off")).security_used == "VncAuth"
 
 
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
-def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certificate) -> None:
+def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) -> None:
     """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
     exposed = (
         "is not encrypted: others on the network can read every key that is typed and every picture, and can guess"
@@ -186,7 +186,7 @@ def test_who_can_be_read_along_is_warned_of_once(tmp_path: Path, here: Certifica
 
 @pytest.mark.desktop
 @pytest.mark.usefixtures("_far")
-def test_the_doctor_says_that_others_can_read_along() -> None:
+def test_doctor_says_that_others_can_read_along() -> None:
     with vnc_servers.tigervnc() as server:
         (found,) = [each for each in diagnose_asked(Settings(server=server.address)) if each.about == "security"]
     assert found.word == "--"
@@ -195,7 +195,7 @@ def test_the_doctor_says_that_others_can_read_along() -> None:
 
 
 @pytest.mark.desktop
-def test_wayvnc_with_a_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
+def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Authority) -> None:
     """It takes nothing but VeNCrypt, and the right name with the right password.
 
     wayvnc 0.5 tells another name that it is right, then sends bytes of its memory.

@@ -64,7 +64,7 @@ def screen() -> Screen:
     return screen
 
 
-def test_a_toast_is_kept_and_told_once(screen: Screen) -> None:
+def test_toast_is_kept_and_told_once(screen: Screen) -> None:
     screen.paint(10.1, 7, (0, 18), (0, 19))
     screen.paint(10.4, 0, (0, 18), (0, 19))
     (toast,) = screen.passed.take()
@@ -80,7 +80,7 @@ def test_what_is_still_there_has_not_passed(screen: Screen) -> None:
     assert screen.colours_passed(0, 0) == []
 
 
-def test_a_toast_beside_what_changes_all_the_time_is_kept(screen: Screen) -> None:
+def test_toast_beside_what_changes_all_time_is_kept(screen: Screen) -> None:
     screen.paint(10.1, 7, (0, 19))
     for tick in range(12):
         screen.paint(10.1 + tick * 0.03, tick, (2, 2), (2, 3))
@@ -105,13 +105,13 @@ def test_moving_region_is_not_kept(screen: Screen, name: str) -> None:
     assert not list(screen.passed.take())
 
 
-def test_a_clock_is_kept_a_few_times_only(screen: Screen) -> None:
+def test_clock_is_kept_few_times_only(screen: Screen) -> None:
     for tick in range(30):
         screen.paint(11.0 + tick, tick + 1, (1, 1))
     assert screen.colours_passed(1, 1) == [1, 2, 3][:MOST_A_TILE]
 
 
-def test_the_newest_are_kept(screen: Screen) -> None:
+def test_newest_are_kept(screen: Screen) -> None:
     for tick in range(COLUMNS):
         screen.paint(11.0 + tick, tick + 1, (0, tick))
         screen.paint(11.5 + tick, 0, (0, tick))
@@ -119,7 +119,7 @@ def test_the_newest_are_kept(screen: Screen) -> None:
     assert [int(seen.pixels.max()) for seen in kept] == list(range(COLUMNS + 1 - MOST_FRAMES, COLUMNS + 1))
 
 
-def test_a_look_between_does_not_lose_what_passed_before_it(screen: Screen) -> None:
+def test_look_keeps_earlier_transients(screen: Screen) -> None:
     screen.paint(10.1, 7, (0, 0))
     screen.paint(10.6, 0, (0, 0))
     screen.paint(10.7, 9, (3, 3))
@@ -131,7 +131,7 @@ def test_a_look_between_does_not_lose_what_passed_before_it(screen: Screen) -> N
     assert (second.pixels[0, 0], second.pixels[3 * TILE_PX, 3 * TILE_PX]) == (8, 9)
 
 
-def test_regions_cover_the_tiles_within_the_screen() -> None:
+def test_regions_cover_tiles_within_screen() -> None:
     tiles = np.zeros((3, 4), np.bool_)
     tiles[0, :2] = tiles[1, :2] = tiles[1, 3] = tiles[2, 3] = True
     assert list(regions(tiles, 120, 90)) == [Region(0, 0, 64, 64), Region(96, 32, 120, 90)]
@@ -143,7 +143,7 @@ def sent(x: int, y: int, width: int, height: int, colour: int) -> Rectangle:
     return Rectangle(Area(x, y, width, height), np.full((height, width), colour, np.uint32))
 
 
-def test_a_resize_ends_what_was_shown_and_what_passes_after_it_has_the_new_size() -> None:
+def test_resize_keeps_transients_of_both_sizes() -> None:
     framebuffer = Framebuffer()
     framebuffer.resize(64, 64)
     framebuffer.apply([sent(0, 0, 64, 64, 1)])
@@ -183,7 +183,7 @@ def passing_toast(hands: VNCController) -> tuple[Frame, Frame, Frame]:
     return before, toast, after
 
 
-def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
+def test_toast_in_terminal(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, TOAST % 0.4):
         before, toast, after = passing_toast(connected(tigervnc))
     assert before == after
@@ -194,7 +194,7 @@ def test_a_toast_in_a_terminal(tigervnc: VncServer, connected: Connect) -> None:
     )
 
 
-def test_a_toast_beside_a_spinner(tigervnc: VncServer, connected: Connect) -> None:
+def test_toast_beside_spinner(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, SPINNER, "spinner", "20x4+600+500"), xterm(tigervnc, TOAST % 0.4):
         hands = connected(tigervnc)
         hands.move(100, 100)

@@ -135,7 +135,7 @@ def test_pasted_text_that_changes_nothing_is_reported(tigervnc: VncServer, conne
 
 
 @pytest.mark.slow
-def test_a_long_text_over_a_slow_link(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_long_text_over_slow_link(tigervnc: VncServer, tmp_path: Path) -> None:
     text = f"{ASCII}\nΩραία, Grüße\n" * 5
     with (
         xterm(tigervnc, f"cat > {tmp_path}/typed"),
@@ -147,7 +147,7 @@ def test_a_long_text_over_a_slow_link(tigervnc: VncServer, tmp_path: Path) -> No
         assert_becomes((tmp_path / "typed").read_text, text)
 
 
-def test_all_text_by_the_clipboard(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+def test_all_text_by_clipboard(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """Of a layout without Latin letters TigerVNC takes about 20 of them by keys, and loses the others."""
     tigervnc.output_of("setxkbmap", "ru")
     with xterm(tigervnc, f"cat > {tmp_path}/typed"):
@@ -157,12 +157,12 @@ def test_all_text_by_the_clipboard(tigervnc: VncServer, connected: Connect, tmp_
         assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n\tΩ {ASCII}\n")
 
 
-def test_a_server_without_a_clipboard_to_type_by(x11vnc: VncServer, connected: Connect) -> None:
+def test_server_without_clipboard_to_type_by(x11vnc: VncServer, connected: Connect) -> None:
     with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
         connected(x11vnc, type_by="clipboard")
 
 
-def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
+def test_keys_do_not_overtake_click(tigervnc: VncServer, connected: Connect, tmp_path: Path) -> None:
     """openbox grabs and replays the click that gives a window the focus; keys at its heels would go to the other."""
     left, right = tmp_path / "left", tmp_path / "right"
     with (
@@ -181,7 +181,7 @@ def test_keys_do_not_overtake_a_click(tigervnc: VncServer, connected: Connect, t
 
 
 @pytest.mark.slow
-def test_the_last_keys_of_a_connection_arrive_while_the_screen_is_busy(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_last_keys_arrive_on_busy_screen(tigervnc: VncServer, tmp_path: Path) -> None:
     """A socket that is closed while the server still writes is reset, and what it has not read yet is lost."""
     typed, busy = tmp_path / "typed", "while :; do head -c 4000 /dev/urandom | od -c >/dev/tty; done"
     lines = [f"line {number}" for number in range(60)]
@@ -196,7 +196,7 @@ def test_the_last_keys_of_a_connection_arrive_while_the_screen_is_busy(tigervnc:
 
 
 @pytest.mark.slow
-def test_a_text_longer_than_the_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
+def test_text_longer_than_queue_of_keys(connected: Connect, tmp_path: Path) -> None:
     """QEMU takes a key event every 10 ms, queues about 340 and drops the rest."""
     text = "".join(map(chr, range(0x20, 0x7F))) + "the quick brown fox jumps over the lazy dog"
     with qemu(tmp_path, Wish()) as stage:

@@ -128,7 +128,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_pixels_have_the_form_asked_for(show: Callable[..., Shown], form: str) -> None:
+def test_pixels_have_form_asked_for(show: Callable[..., Shown], form: str) -> None:
     block, number = FORMATS[form]
     *_, red_most, green_most, blue_most, red, green, blue = struct.unpack("!BBBBHHHBBBxxx", block)
     with Person(show().address) as person:
@@ -152,7 +152,7 @@ def test_pointer_shape_is_sent_when_it_changes(show: Callable[..., Shown]) -> No
         assert (1, 2, 9, 2, rfb_server.CURSOR) in [head for head, _ in rectangles(person)]
 
 
-def test_resized_screen_and_close_end_the_viewer(show: Callable[..., Shown]) -> None:
+def test_resized_screen_and_close_end_viewer(show: Callable[..., Shown]) -> None:
     shown = show()
     with Person(shown.address) as person:
         shown.screen.resize(10, 10)
@@ -168,7 +168,7 @@ def test_resized_screen_and_close_end_the_viewer(show: Callable[..., Shown]) -> 
         Person(closed.address)
 
 
-def test_input_of_the_viewer_becomes_motions(show: Callable[..., Shown]) -> None:
+def test_input_of_viewer_becomes_motions(show: Callable[..., Shown]) -> None:
     shown = show()
     with Person(shown.address) as person:
         person.send(struct.pack("!BxxxI", 6, 3_000_000), b"x" * 3_000_000)  # a clipboard, which is passed over
@@ -189,7 +189,7 @@ def test_input_of_the_viewer_becomes_motions(show: Callable[..., Shown]) -> None
 
 
 @pytest.mark.parametrize("said", [b"\xff", b"\0\0\0\0" + struct.pack("!BBBBHHHBBBxxx", 8, 8, 0, 0, *[0] * 6)])
-def test_invalid_message_ends_the_viewer(show: Callable[..., Shown], said: bytes) -> None:
+def test_invalid_message_ends_viewer(show: Callable[..., Shown], said: bytes) -> None:
     shown = show()
     with Person(shown.address) as person:
         person.send(said)
@@ -203,7 +203,7 @@ KEYSYMS = {
 }  # fmt: skip
 
 
-def test_keysym_has_the_name_of_its_key() -> None:
+def test_keysym_has_name_of_its_key() -> None:
     assert {keysym: key_of(keysym) for keysym in KEYSYMS} == KEYSYMS
     assert all(parse_key(name) for name in KEYSYMS.values())
     assert {key_of(each) for each in (0, 0xFE51, 0x7B1, 0xFF9D, 0x1000000, 0x1FFFFFFF, 0x100000A)} == {""}

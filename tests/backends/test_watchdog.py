@@ -108,7 +108,7 @@ def test_interrupted_wait_starts_again(line: Wire, watch: Watch) -> None:
     assert time.monotonic() - started_s > 0.6
 
 
-def test_held_keys_end_the_run(line: Wire, watch: Watch) -> None:
+def test_held_keys_end_run(line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address)
     act_and_look(watchdog, KeyDown("shift"))
     line.cut()
@@ -116,7 +116,7 @@ def test_held_keys_end_the_run(line: Wire, watch: Watch) -> None:
         watchdog.frame()
 
 
-def test_other_screen_or_desktop_ends_the_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
+def test_other_screen_or_desktop_ends_run(desktop: VncServer, line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address)
     line.cut()
     desktop.paint(5)
@@ -152,7 +152,7 @@ def test_restarted_server_is_found_again(x11vnc: VncServer, watch: Watch) -> Non
             assert watchdog.frame() == before
 
 
-def test_silent_server_ends_the_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_ends_run(desktop: VncServer, watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.backends.connection.ANSWER_S", 0.3)
     watchdog = watch(desktop.address)
     os.kill(desktop.process.pid, signal.SIGSTOP)
@@ -163,7 +163,7 @@ def test_silent_server_ends_the_run(desktop: VncServer, watch: Watch, monkeypatc
         os.kill(desktop.process.pid, signal.SIGCONT)
 
 
-def test_ended_program_stops_the_attempts(line: Wire, watch: Watch) -> None:
+def test_ended_program_stops_attempts(line: Wire, watch: Watch) -> None:
     watchdog = watch(line.address, reconnect_s=60.0, program_fault=lambda: "the program exited with 139")
     line.close()
     started_s = time.monotonic()
@@ -172,7 +172,7 @@ def test_ended_program_stops_the_attempts(line: Wire, watch: Watch) -> None:
     assert time.monotonic() - started_s < 30
 
 
-def test_close_stops_the_attempts(line: Wire, watch: Watch) -> None:
+def test_close_stops_attempts(line: Wire, watch: Watch) -> None:
     attempted = threading.Event()
     watchdog = watch(line.address, reconnect_s=60.0, program_fault=lambda: attempted.set() or "")
     line.close()
@@ -220,7 +220,7 @@ def test_resting_screen_is_not_frozen(desktop: VncServer, watch: Watch) -> None:
     act_and_look(watchdog, CLICK, CLICK)
 
 
-def test_server_that_forgot_a_change_is_asked_again(watch: Watch) -> None:
+def test_server_that_forgot_change_is_asked_again(watch: Watch) -> None:
     with forgetful_server() as address:
         watchdog = watch(address, frozen_s=0.01)
         before = watchdog.frame()
@@ -238,7 +238,7 @@ def test_changed_size_is_no_fault(desktop: VncServer, watch: Watch) -> None:
     watchdog.settle()
 
 
-def test_run_survives_a_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None:
+def test_run_survives_loss_and_planner_knows(line: Wire, tmp_path: Path) -> None:
     settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     line.break_at = PRESS
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([[CLICK], [Move(1, 1)]])) as agent:
@@ -248,7 +248,7 @@ def test_run_survives_a_loss_and_planner_knows(line: Wire, tmp_path: Path) -> No
     assert line.from_client.count(PRESS) == 1
 
 
-def test_click_by_hand_names_a_loss(line: Wire, tmp_path: Path) -> None:
+def test_click_by_hand_names_loss(line: Wire, tmp_path: Path) -> None:
     settings = Settings(server=line.address, start_seconds=0.2, runs_dir=str(tmp_path))
     with VncUseAgent(settings=settings, planner=ScriptedPlanner([])) as agent:
         line.break_at = PRESS
@@ -256,7 +256,7 @@ def test_click_by_hand_names_a_loss(line: Wire, tmp_path: Path) -> None:
             agent.click(CLICK.x, CLICK.y)
 
 
-def test_loss_while_a_secret_is_typed_is_named() -> None:
+def test_loss_while_secret_is_typed_is_named() -> None:
     class Broken(PaintedController):
         def perform(self, action: DesktopAction) -> None:
             raise ActionInterrupted("the connection was lost")
@@ -275,7 +275,7 @@ def test_it(vnc_desktop):
 
 
 @pytest.mark.parametrize("fault", ["ScreenBlank: the screen of *only one colour (#000000) *", "ConnectionLost: *"])
-def test_fault_of_the_desktop_is_infra(pytester: pytest.Pytester, tigervnc: VncServer, fault: str) -> None:
+def test_fault_of_desktop_is_infra(pytester: pytest.Pytester, tigervnc: VncServer, fault: str) -> None:
     pytester.makeconftest(scripted_conftest("[Click(300, 200)]"))
     pytester.makepyfile(MARKED)
     with vnc_servers.tigervnc((800, 600)) as other, wire(tigervnc.address) as line:

@@ -22,7 +22,7 @@ CLOCK = r"while true; do printf '\r%s' $(date +%T.%1N); sleep 0.8; done"
 SPINNER = r"while true; do for c in / - '\' '|'; do printf '\r%s' $c; sleep 0.02; done; done"
 
 
-def test_a_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect) -> None:
+def test_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect) -> None:
     hands = connected(tigervnc)
     frame = hands.frame()
     assert not hands.wait_changed(frame.taken_at, 0.1)
@@ -34,7 +34,7 @@ def test_a_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connec
     assert not hands.changed_since(hands.frame().taken_at)
 
 
-def test_a_server_that_is_gone_is_told_at_once(tigervnc: VncServer, connected: Connect) -> None:
+def test_server_that_is_gone_is_told_at_once(tigervnc: VncServer, connected: Connect) -> None:
     hands = connected(tigervnc)
     killer = threading.Timer(0.2, tigervnc.kill)
     killer.start()
@@ -46,7 +46,7 @@ def test_a_server_that_is_gone_is_told_at_once(tigervnc: VncServer, connected: C
 
 
 @pytest.mark.parametrize("command", [BLINKING, CLOCK, SPINNER], ids=["a caret", "a clock", "a spinner"])
-def test_what_moves_by_itself_is_known_soon_and_left_out(tigervnc: VncServer, connected: Connect, command: str) -> None:
+def test_what_moves_is_known_soon_and_left_out(tigervnc: VncServer, connected: Connect, command: str) -> None:
     with openbox(tigervnc), xterm(tigervnc, command):  # without a window manager xterm's caret does not blink
         hands = connected(tigervnc)
         hands.click(200, 200)
@@ -71,7 +71,7 @@ def moving(hands: VNCController) -> Frame:
     return frame
 
 
-def test_it_is_still_known_after_an_action(tigervnc: VncServer, connected: Connect) -> None:
+def test_it_is_still_known_after_action(tigervnc: VncServer, connected: Connect) -> None:
     with xterm(tigervnc, SPINNER):
         hands = connected(tigervnc)
         hands.click(100, 100)

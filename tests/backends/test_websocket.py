@@ -30,7 +30,7 @@ from support.witness_programs import xterm
 
 
 @pytest.mark.desktop
-def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
+def test_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     shown = authority.certificate("localhost", "127.0.0.1")
     tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
@@ -55,7 +55,7 @@ def test_a_screen_and_keys_by_ws_and_by_wss(tmp_path: Path) -> None:
                 connect(address, "geheim", wire=Wire(tls_fingerprint="sha256:" + 64 * "0"))
 
 
-def test_what_was_typed_last_arrives_before_the_end(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_what_was_typed_last_arrives_before_end(tigervnc: VncServer, tmp_path: Path) -> None:
     typed = tmp_path / "typed"
     with xterm(tigervnc, f"cat >{typed}"), websockify(tigervnc.address) as port:
         for number in range(3):
@@ -182,7 +182,7 @@ def test_query_of_address_is_shown_nowhere(tigervnc: VncServer, tmp_path: Path) 
     assert f'"server": "{address}?…"' in trace.read_text(encoding="utf-8").replace('":"', '": "')
 
 
-def test_a_stream_in_pieces_and_a_ping() -> None:
+def test_stream_in_pieces_and_ping() -> None:
     """What VNC sends may be cut anywhere, and a ping may come between."""
     said = greeting(64, 48)
     pieces = b"".join(b"\x82\x01" + bytes([byte]) for byte in said[:40]) + b"\x89\x01x"

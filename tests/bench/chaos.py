@@ -141,7 +141,7 @@ def _session(project: Project, arena: Arena, seed: str, every_s: float, report: 
     report.came += came
     report.say(f"session {number} took {took_s:.0f} s: {dict(came)}")
     wrong = checks.wrong_results(project, ended) + checks.lost_runs(project)
-    if any(each.action.kind.endswith(("guard", "sitter")) for each in ended.done):
+    if any(each.action.kind.endswith("supervisor") for each in ended.done):
         subprocess.run([sys.executable, "-c", CLEAN], check=True)
     wrong += checks.left_over(lambda: _own(arena), before)
     if wrong:
@@ -150,7 +150,7 @@ def _session(project: Project, arena: Arena, seed: str, every_s: float, report: 
 
 
 CLEAN = "from pytest_vnc_use.desktops.session import remove_leftovers; remove_leftovers()"
-"""What each new session begins with: it ends what the dead left whose guards were killed too."""
+"""What each new session begins with: it ends what dead supervisors left."""
 
 
 def _run(project: Project, arena: Arena, actions: list[Action], options: list[str], report: Report) -> checks.Ended:

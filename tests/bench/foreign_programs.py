@@ -92,17 +92,8 @@ class Suite:
         """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
         results = self.folder / "results.json"
         results.unlink(missing_ok=True)
-        common = [
-            "-q",
-            "-n",
-            str(self.at_once if self.at_once > 1 else 0),
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:pytest-vnc",
-            "-p",
-            "no:html",
-        ]
+        workers = str(self.at_once if self.at_once > 1 else 0)
+        common = ["-q", "-n", workers, *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html"))]
         desktops = ["--vnc-server=xvnc", f"--vnc-results={results}", f"--vnc-runs-dir={self.runs}"]
         pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
         lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}

@@ -46,6 +46,7 @@ class Program:
 class Page(Program):
     """`package` is npm's name and version; the selectors are those of the parts that changes are made to."""
 
+    needs: Mapping[str, str] = field(default_factory=lambda: {"chromium": "chromium", "npm": "npm"})
     package: str = ""
     path: str = "index.html"
     scale: int = 1
@@ -77,7 +78,6 @@ class DesktopProgram(Program):
 
 # --- pages -----------------------------------------------------------------------------------------------------------
 
-CHROMIUM = {"chromium": "chromium", "npm": "npm"}
 TODO_PARTS = {
     "label": "#info p:first-child",
     "button": "#filters li:nth-child(3) a",
@@ -100,7 +100,6 @@ def todo(framework: str, title: str, package: str = "todomvc@0.1.1", path: str =
         ),
         (130, footer_y - 70, 260, footer_y - 48),
         title,
-        needs=CHROMIUM,
         package=package,
         path=path or f"examples/{framework}/index.html",
         parts=TODO_PARTS,
@@ -121,7 +120,6 @@ PAGES: Mapping[str, Page] = {
         (Click(300, 437), KeyCombo(("tab",)), TypeText("java"), KeyCombo(("down",)), KeyCombo(("enter",))),
         (50, 350, 735, 440),
         "jQuery UI Example Page",
-        needs=CHROMIUM,
         package="jquery-ui-dist@1.13.3",
         parts={
             "label": "h2",
@@ -136,7 +134,6 @@ PAGES: Mapping[str, Page] = {
         (Click(300, 200), TypeText("Dear all,"), KeyCombo(("ctrl", "a")), Click(120, 105)),
         (100, 570, 400, 592),
         "pell",
-        needs=CHROMIUM,
         package="pell@1.0.6",
         path="demo.html",
         parts={
@@ -152,7 +149,6 @@ PAGES: Mapping[str, Page] = {
         (TypeText("ru"), KeyCombo(("down",)), KeyCombo(("enter",))),
         (15, 560, 260, 592),
         "Awesomplete",
-        needs=CHROMIUM,
         package="awesomplete@1.1.7",
         parts={
             "label": "section h1",
@@ -167,7 +163,6 @@ PAGES: Mapping[str, Page] = {
         (KeyCombo(("right",)), KeyCombo(("left",)), KeyCombo(("right",))),
         (200, 200, 600, 400),
         "reveal.js",
-        needs=CHROMIUM,
         package="reveal.js@4.6.1",
         parts={
             "label": ".slides section:nth-child(2)",
@@ -182,7 +177,6 @@ PAGES: Mapping[str, Page] = {
         (Click(200, 390), Click(200, 500), Click(200, 130)),
         (25, 110, 745, 310),
         "Accordion",
-        needs=CHROMIUM,
         package="uikit@3.21.0",
         path="tests/accordion.html",
         parts={"label": "h3", "button": ".uk-accordion-title", "extra": "h1", "result": ".uk-open p", "other": "h1"},
@@ -196,63 +190,62 @@ PAGES: Mapping[str, Page] = {
 # --- programs from Debian --------------------------------------------------------------------------------------------
 
 
+def in_xterm(
+    name: str,
+    claim: str,
+    steps: tuple[Action, ...],
+    result: Box,
+    versions: tuple[str, Mapping[str, str]],
+    window: str = ".",
+) -> DesktopProgram:
+    """Return a program of the package of its name, in a terminal: its command and the changed ones."""
+    needs = {**commands.XTERM, name: name}
+    return DesktopProgram(claim, steps, result, window, commands.SMALL, needs, command=versions[0], changed=versions[1])
+
+
 _GTK = {
     "a colour": "button { color: #b01030 }",
     "a moved button": "button { margin-left: 3px }",
     "another font size": "* { font-size: 11pt }",
 }
 DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
-    "nano": DesktopProgram(
+    "nano": in_xterm(
+        "nano",
         "four lines were written",
         (KeyCombo(("down",)), TypeText("bread\ntea\n"), KeyCombo(("ctrl", "o")), KeyCombo(("enter",))),
         commands.cells(21, 31, 48),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "nano": "nano"},
-        command=commands.NANO[0],
-        changed=commands.NANO[1],
+        commands.NANO,
     ),
-    "vim": DesktopProgram(
+    "vim": in_xterm(
+        "vim",
         "two lines were written",
         (KeyCombo(("o",)), TypeText("bread"), KeyCombo(("escape",)), TypeText(":w\n"), TypeText("Gdd:w\n")),
         commands.cells(23, 0, 30),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "vim": "vim"},
-        command=commands.VIM[0],
-        changed=commands.VIM[1],
+        commands.VIM,
     ),
-    "less": DesktopProgram(
+    "less": in_xterm(
+        "less",
         "the second bottles of pears after line 30 are shown",
         (TypeText("/pears\n"), TypeText("30n"), KeyCombo(("space",)), TypeText("g")),
         commands.cells(0, 0, 25),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "less": "less"},
-        command=commands.LESS[0],
-        changed=commands.LESS[1],
+        commands.LESS,
     ),
-    "dialog": DesktopProgram(
+    "dialog": in_xterm(
+        "dialog",
         "alice takes number 2",
         (TypeText("alice\n"), KeyCombo(("down",)), KeyCombo(("enter",))),
         commands.cells(8, 21, 52),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "dialog": "dialog"},
-        command=commands.DIALOG[0],
-        changed=commands.DIALOG[1],
+        commands.DIALOG,
     ),
-    "bc": DesktopProgram(
+    "bc": in_xterm(
+        "bc",
         "the quotient is 4.857",
         (TypeText("x = 34\n"), TypeText("x * 12\n"), TypeText("scale = 3\n"), TypeText("x / 7\n")),
         commands.cells(10, 0, 6),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "bc": "bc"},
-        command=commands.BC[0],
-        changed=commands.BC[1],
+        commands.BC,
     ),
-    "sc": DesktopProgram(
+    "sc": in_xterm(
+        "sc",
         "the sum is 15",
         (
             KeyCombo(("right",)),
@@ -263,21 +256,15 @@ DESKTOP_PROGRAMS: Mapping[str, DesktopProgram] = {
             KeyCombo(("up",)),
         ),
         commands.cells(5, 18, 25),
-        ".",
-        commands.SMALL,
-        needs={**commands.XTERM, "sc": "sc"},
-        command=commands.SC[0],
-        changed=commands.SC[1],
+        commands.SC,
     ),
-    "mc": DesktopProgram(
+    "mc": in_xterm(
+        "mc",
         "5 bytes in 2 files are marked",
         (KeyCombo(("f7",)), TypeText("letters\n"), KeyCombo(("down",)), KeyCombo(("insert",)), KeyCombo(("insert",))),
         commands.cells(19, 13, 28),
+        commands.MC,
         "mc ",
-        commands.SMALL,
-        needs={**commands.XTERM, "mc": "mc"},
-        command=commands.MC[0],
-        changed=commands.MC[1],
     ),
     "mousepad": DesktopProgram(
         "the letter is saved",

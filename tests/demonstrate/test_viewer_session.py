@@ -176,11 +176,8 @@ def replayed(start: Callable[..., Session], source: str, **environment: str) -> 
     return start(source, "--vnc-record=replay", **environment).ended()
 
 
-# --- what is recorded ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_what_a_person_does_is_recorded_and_replays(
+def test_demonstration_is_recorded_and_replays(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     done = done_by(demonstrate(PAID, "-ovnc_step_delay=0.01"))
@@ -241,22 +238,15 @@ def test_enter_in_gtk_dialog_replays_thrice(
 def test_end_that_the_user_vouched_for_replays(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path, source: str
 ) -> None:
-    done = done_by(demonstrate(source, answers="yes, it says paid\n"))
+    done = done_by(demonstrate(source, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].vouched_by == "user"
+    assert done.out.count("vncviewer") == 1, "a rehearsal needs no user"
+    assert "\n  rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
     for replays in (source, ENDED):
         done = replayed(start, replays)
         assert done.code == 0, done.out
-
-
-@pytest.mark.slow
-def test_a_rehearsal_needs_nobody(demonstrate: Callable[..., Session]) -> None:
-    done = done_by(demonstrate(CLAIMED, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
-    assert done.code == 0, done.out
-    assert done.out.count("vncviewer") == 1
-    assert "\n  rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
-    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
-    assert "vnc-use: 1 run planned by recording" in done.out
 
 
 def check_run(folder: Path) -> None:
@@ -274,7 +264,7 @@ def check_run(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_tasks_and_a_secret(
+def test_several_tasks_with_a_secret_replay(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     source = f"""{HEAD}
@@ -309,7 +299,7 @@ def test_till(vnc_agent, vnc_desktop):
 
 
 @pytest.mark.slow
-def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
+def test_verified_claim_is_judged_at_the_terminal(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     mask = Region(700, 300, 710, 340)
@@ -324,9 +314,6 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     assert done.code == 0, done.out
 
 
-# --- what is not recorded --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "answers", "told"),
@@ -339,7 +326,7 @@ def test_a_claim_is_judged_by_whoever_is_at_the_terminal(
     ],
     ids=["the body fails", "the claim fails", "the end fails", "the end is unsure", "nobody is there"],
 )
-def test_a_test_that_fails_is_not_recorded(
+def test_failed_test_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, source: str, answers: str, told: str
 ) -> None:
     done = done_by(demonstrate(source, answers=answers))
@@ -349,7 +336,7 @@ def test_a_test_that_fails_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_ctrl_d_at_the_question_is_told(demonstrate: Callable[..., Session]) -> None:
+def test_ctrl_d_at_the_question_records_nothing(demonstrate: Callable[..., Session]) -> None:
     keyboard, terminal = os.openpty()
     try:
         os.write(keyboard, b"\x04")
@@ -364,7 +351,7 @@ def test_ctrl_d_at_the_question_is_told(demonstrate: Callable[..., Session]) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
-def test_what_would_tell_a_secret_is_not_recorded(
+def test_undeclared_or_divided_secret_is_not_recorded(
     demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
 ) -> None:
     source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
@@ -382,7 +369,7 @@ def test_what_would_tell_a_secret_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_a_step_that_the_policy_refuses_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_step_that_the_policy_denies_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
     )
@@ -392,7 +379,7 @@ def test_a_step_that_the_policy_refuses_is_not_recorded(demonstrate: Callable[..
 
 
 @pytest.mark.slow
-def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_viewer_closed_without_action_gives_up(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     with session.person() as person:
         person.point(100, 100)
@@ -402,7 +389,7 @@ def test_a_viewer_that_is_closed_without_a_deed(demonstrate: Callable[..., Sessi
 
 
 @pytest.mark.slow
-def test_the_time_for_it_is_limited(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_time_limit_disconnects_the_viewer(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID, "--vnc-max-seconds=20")
     with session.person() as person:
         person.click(380, 224)
@@ -428,7 +415,7 @@ def closed_later(session: viewer_session.Session) -> Iterator[None]:
         timer.cancel()
 
 
-def test_before_that_the_person_is_told_to_close_it(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_call_comes_before_the_limit(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer_session, "LAST_CALL_S", 1.0)
     said: list[str] = []
     shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
@@ -436,19 +423,11 @@ def test_before_that_the_person_is_told_to_close_it(tigervnc: VncServer, monkeyp
         for limit_s in (3.0, 1.5):
             with pytest.raises(DeadlineExceeded, match="the viewer was still open"):
                 shown.of(desktop, limit_s, until=closed_later)
+        with pytest.raises(OSError, match="Errno"):  # the viewer is sent away
+            Person(said[-1].split()[-1])
     assert [line for line in said if "vncviewer" not in line] == [
         "1 s are left: close the viewer by then, or nothing is recorded"
     ]
-
-
-def test_then_the_viewer_is_sent_away(tigervnc: VncServer) -> None:
-    said: list[str] = []
-    shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
-    with closing(connect(tigervnc.address)) as desktop:
-        with pytest.raises(DeadlineExceeded):
-            shown.of(desktop, 3.0, until=closed_later)
-        with pytest.raises(OSError, match="Errno"):
-            Person(said[-1].split()[-1])
 
 
 @pytest.mark.slow
@@ -464,27 +443,24 @@ def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: 
     assert "infra" not in done.out
 
 
-# --- what is wrong ---------------------------------------------------------------------------------------------------
-
-
-def test_one_person_has_one_terminal(start: Callable[..., Session]) -> None:
-    done = start(PAID, "--vnc-record=manual", "-n1").ended()
-    assert done.code == pytest.ExitCode.USAGE_ERROR, done.out
+@pytest.mark.parametrize("asks", ["option", pytest.param("marker", marks=pytest.mark.slow)])
+def test_demonstrate_with_xdist_is_refused(start: Callable[..., Session], asks: str) -> None:
+    marked = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
+    done = start(PAID, "--vnc-record=manual", "-n1").ended() if asks == "option" else start(marked, "-n1").ended()
+    code = pytest.ExitCode.USAGE_ERROR if asks == "option" else pytest.ExitCode.TESTS_FAILED
+    assert done.code == code, done.out
     assert "--vnc-record=manual needs one process" in done.out
     assert "add -n 0 where addopts has them" in done.out
 
 
-@pytest.mark.parametrize("claim", [', expect="the till says paid"', ""], ids=["its claim", "its end"])
-def test_nobody_does_a_task_that_nobody_can_judge(demonstrate: Callable[..., Session], claim: str) -> None:
-    done = demonstrate(CLAIMED.replace(', expect="the till says paid"', claim), answers=None).ended()
+def test_demonstrate_without_terminal_or_judge_asks_no_user(demonstrate: Callable[..., Session]) -> None:
+    done = demonstrate(CLAIMED, answers=None).ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
     assert "asks at the terminal whether what must be seen is there, but stdin is no terminal" in done.out
     assert "vncviewer" not in done.out
 
 
-def test_nobody_does_a_task_whose_recording_cannot_be_written(
-    demonstrate: Callable[..., Session], tmp_path: Path
-) -> None:
+def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     (tmp_path / "__vnc_recordings__").write_text("a file in the place of the folder", encoding="utf-8")
     done = demonstrate(PAID).ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
@@ -493,7 +469,7 @@ def test_nobody_does_a_task_whose_recording_cannot_be_written(
 
 
 @pytest.mark.parametrize("app", [True, False], ids=["a program", "none"])
-def test_a_person_is_told_that_no_program_is_started(demonstrate: Callable[..., Session], app: bool) -> None:
+def test_desktop_without_program_is_reported(demonstrate: Callable[..., Session], app: bool) -> None:
     vnc_servers.require("Xtigervnc")
     session = demonstrate(PAID, "--vnc-server=xvnc", *([] if app else ["--vnc-app="]))
     with session.person():
@@ -507,20 +483,12 @@ def test_a_person_is_told_that_no_program_is_started(demonstrate: Callable[..., 
 
 
 @pytest.mark.slow
-def test_a_task_that_the_body_judges_needs_no_terminal(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_task_judged_by_body_needs_no_terminal(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     done = done_by(demonstrate(PAID, "-ovnc_rehearse=0", answers=None))
     assert (done.code, file_in(tmp_path).exists()) == (0, True), done.out
 
 
-@pytest.mark.slow
-def test_so_it_is_where_the_marker_says_it(start: Callable[..., Session]) -> None:
-    source = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
-    done = start(source, "-n1").ended()
-    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
-    assert "--vnc-record=manual needs one process" in done.out
-
-
-def test_other_hands_than_vnc() -> None:
+def test_demonstrate_needs_vnc_controller() -> None:
     hands: Any = PaintedController()
     with pytest.raises(SettingsError, match="got a 'PaintedController'"):
         build.vnc_behind(hands)

@@ -176,7 +176,7 @@ def test_engine_that_does_not_answer_is_passed_over(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.container
-def test_image_is_a_desktop_on_its_own() -> None:
+def test_image_is_desktop_on_its_own() -> None:
     name = f"vnc-use-test-{os.getpid()}"
     engine("run", "-d", "--rm", "--name", name, "-p", "127.0.0.1::5901", "-e", "VNC_GEOMETRY=640x480", desktop_image())
     try:
@@ -201,7 +201,7 @@ def test_compose_file_agrees_with_its_readme() -> None:
 
 
 @pytest.mark.container
-def test_ended_container_is_no_fault_of_the_program(start: Start) -> None:
+def test_ended_container_is_no_fault_of_program(start: Start) -> None:
     desktop = start("xterm")
     assert (desktop.fault(), desktop.program_fault()) == ("", "")
     engine("kill", desktop.container)
@@ -214,7 +214,7 @@ def test_ended_container_is_no_fault_of_the_program(start: Start) -> None:
 
 @pytest.mark.container
 @pytest.mark.slow
-def test_ci_job_in_the_readme_runs(pytester: pytest.Pytester) -> None:
+def test_ci_job_in_readme_runs(pytester: pytest.Pytester) -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
     build, _, test = (step["run"] for step in job["steps"] if "run" in step)

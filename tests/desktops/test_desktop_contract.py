@@ -157,7 +157,7 @@ def test_crashed_program_is_named_with_its_output(desktop: Desktop, shows: str) 
     assert desktop.logs()["program"].splitlines() == output
 
 
-def test_second_program_replaces_the_first(desktop: Desktop, shows: str) -> None:
+def test_second_program_replaces_first(desktop: Desktop, shows: str) -> None:
     desktop.launch(["sh", "-c", f"echo first; sleep 300 & echo $$ $! >pids; {shows}"])
     stays = desktop.run(["sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!"]).stdout
     first = desktop.read_file("pids")

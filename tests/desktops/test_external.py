@@ -46,7 +46,7 @@ def screen_of(server: VncServer) -> bytes:
         (lambda desktop: desktop.launch(["xterm"]), "launch 'xterm'"),
     ],
 )
-def test_desktop_by_address_alone_names_the_remedy(use: Callable[[Desktop], object], told: str) -> None:
+def test_desktop_by_address_alone_names_remedy(use: Callable[[Desktop], object], told: str) -> None:
     desktop: Desktop = ExternalDesktop("lab-7:1")
     assert (desktop.server, desktop.password, desktop.program_fault(), desktop.logs()) == ("lab-7:1", None, "", {})
     with pytest.raises(DesktopError, match=rf"cannot {told}: only VNC reaches .* 'lab-7:1'.*--vnc-exec='docker exec"):

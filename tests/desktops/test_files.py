@@ -30,7 +30,7 @@ def test_file_written_is_read_back(files: Files, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../secret", ".."])
-def test_name_outside_the_directory_is_rejected(files: Files, name: str) -> None:
+def test_name_outside_directory_is_rejected(files: Files, name: str) -> None:
     for use in (files.read, lambda name: files.write(name, "text")):
         with pytest.raises(DesktopError, match=f"must lie in the program's working folder, got '{name}'"):
             use(name)
@@ -62,7 +62,7 @@ def test_file_that_is_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
             files.write(name, "text")
 
 
-def test_link_out_of_the_directory_is_rejected(tmp_path: Path) -> None:
+def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
     files = WorkingDirectory(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path.parent)
     (tmp_path / "orders.csv").symlink_to("/etc/hostname")

@@ -70,7 +70,7 @@ def test_eight_processes_share_leases_despite_kills(tmp_path: Path) -> None:
     assert lines == ["leased"] * 200
 
 
-def test_lease_dies_with_its_owner_despite_a_child(tmp_path: Path) -> None:
+def test_lease_dies_with_its_owner_despite_child(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         child = int(process.stdout.readline())
@@ -85,7 +85,7 @@ def test_lease_dies_with_its_owner_despite_a_child(tmp_path: Path) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def test_second_of_several_is_leased_while_first_is_used(tmp_path: Path) -> None:
+def test_second_server_is_leased_meanwhile(tmp_path: Path) -> None:
     first = lease(SERVERS, "one", timeout_s=30, directory=tmp_path)
     second = lease(SERVERS, "two", timeout_s=30, directory=tmp_path)
     assert (first.server, second.server) == ("host::5901", "host::5902")

@@ -59,7 +59,7 @@ class Running:
 
     def desktops(self, count: int) -> tuple[list[int], list[OneFile]]:
         """Once so many tests have a desktop: the processes that run them, and their displays."""
-        wait_for(lambda: self._noted() == count or self.process.poll() is not None, f"{count} desktops", timeout_s=40)
+        wait_for(lambda: self._noted() == count or self.process.poll() is not None, f"{count} desktops", timeout_s=120)
         assert self._noted() == count
         told = [note.read_text().split() for note in sorted(self._notes.glob("*.txt"))]
         return [int(pid) for pid, _ in told], [OneFile(Path(f"/tmp/.X11-unix/X{display}")) for _, display in told]
@@ -124,7 +124,7 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals) ->
 
 
 @pytest.mark.slow
-def test_killed_worker_leaves_the_other_running(folder: Path) -> None:
+def test_killed_worker_leaves_other_running(folder: Path) -> None:
     waiting = f"while number and not Path({str(folder)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
     end = f"if not number: time.sleep(300)\n    {waiting}"
     with running_pytest(folder, "-n2", count=2, end=end) as run:
@@ -140,7 +140,7 @@ def test_killed_worker_leaves_the_other_running(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"])
-def test_crash_in_a_test_leaves_nothing(folder: Path, end: str) -> None:
+def test_crash_in_test_leaves_nothing(folder: Path, end: str) -> None:
     with running_pytest(folder, count=1, end=end) as run:
         run.process.communicate(timeout=40)
         expect_nothing_left(run, run.desktops(1)[1])

@@ -61,7 +61,7 @@ def files(place: Path) -> None:
 
 
 @pytest.mark.parametrize("server", ["qt", "xvnc"])
-def test_a_program_that_fails_at_its_start(pytester: pytest.Pytester, server: str) -> None:
+def test_program_that_fails_at_its_start(pytester: pytest.Pytester, server: str) -> None:
     if server == "xvnc":
         vnc_servers.require("Xtigervnc")
     files(pytester.path)

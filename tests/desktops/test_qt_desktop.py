@@ -67,7 +67,7 @@ def test_program_that_never_serves_is_refused_in_time(desktop: QtDesktop) -> Non
     assert "(it printed nothing)" in str(caught.value)
 
 
-def test_desktops_started_at_once_get_a_port_each(start: Start, qt_program: list[str]) -> None:
+def test_desktops_started_at_once_get_port_each(start: Start, qt_program: list[str]) -> None:
     with ThreadPoolExecutor() as pool:
         desktops = list(pool.map(lambda _: start(qt_program), range(4)))
     assert len({desktop.server for desktop in desktops}) == 4
@@ -94,12 +94,12 @@ def test_own_network_is_relayed_to_several_clients(desktop: QtDesktop, qt_progra
     assert "SIGKILL" in desktop.program_fault()
 
 
-def test_open_desktop_is_on_the_machines_network(start: Start, qt_program: list[str]) -> None:
+def test_open_desktop_is_on_machines_network(start: Start, qt_program: list[str]) -> None:
     host, _, port = start(qt_program, is_open=True).server.partition("::")
     assert (host, greets_at(f"{host}::{port}", 5.0)) == ("127.0.0.1", True)
 
 
-def test_missing_namespace_is_an_error_or_one_warning(
+def test_missing_namespace_is_error_or_one_warning(
     start: Start, qt_program: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(qt, "why_not_closable", lambda: "unshare: not permitted")

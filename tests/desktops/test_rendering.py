@@ -55,7 +55,7 @@ def screenshot_of(desktop: XvncDesktop | QtDesktop) -> bytes:
 
 
 @pytest.mark.parametrize("start", [xvnc, qt])
-def test_pinned_rendering_ignores_settings_of_the_user(
+def test_pinned_rendering_ignores_settings_of_user(
     start: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pinned, system = screenshot_of(start(pinned=True)), screenshot_of(start(pinned=False))

@@ -42,7 +42,7 @@ def escaped(session: Session) -> int:
 
 @pytest.mark.parametrize("script", ["exit 0", "exec sleep 1000"], ids=["ended program", "running program"])
 @pytest.mark.parametrize("end", ["stop", "end_program"])
-def test_escaped_process_ends_with_the_program(session: Session, script: str, end: str) -> None:
+def test_escaped_process_ends_with_program(session: Session, script: str, end: str) -> None:
     session.start("program", ["sh", "-c", SHELL.format(escape=ESCAPE) + script])
     pid = escaped(session)
     assert is_running(pid)
@@ -121,7 +121,7 @@ def test_no_descriptor_is_left_open(session: Session) -> None:
     assert len([*Path("/proc/self/fd").iterdir()]) <= before
 
 
-def test_secrets_of_the_tests_stay_from_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_tests_stay_from_program(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "VNC_USE_PASSWORD", "WAYLAND_DISPLAY"):
         monkeypatch.setenv(name, "not for the program")
     monkeypatch.setenv("SHOP_MODE", "test")

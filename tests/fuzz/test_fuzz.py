@@ -25,7 +25,7 @@ def trial(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Trial]:
 
 
 @pytest.mark.slow
-def test_no_input_breaks_a_promise(trial: Trial) -> None:
+def test_no_input_breaks_promise(trial: Trial) -> None:
     """The errors are the package's own, in time, and nothing is written elsewhere."""
 
     @settings(FIXED, max_examples=trial.examples)

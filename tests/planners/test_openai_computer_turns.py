@@ -21,13 +21,14 @@ from pytest_vnc_use.types import (
 from support.gemini_conversations import frame_of
 from support.gemini_server import digest
 from support.native_conversations import Talk, gpt
-from support.responses_rules import picture_of, size_of
 from support.responses_server import (
     ResponsesServer,
     acts,
     computer_call,
     function_call,
+    picture_of,
     response,
+    size_of,
     text,
     thought,
 )

@@ -69,21 +69,13 @@ MOVED = "--fault='moved button'"
 SOON = "-ovnc_gate_seconds=5"
 
 
-def test_without_the_option_nothing_is_recorded(project: Project) -> None:
+def test_record_unset_records_nothing(project: Project) -> None:
     plain = project.run()
     assert (plain.code, project.file.exists()) == (0, False), plain.out
 
 
 @pytest.mark.slow
-def test_what_was_recorded_needs_no_planner(recorded: Project) -> None:
-    (recorded.path / "conftest.py").unlink()
-    replayed = recorded.run()
-    assert replayed.code == 0, replayed.out
-    assert "vnc-use: 1 run planned by recording" in replayed.out
-
-
-@pytest.mark.slow
-def test_what_replays_saved_is_told_where_the_recording_knows(recorded: Project) -> None:
+def test_savings_are_printed_where_recorded(recorded: Project) -> None:
     text = recorded.file.read_text(encoding="utf-8")
     live = re.search(r'"live": \{"seconds": [0-9.]+\}', text)  # this planner reports no calls, so no dollars
     assert live, text
@@ -101,16 +93,14 @@ def test_what_replays_saved_is_told_where_the_recording_knows(recorded: Project)
     assert recorded.file.read_text(encoding="utf-8") == older
 
 
-def test_of_a_test_that_is_over_no_screen_is_kept(recorded: Project) -> None:
+def test_finished_test_keeps_no_screen_in_memory(recorded: Project) -> None:
     recorded.write("conftest.py", KEPT)
     replayed = recorded.run("--vnc-repeat=2")
     assert replayed.code == 0, replayed.out
     assert (recorded.path / "kept.txt").read_text(encoding="utf-8").splitlines() == ["[]", "[]"]
 
 
-def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
-    recorded: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planner_without_key_is_not_needed_for_replay(recorded: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in GEMINI_KEY_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     (recorded.path / "conftest.py").unlink()
@@ -123,25 +113,19 @@ def test_a_planner_without_its_key_is_none_where_there_is_a_recording(
 
 
 @pytest.mark.slow
-def test_in_ci_the_planner_is_not_asked(recorded: Project) -> None:
-    in_ci = recorded.run(SOON, till=MOVED, ci="true")
-    assert (in_ci.code, recorded.asked) == (1, 0), in_ci.out
-    assert "inconclusive: drift before step 2 of 4" in in_ci.out
-
-
-@pytest.mark.slow
 def test_drift_on_machine_with_other_fonts_names_them_first(recorded: Project) -> None:
     text = recorded.file.read_text(encoding="utf-8")
     (known,) = re.findall(r'"sans-serif": "(.*?)"', text)
     recorded.file.write_text(text.replace(f'"sans-serif": "{known}"', '"sans-serif": "Nimbus"'), encoding="utf-8")
     assert recorded.run().code == 0
     drifted = recorded.run(SOON, till=MOVED, ci="true")
+    assert (drifted.code, recorded.asked) == (1, 0), drifted.out
     cause = f"Fonts differ from the recording's machine: sans-serif is {known} here, Nimbus there."
     assert f"inconclusive: {cause} drift before step 2 of 4" in drifted.out
 
 
 @pytest.mark.slow
-def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None:
+def test_healed_test_is_listed_and_written(recorded: Project) -> None:
     before = recorded.file.read_text(encoding="utf-8")
     healed = recorded.run(SOON, "--junitxml=junit.xml", till=MOVED)
     assert healed.code == 0, healed.out
@@ -155,13 +139,15 @@ def test_a_test_that_was_healed_is_listed_and_written(recorded: Project) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", ["body", "teardown", "first attempt"])
-def test_a_test_that_failed_after_its_drift_is_not_called_healed(recorded: Project, at: str) -> None:
+@pytest.mark.parametrize("at", ["body", "teardown", "first attempt", "vnc_healed=fail"])
+def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> None:
     before, options = recorded.file.read_text(encoding="utf-8"), [SOON, "--junitxml=junit.xml"]
     torn = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
     if at == "teardown":
         test = TEST.replace("\n@", f"\n{torn}\n@")
         recorded.write("test_till.py", test.replace("(vnc_desktop", "(breaks, vnc_desktop"))
+    elif at == "vnc_healed=fail":
+        options += [f"-o{at}"]
     else:
         recorded.write("test_till.py", TEST.replace("5.00", "6.00"))
         options += ["--reruns=1"] if at == "first attempt" else []
@@ -170,6 +156,7 @@ def test_a_test_that_failed_after_its_drift_is_not_called_healed(recorded: Proje
     assert "1 not healed: a model went on after a drift, and the test did not pass" in failed.out
     assert "WENT ON test_till.py::test_till: drift before step 2 of 4" in failed.out
     assert "HEALED" not in failed.out
+    assert ("the test passed, but its replay was healed" in failed.out) == (at == "vnc_healed=fail")
     junit = (recorded.path / "junit.xml").read_text(encoding="utf-8")
     assert ('name="vnc_went_on" value="drift before step' in junit, "vnc_healed" in junit) == (True, False)
     (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
@@ -181,7 +168,7 @@ def test_a_test_that_failed_after_its_drift_is_not_called_healed(recorded: Proje
 
 
 @pytest.mark.slow
-def test_the_last_attempt_decides_whether_it_is_healed(recorded: Project) -> None:
+def test_last_attempt_decides_whether_healed(recorded: Project) -> None:
     fails_once = "    once = pathlib.Path('once')\n    if not once.exists():\n        once.touch()\n        assert 0\n"
     recorded.write("test_till.py", f"import pathlib\n{TEST}{fails_once}")
     healed = recorded.run(SOON, "--reruns=1", till=MOVED)
@@ -191,7 +178,7 @@ def test_the_last_attempt_decides_whether_it_is_healed(recorded: Project) -> Non
 
 
 @pytest.mark.slow
-def test_drift_is_not_healed_where_nobody_can_judge(recorded: Project) -> None:
+def test_drift_without_judge_is_not_healed(recorded: Project) -> None:
     recorded.write("test_till.py", TEST.replace(", expect=None", ""))
     text = recorded.file.read_text(encoding="utf-8")
     recorded.file.write_text(text.replace('"stays": ', '"vouched_by": "user", "stays": '), encoding="utf-8")
@@ -201,16 +188,7 @@ def test_drift_is_not_healed_where_nobody_can_judge(recorded: Project) -> None:
     assert "inconclusive: drift before step 2 of 4" in drifted.out
 
 
-@pytest.mark.slow
-def test_to_be_healed_can_be_to_fail(recorded: Project) -> None:
-    before = recorded.file.read_text(encoding="utf-8")
-    failed = recorded.run(SOON, "-ovnc_healed=fail", till=MOVED)
-    assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
-    assert "the test passed, but its replay was healed" in failed.out
-    assert "WENT ON test_till.py::test_till" in failed.out
-
-
-def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) -> None:
+def test_transient_is_in_all_reports(recorded: Project) -> None:
     told = "TRANSIENT test_till.py::test_till: after step 2 of 4 the screen showed an unrecorded transient frame"
     replayed = recorded.run("--junitxml=junit.xml", "--html=report.html", "--self-contained-html", till="--fault=toast")
     assert replayed.code == 0, replayed.out
@@ -223,7 +201,7 @@ def test_what_a_replay_shows_for_a_moment_is_told_everywhere(recorded: Project) 
 
 
 @pytest.mark.slow
-def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> None:
+def test_transients_fail_fails_the_test(recorded: Project) -> None:
     failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
     assert failed.code == 1, failed.out
     assert "inconclusive: the test passed, but its replay showed an unrecorded transient frame" in failed.out
@@ -232,7 +210,7 @@ def test_to_show_something_for_a_moment_can_be_to_fail(recorded: Project) -> Non
 
 
 @pytest.mark.slow
-def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Project) -> None:
+def test_agent_requested_by_body_records_and_replays(recorded: Project) -> None:
     """Its recording is known only after the report of its setup."""
     run = 'request.getfixturevalue("vnc_agent").run("Enter alice, add two apples and pay", expect=None)'
     fetched = TEST.replace("@pytest.mark.vnc_task", "#").replace("(vnc_desktop", "(request, vnc_desktop")
@@ -249,7 +227,7 @@ def test_an_agent_that_a_body_asks_for_itself_replays_and_records(recorded: Proj
 
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["body", "teardown"])
-def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Project, at: str) -> None:
+def test_failed_test_writes_no_recording(project: Project, at: str) -> None:
     breaks = "@pytest.fixture\ndef breaks():\n    yield\n    raise ValueError('in the teardown')\n"
     torn = TEST.replace("\n@", f"\n{breaks}\n@").replace("(vnc_desktop", "(breaks, vnc_desktop")
     project.write("test_till.py", TEST.replace("5.00", "6.00") if at == "body" else torn)
@@ -257,7 +235,7 @@ def test_nothing_is_written_of_a_test_that_did_not_pass_to_its_end(project: Proj
     assert (failed.code, project.file.exists()) == (1, False), failed.out
 
 
-def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(project: Project) -> None:
+def test_missing_or_damaged_recording_performs_nothing(project: Project) -> None:
     missing = project.run("--vnc-record=replay")
     assert missing.code == 1
     assert "settings: there is no recording of 'test_till.py::test_till'" in missing.out
@@ -269,7 +247,7 @@ def test_a_recording_that_is_missing_or_damaged_is_told_before_anything_is_done(
     assert project.asked == 0
 
 
-def test_nothing_is_done_for_a_recording_that_cannot_be_written(project: Project) -> None:
+def test_unwritable_recording_performs_nothing(project: Project) -> None:
     project.write("__vnc_recordings__", "a file in the place of the folder")
     refused = project.run("--vnc-record=rewrite")
     assert (refused.code, project.asked) == (1, 0), refused.out
@@ -278,7 +256,7 @@ def test_nothing_is_done_for_a_recording_that_cannot_be_written(project: Project
 
 
 @pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
-def test_a_session_that_is_for_a_recording_fails_if_it_is_not_written(project: Project, mode: str, code: int) -> None:
+def test_rewrite_fails_session_if_not_written(project: Project, mode: str, code: int) -> None:
     spoils = '    __import__("pathlib").Path("__vnc_recordings__").touch()\n'
     project.write("test_till.py", TEST.replace("    assert", f"{spoils}    assert"))
     done = project.run(f"--vnc-record={mode}", "--color=yes")
@@ -290,7 +268,7 @@ def test_a_session_that_is_for_a_recording_fails_if_it_is_not_written(project: P
 
 
 @pytest.mark.slow
-def test_repetitions_on_several_workers_write_one_recording(project: Project) -> None:
+def test_repetitions_on_workers_write_one_recording(project: Project) -> None:
     project.write("conftest.py", PLANS.replace("[NAME, ADD, ADD, PAY]", "[PAY]"))
     project.write("test_till.py", TEST.replace("alice pays 5.00", " pays 0.00"))
     done = project.run("--vnc-record=rewrite", "--vnc-repeat=2", "-n2")
@@ -372,7 +350,7 @@ def test_new_test_is_offered_no_recording_in_use(recorded: Project, other: str) 
     assert not KEPT_BY.search(missing.out), missing.out
 
 
-def test_the_marker_says_it_for_one_test(project: Project) -> None:
+def test_record_of_marker_is_checked_and_used(project: Project) -> None:
     project.write("test_till.py", TEST.replace("None)", "None, record='sometimes')"))
     wrong = project.run("--collect-only")
     modes = "auto, replay, accept, rewrite, manual, off"
@@ -385,9 +363,7 @@ def test_the_marker_says_it_for_one_test(project: Project) -> None:
     ("record", "option"),
     [("auto", "--vnc-record=replay"), ("off", "--vnc-record=replay"), ("rewrite", "-ovnc_record=replay")],
 )
-def test_where_the_command_line_says_replay_no_marker_asks_a_planner(
-    project: Project, record: str, option: str
-) -> None:
+def test_replay_option_overrules_marker(project: Project, record: str, option: str) -> None:
     project.write("test_till.py", TEST.replace("None)", f"None, record='{record}')"))
     replayed = project.run(option)
     assert (replayed.code, project.asked) == (1, 0), replayed.out
@@ -396,13 +372,13 @@ def test_where_the_command_line_says_replay_no_marker_asks_a_planner(
     assert (told in replayed.out) == (record == "off"), replayed.out
 
 
-def test_a_stronger_option_than_replay_leaves_it_to_the_marker(project: Project) -> None:
+def test_auto_option_leaves_off_to_marker(project: Project) -> None:
     project.write("test_till.py", TEST.replace("None)", "None, record='off')"))
     ended = project.run("-ovnc_record=replay", "--vnc-record=auto")
     assert (ended.code, project.asked > 0, project.file.exists()) == (0, True, False), ended.out
 
 
-def test_a_test_without_a_task_needs_no_recording(project: Project) -> None:
+def test_replay_without_task_needs_no_recording(project: Project) -> None:
     project.write("test_till.py", "def test_till(vnc_agent):\n    vnc_agent.click(140, 224)\n")
     replayed = project.run("--vnc-record=replay")
     assert replayed.code == 0, replayed.out
@@ -424,5 +400,5 @@ def test_a_test_without_a_task_needs_no_recording(project: Project) -> None:
         ("off", True, True, True, "off"),
     ],
 )
-def test_what_the_mode_comes_to(asked: str, exists: bool, ci: bool, has_planner: bool, mode: str) -> None:
+def test_mode_of_option_and_circumstances(asked: str, exists: bool, ci: bool, has_planner: bool, mode: str) -> None:
     assert mode_of(asked, exists=exists, ci=ci, has_planner=has_planner) == mode

@@ -25,7 +25,7 @@ def presses(played: Played) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_the_last_click_before_a_run_and_its_first_one_are_no_double_click(tmp_path: Path, by_hand: bool) -> None:
+def test_clicks_of_two_runs_are_no_double_click(tmp_path: Path, by_hand: bool) -> None:
     def carry_out(played: Played) -> list[str]:
         played.run("Click")
         if by_hand:
@@ -58,28 +58,22 @@ def judged(played: Played) -> str:
 
 
 @pytest.mark.slow
-def test_how_long_evidence_stayed_is_written_down(by_hand: Tills) -> None:
-    recording = load(by_hand.key.path)
-    assert recording is not None
-    assert recording.runs[0].claims[0].screen.quiet_s > 1
-    with by_hand.agent("replay") as played:
-        assert judged(played) == "holds"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("later", ["--error-after=0.3", "--error-after=1.0", "--vanish-after=0.6"])
-def test_after_the_tests_own_hands_evidence_counts_once_it_has_stayed(by_hand: Tills, later: str) -> None:
+def test_evidence_after_hands_must_stay(by_hand: Tills, later: str) -> None:
     with by_hand.agent("replay", None, later) as played:
         assert judged(played) == "unsure"
 
 
-def test_what_is_gone_again_takes_no_evidence_away(by_hand: Tills) -> None:
+def test_transient_leaves_evidence_valid(by_hand: Tills) -> None:
+    recording = load(by_hand.key.path)
+    assert recording is not None
+    assert recording.runs[0].claims[0].screen.quiet_s > 1
     with by_hand.agent("replay", None, "--error-after=0.6", "--error-for=0.4") as played:
         assert judged(played) == "holds"
 
 
 @pytest.mark.slow
-def test_a_claim_that_is_judged_anew_before_the_first_run_is_told_as_healed(tmp_path: Path) -> None:
+def test_claim_judged_again_before_first_run_is_healed(tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE), judge=Says(region=RESULT)) as played:
         assert played.agent.assess("it is not saved")

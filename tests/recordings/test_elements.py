@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.recordings.store import parse, text_of
+from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.runs.folder import read_trace
 from pytest_vnc_use.runs.transcript import REPLAYED, seen_by_live
 from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
@@ -26,7 +28,7 @@ def with_names(tills: Tills, *names: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_recording_whose_names_are_all_changed_replays_the_same(recorded: Tills) -> None:
+def test_replay_reads_no_names_of_elements(recorded: Tills) -> None:
     with_names(recorded, "Name", "Add", HOSTILE, "x" * 100_000)
     with recorded.agent("replay", Steps()) as played:
         result = played.run()
@@ -41,7 +43,7 @@ def test_a_recording_whose_names_are_all_changed_replays_the_same(recorded: Till
     assert result.transcript.replace("\n", "").isprintable()
 
 
-def test_the_model_that_heals_is_told_no_names() -> None:
+def test_healing_model_receives_no_names() -> None:
     def told(name: str) -> Observation:
         elements = (Element("button", name, Region(0, 0, 9, 9)),)
         proposal, ruling = Proposal(Click(3, 4), "pay"), Ruling("allow", "harmless")
@@ -53,16 +55,13 @@ def test_the_model_that_heals_is_told_no_names() -> None:
     assert "Pay" not in told("Pay").task
 
 
-def test_recordings_of_examples_are_written_as_read() -> None:
-    files = [*EXAMPLES.rglob("__vnc_recordings__/**/*.json")]
+def test_examples_recordings_are_saved_as_loaded(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "__vnc_recordings__", tmp_path / "copy")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    files = [*tmp_path.rglob("*.json")]
     assert files
     for file in files:
-        assert text_of(parse(file.read_text("utf-8"), "it")) == file.read_text("utf-8")
-
-
-@pytest.mark.slow
-def test_names_of_elements_are_written_as_read(recorded: Tills) -> None:
-    with_names(recorded, *"abcd")
-    text = text_of(parse(recorded.key.path.read_text("utf-8"), "it"))
-    assert '"elements": [{"role": "button", "name": "a", "box": {"left": 0' in text
-    assert text_of(parse(text, "it")) == text
+        recording = load(file)
+        assert recording
+        assert not save(file, recording)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before

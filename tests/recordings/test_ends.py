@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use import Outcome
+from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
@@ -54,7 +55,7 @@ def blinking(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     return record(tmp_path_factory.mktemp("blinking"), BLINKS, judge=Says(region=STATE))
 
 
-def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: Tills) -> None:
+def test_recording_says_how_long_its_end_rested_and_stays(saved: Tills) -> None:
     recording = load(saved.key.path)
     assert recording is not None
     (run,) = recording.runs
@@ -63,7 +64,7 @@ def test_how_long_the_end_was_watched_is_written_down_and_that_it_stays(saved: T
 
 @pytest.mark.slow
 @pytest.mark.parametrize("later", [*LATE, *GOES])
-def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: str) -> None:
+def test_change_after_last_gate_fails_the_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
         with pytest.raises(
@@ -75,12 +76,22 @@ def test_what_happens_after_the_last_gate_fails_the_test(saved: Tills, later: st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("later", [LATE[-1], GOES[-1]])
-def test_no_evidence_counts_before_the_end_was_watched(judged: Tills, later: str) -> None:
+@pytest.mark.parametrize(
+    ("later", "act"),
+    [
+        (LATE[-1], lambda agent: agent.assess("it is ready")),
+        (GOES[-1], lambda agent: agent.assess("it is ready")),
+        (LATE[-1], lambda agent: agent.click(600, 350)),
+    ],
+    ids=["claim, late error", "claim, vanished", "hand"],
+)
+def test_end_is_watched_before_claims_and_hands(
+    judged: Tills, later: str, act: Callable[[VncUseAgent], object]
+) -> None:
     with judged.agent("replay", None, later) as played:
         played.run()
         with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
-            played.agent.assess("it is ready")
+            act(played.agent)
 
 
 @pytest.mark.slow
@@ -132,15 +143,7 @@ def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_hand_acts_before_the_end_was_watched(saved: Tills) -> None:
-    with saved.agent("replay", None, LATE[-1]) as played:
-        played.run()
-        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
-            played.agent.click(600, 350)
-
-
-@pytest.mark.slow
-def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planner_goes_on(saved: Tills) -> None:
+def test_planner_continues_where_watched_end_drifts(saved: Tills) -> None:
     planner = Steps()
     with saved.agent("auto", planner, LATE[-1]) as played:
         assert played.run().outcome is Outcome.DONE
@@ -149,16 +152,7 @@ def test_with_a_planner_the_end_is_watched_before_the_run_is_over_and_the_planne
 
 
 @pytest.mark.slow
-def test_a_screen_that_turns_into_another_before_the_body_is_over_fails_the_test(saved: Tills) -> None:
-    with saved.agent("replay") as played:
-        played.run()
-        gone(played)
-        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
-            played.agent.end_body()
-
-
-@pytest.mark.slow
-def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp_path: Path) -> None:
+def test_body_may_change_screen_if_it_did_when_recorded(saved: Tills, tmp_path: Path) -> None:
     tills = Tills(tmp_path, LATER)
     with tills.agent("auto", Steps(SAVE)) as played:
         played.run()
@@ -172,6 +166,11 @@ def test_a_body_that_changed_the_screen_when_it_was_recorded_may_do_so_again(tmp
         played.run()
         gone(played)
         played.agent.end_body()
+    with saved.agent("replay") as played:
+        played.run()
+        gone(played)
+        with pytest.raises(RecordingDrifted, match=r"drift at the end: .*did not stay as recorded"):
+            played.agent.end_body()
     with tills.agent("replay", None, LATE[-1]) as played, pytest.raises(RecordingDrifted, match=r"^drift at the end: "):
         played.run()  # here the body cannot run meanwhile
 
@@ -183,7 +182,7 @@ def gone(played: Played) -> None:
     assert played.agent.controller.wait_changed(moment, 10.0)
 
 
-def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:
+def test_transient_at_the_end_is_listed(saved: Tills) -> None:
     with saved.agent("replay", None, LATE[0], "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()
@@ -193,20 +192,13 @@ def test_what_is_gone_again_at_the_end_is_told(saved: Tills) -> None:
     assert transient.region.meets(Region(0, 260, 800, 400))
 
 
-# --- what blinks -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_status_that_blinks_has_two_looks(blinking: Tills) -> None:
+def test_blinking_status_has_two_variants_and_is_evidence(blinking: Tills) -> None:
     recording = load(blinking.key.path)
     assert recording is not None
     for screen in (recording.runs[0].steps[0].screen, recording.runs[0].end):
         (part,) = screen.dynamic
         assert (part.kind, len(part.variants)) == ("blinks", 2)
         assert part.region.meets(STATE)
-
-
-def test_what_blinks_as_recorded_is_evidence(blinking: Tills) -> None:
     with blinking.agent("replay", None, BLINKS) as played:
         played.run()
         assert played.agent.assess("it is ready").kind == "holds"
@@ -215,7 +207,7 @@ def test_what_blinks_as_recorded_is_evidence(blinking: Tills) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("other", ["--blink=ERROR", "--steady=ERROR", "--steady=READY"])
-def test_a_status_that_does_otherwise_is_seen_at_once(blinking: Tills, other: str) -> None:
+def test_status_that_blinks_otherwise_drifts(blinking: Tills, other: str) -> None:
     with (
         blinking.agent("replay", None, other, gate_s=5.0) as played,
         pytest.raises(RecordingDrifted, match="before step 1 of 1") as drift,
@@ -224,11 +216,8 @@ def test_a_status_that_does_otherwise_is_seen_at_once(blinking: Tills, other: st
     assert "recorded variants" in str(drift.value)
 
 
-# --- functions -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("now", "drifts"), [("packed", False), ("LOST", True)])
-def test_the_answer_of_a_function_belongs_to_the_gate_after_it(tmp_path: Path, now: str, drifts: bool) -> None:
+def test_other_answer_of_function_drifts(tmp_path: Path, now: str, drifts: bool) -> None:
     tills, answers = Tills(tmp_path, LATER), ["packed"]
 
     def order_status(number: int) -> str:

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,10 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.backends.screen import Capture, PointerShape
 from pytest_vnc_use.errors import RecordingError
 from pytest_vnc_use.recordings.format import Evidence, RecordedRun, Screen, screens
-from pytest_vnc_use.recordings.images import Chain, change, painted_over, pixels_in, pixels_of, png_of, webp_of
+from pytest_vnc_use.recordings.images import TILE_PX, Chain, pixels_in, pixels_of, size_of, tiled, webp_of
 from pytest_vnc_use.recordings.store import Key, load, save
 from pytest_vnc_use.types import Region
 from support.drawings import drawn, recording_of
@@ -36,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_written_is_read_again_screen_by_screen(file: Path) -> None:
+def test_saved_screens_are_loaded_again(file: Path) -> None:
     found = load(file)
     assert found is not None
     shown = [screen.pixels() for screen in screens(found)]
@@ -45,7 +47,7 @@ def test_what_is_written_is_read_again_screen_by_screen(file: Path) -> None:
     np.testing.assert_array_equal(next(screens(found)).pixels(), drawn("start"))  # also out of order
 
 
-def test_no_lock_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_save_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     locks = tmp_path / "locks"
     locks.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(locks))
@@ -53,13 +55,13 @@ def test_no_lock_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not [*locks.iterdir()]
 
 
-def test_the_same_again_is_not_written(file: Path) -> None:
+def test_save_of_same_recording_writes_nothing(file: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in file.parent.rglob("*")}
     assert not save(file, recording_of(drawn("start"), drawn("typed"), drawn("end")))
     assert {path: path.stat().st_mtime_ns for path in file.parent.rglob("*")} == before
 
 
-def test_what_is_other_changes_its_own_lines_and_leaves_no_old_picture(file: Path) -> None:
+def test_save_changes_own_lines_and_removes_stale_images(file: Path) -> None:
     before = file.read_text(encoding="utf-8").splitlines()
     assert save(file, recording_of(drawn("start"), drawn("typed"), drawn("another end")))
     after = file.read_text(encoding="utf-8").splitlines()
@@ -71,22 +73,19 @@ def test_what_is_other_changes_its_own_lines_and_leaves_no_old_picture(file: Pat
     assert {picture.name for picture in file.with_suffix("").iterdir()} == named
 
 
-def test_of_two_screens_that_are_alike_there_is_one_picture(tmp_path: Path) -> None:
+def test_save_equal_screens_writes_one_image(tmp_path: Path) -> None:
     save(tmp_path / "test_it.json", recording_of(drawn("start"), drawn("start"), drawn("start")))
     assert len([*(tmp_path / "test_it").glob("*-screen-*")]) == 1
 
 
-# --- pictures --------------------------------------------------------------------------------------------------------
-
-
-def test_pictures_lose_no_pixel() -> None:
+def test_images_are_lossless() -> None:
     noise = np.random.default_rng(1).integers(0, 2**24, (61, 83), np.uint32)
     np.testing.assert_array_equal(pixels_of(webp_of(noise)), noise)
-    np.testing.assert_array_equal(pixels_of(png_of(noise)), noise)
+    np.testing.assert_array_equal(pixels_of(encode_png(noise)), noise)
 
 
 @pytest.mark.parametrize("pointer", [False, True])
-def test_the_pixels_of_a_frame_are_those_of_its_png(pointer: bool) -> None:
+def test_pixels_in_frame_are_those_of_its_png(pointer: bool) -> None:
     noise = np.random.default_rng(1).integers(0, 2**32, (61, 83), np.uint32)
     arrow = PointerShape(np.full((4, 4), 7, np.uint32), np.ones((4, 4), np.bool_), 0, 0), 30, 20
     tiles = np.zeros((2, 3), np.bool_)
@@ -97,31 +96,41 @@ def test_the_pixels_of_a_frame_are_those_of_its_png(pointer: bool) -> None:
     assert (pixels_in(frame)[20, 30] == 7) == pointer
 
 
-def test_a_change_is_as_large_as_what_is_other() -> None:
-    before = np.zeros((200, 300), np.uint32)
-    now = before.copy()
-    now[50, 70] = 0xFFFFFF
-    changed = change(before, now)
-    assert changed is not None
-    picture, at = changed
-    assert (at, pixels_of(picture).shape) == ((64, 48), (8, 8))
-    np.testing.assert_array_equal(painted_over(before, picture, at), now)
-    assert change(now, now) is None
+@pytest.mark.parametrize("size", [(900, 1440), (901, 1447), (7, 9), (8, 8), (1, 1)])
+def test_tiled_marks_whole_tiles(size: tuple[int, int]) -> None:
+    marked = np.zeros(size, np.bool_)
+    chosen = np.random.default_rng(1).integers(0, size, (20, 2))
+    expected = marked.copy()
+    for row, column in chosen:
+        marked[row, column] = True
+        top, left = row - row % TILE_PX, column - column % TILE_PX
+        expected[top : top + TILE_PX, left : left + TILE_PX] = True
+    assert (tiled(marked) == expected).all()
+    assert not tiled(np.zeros(size, np.bool_)).any()
 
 
-def test_only_one_screen_of_many_is_kept_in_memory() -> None:
-    loaded: list[str] = []
+def test_image_is_as_large_as_the_change(tmp_path: Path) -> None:
+    path, now = tmp_path / "test_it.json", drawn("start").copy()
+    now[50, 70] ^= 0xFFFFFF
+    save(path, recording_of(drawn("start"), now, now))
+    recording = load(path)
+    assert recording
+    _, screen, end = screens(recording)
+    assert screen.at == (64, 48)
+    assert size_of((path.with_suffix("") / screen.image).read_bytes()) == (8, 8)
+    np.testing.assert_array_equal(screen.pixels(), now)
+    assert end.image == ""
 
-    def load_picture(name: str) -> bytes:
-        loaded.append(name)
-        return webp_of(np.full((8, 8), int(name), np.uint32))
 
-    chain = Chain((8, 8), load_picture, [(str(number), (0, 0)) for number in range(100)])
-    assert [int(chain.pixels(number)[0, 0]) for number in range(100)] == [*range(100)]
-    assert len(loaded) == 100
-
-
-# --- files that cannot be used ---------------------------------------------------------------------------------------
+def test_chain_keeps_few_screens_in_memory() -> None:
+    images = [webp_of(np.full((100, 100), number, np.uint32)) for number in range(100)]
+    chain = Chain((100, 100), [(image, (0, 0)) for image in images])
+    tracemalloc.start()
+    try:
+        assert [int(chain.pixels(number)[0, 0]) for number in range(100)] == [*range(100)]
+        assert tracemalloc.get_traced_memory()[1] < 20 * 100 * 100 * 4
+    finally:
+        tracemalloc.stop()
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[str], str]:
@@ -157,7 +166,10 @@ BAD = {
         edited(lambda data: first_step(data)["action"].update(kind="clack")),
         "runs 1, steps 1, action: ",
     ),
-    "no such field": (edited(lambda data: first_step(data)["action"].update(cuont=2)), "click has no 'cuont'"),
+    "no such field": (
+        edited(lambda data: first_step(data)["action"].update(cuont=2)),
+        "action, click, cuont: Unexpected keyword argument",
+    ),
     "no such part": (edited(lambda data: first_step(data).update(wait=2)), "runs 1, steps 1, wait: "),
     "a picture elsewhere": (
         edited(lambda data: first_step(data)["screen"].update(image="../../secret.webp")),
@@ -168,10 +180,6 @@ BAD = {
     "nested too deeply": (
         lambda text: text.replace('"run', f'"x": {"[" * 100_000}{"]" * 100_000}, "run', 1),
         "no JSON",
-    ),
-    "nested deeply": (
-        lambda text: text.replace('"version": 5', f'"version": 5, "x": {"[" * 500}{"]" * 500}', 1),
-        "levels of JSON deep",
     ),
     "long nonsense": (
         edited(lambda data: data.update(parameters="x" * 10**6)),
@@ -184,7 +192,7 @@ BAD = {
     ),
     "a mask of all": (
         edited(lambda data: data.update(masks=[{"left": 0, "top": 0, "right": 9000, "bottom": 9000}])),
-        "covers the whole screen",
+        "a region must be on the screen",
     ),
     "dynamic off the screen": (
         edited(
@@ -198,12 +206,12 @@ BAD = {
         edited(lambda data: first_step(data)["screen"].update(at=[199, 99])),
         "are not on the screen",
     ),
-    "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "corner"),
+    "a corner off the screen": (edited(lambda data: first_step(data)["screen"].update(at=[-1, 0])), "screen, at 1: "),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, name: str) -> None:
+def test_unusable_file_is_refused_with_remedy(file: Path, name: str) -> None:
     edit, told = BAD[name]
     file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(RecordingError) as raised:
@@ -214,74 +222,47 @@ def test_a_file_that_cannot_be_used_is_refused_with_what_would_help(file: Path, 
     assert "--vnc-record=manual" in str(raised.value), "who recorded by hand has no planner"
 
 
-def test_a_pointer_of_git_lfs_is_told_as_such(file: Path) -> None:
-    picture = next(file.with_suffix("").glob("*-screen-*"))
-    picture.write_text("version https://git-lfs.github.com/spec/v1\n", encoding="utf-8")
-    with pytest.raises(RecordingError, match="is a pointer of Git LFS and no picture yet: run git lfs pull"):
+IMAGES = {
+    "lfs": ("*-screen-*", b"version https://git-lfs.github.com/spec/v1\n", "is a pointer of Git LFS and no image yet"),
+    "damaged": ("*-screen-*", b"RIFF", "its digest is not in its name"),
+    "damaged near": ("*-near-*", b"RIFF", "its digest is not in its name"),
+    "missing end": ("*-end-*", None, "an image of .* cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_image_that_is_not_as_written_is_refused(file: Path, name: str) -> None:
+    pattern, content, told = IMAGES[name]
+    image = next(file.with_suffix("").glob(pattern))
+    image.unlink()
+    if content:
+        image.write_bytes(content)
+    with pytest.raises(RecordingError, match=told):
         load(file)
-
-
-def test_a_damaged_picture_is_refused(file: Path) -> None:
-    picture = next(file.with_suffix("").glob("*-screen-*"))
-    picture.write_bytes(picture.read_bytes()[:-10])
-    with pytest.raises(RecordingError, match="its digest is not in its name"):
-        load(file)
-
-
-@pytest.mark.parametrize("kind", ["near", "end"])
-def test_so_is_a_picture_that_only_people_look_at(recorded: Tills, kind: str) -> None:
-    file = recorded.key.path
-    picture = next(file.with_suffix("").glob(f"*-{kind}-*"))
-    content = picture.read_bytes()
-    picture.write_bytes(b"junk")
-    with pytest.raises(RecordingError, match="its digest is not in its name"):
-        load(file)
-    picture.unlink()
-    with pytest.raises(RecordingError, match=r"a picture of .* cannot be read"):
-        load(file)
-    small = webp_of(np.zeros((5, 5), np.uint32)) if kind == "end" else b"junk"
-    named = picture.with_name(f"1-{hashlib.sha256(small).hexdigest()[:12]}.webp")
-    named.write_bytes(small)
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace(picture.name, named.name), encoding="utf-8")
-    with pytest.raises(RecordingError, match="must have 800 x 400 pixels" if kind == "end" else "is no picture"):
-        load(file)
-    picture.write_bytes(content)
-    file.write_text(text, encoding="utf-8")
-    assert load(file)
-
-
-def test_a_picture_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "test_it.json"
-    save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
-    path.write_text(edited(lambda data: data.update(screen_size=[100, 50]))(path.read_text()), encoding="utf-8")
-    with pytest.raises(RecordingError, match="does not fit"):
-        load(path)
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
-    [(b"no picture", "is no picture"), (webp_of(np.zeros((5, 5), np.uint32)), "must have 4 x 4")],
+    ("content", "told"), [(b"no image", "is no image"), (webp_of(np.zeros((5, 5), np.uint32)), "does not fit: 5 x 5")]
 )
-def test_a_look_that_does_not_fit_is_refused(tmp_path: Path, content: bytes, told: str) -> None:
-    path = tmp_path / "test_it.json"
-    save(path, recording_of(drawn("start"), drawn("typed"), drawn("end")))
+@pytest.mark.parametrize("of", ["screen", "variant"])
+def test_image_that_does_not_fit_is_refused(file: Path, content: bytes, told: str, of: str) -> None:
     name = f"1-{hashlib.sha256(content).hexdigest()[:12]}.webp"
-    (path.with_suffix("") / name).write_bytes(content)
+    (file.with_suffix("") / name).write_bytes(content)
     part = {"left": 1, "top": 1, "right": 5, "bottom": 5, "kind": "blinks", "variants": [{"image": name}]}
-    path.write_text(edited(lambda data: first_step(data)["screen"].update(dynamic=[part]))(path.read_text()))
+    other = {"dynamic": [part]} if of == "variant" else {"image": name, "at": [316, 0]}
+    file.write_text(edited(lambda data: first_step(data)["screen"].update(other))(file.read_text()))
     with pytest.raises(RecordingError, match=told):
-        load(path)
+        load(file)
 
 
 @pytest.mark.parametrize("box", [(60, 120, 40, 20), (5, 5, 5, 9), (-20, -20, -5, -5)])
-def test_a_region_without_a_pixel_is_none(box: tuple[int, int, int, int]) -> None:
+def test_region_of_evidence_without_pixels_is_none(box: tuple[int, int, int, int]) -> None:
     evidence = Evidence(claim="it is red", verdict="holds", region=Region(*box), screen=Screen())
     assert evidence.region is None  # so nothing that is hidden lies beside it
     assert Evidence(claim="it is red", verdict="holds", region=Region(1, 1, 2, 2), screen=Screen()).region
 
 
-def test_a_recording_does_not_tell_where_it_was_made(recorded: Tills) -> None:
+def test_recording_names_no_user_host_or_path(recorded: Tills) -> None:
     """No name of a user or a machine, no path, and no address of a desktop: it goes under version control."""
     files = [path for path in recorded.key.path.parent.rglob("*") if path.is_file()]
     assert len(files) > 3
@@ -294,7 +275,7 @@ def test_a_recording_does_not_tell_where_it_was_made(recorded: Tills) -> None:
 
 
 @pytest.mark.parametrize("server", ["localhost:1234", "build-7.corp", "[::1]:8080"])
-def test_a_recording_does_not_tell_where_its_planner_was(server: str) -> None:
+def test_recording_names_planner_without_server(server: str) -> None:
     run = RecordedRun(task="Pay", planner=f"openai-compatible (qwen at {server})", end=Screen())
     assert run.planner == "openai-compatible (qwen)"
     assert (
@@ -303,14 +284,11 @@ def test_a_recording_does_not_tell_where_its_planner_was(server: str) -> None:
     )
 
 
-def test_there_is_none(tmp_path: Path) -> None:
+def test_load_without_file_is_none(tmp_path: Path) -> None:
     assert load(tmp_path / "test_it.json") is None
 
 
-# --- where it is -----------------------------------------------------------------------------------------------------
-
-
-def test_names_of_tests_become_names_of_files(tmp_path: Path) -> None:
+def test_key_path_is_safe_and_distinct(tmp_path: Path) -> None:
     name = partial(Key, tmp_path / "test_shop.py")
     assert name("test_shop.py::test_it").path == tmp_path / "__vnc_recordings__" / "test_shop" / "test_it.json"
     assert name("test_shop.py::TestShop::test_it[a-1]").path.name == "TestShop.test_it[a-1].json"
@@ -320,7 +298,7 @@ def test_names_of_tests_become_names_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="its names of files are all UTF-8")
-def test_a_folder_whose_name_is_no_text_gets_its_recording(tmp_path: Path) -> None:
+def test_save_in_folder_that_is_not_utf8(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"nu\xff\xfe")
     assert save(folder / "test_it.json", recording_of(drawn("start"), drawn("typed"), drawn("end")))
     assert load(folder / "test_it.json")

@@ -1,4 +1,4 @@
-"""Recordings with a model's service that heals, and of a program that is not Qt's, on a VNC server that is not."""
+"""Recordings of a program that is not Qt's, on a VNC server that is not."""
 
 from __future__ import annotations
 
@@ -9,33 +9,16 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, TypeText
-from support.gemini_server import GeminiServer, calls, text
-from support.tills import Steps, Tills
+from support.tills import Steps
 from support.vnc_servers import VncServer, tigervnc
 
 pytestmark = pytest.mark.desktop
-
-
-@pytest.mark.slow
-def test_a_model_heals_in_its_own_vocabulary(recorded: Tills) -> None:
-    add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
-    with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
-        planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
-        with recorded.agent("auto", planner, "--fault=moved button", gate_s=5.0) as played:
-            assert (played.run().outcome, played.total) == (Outcome.DONE, "alice pays 5.00")
-            assert played.recorded.keep()
-        assert server.refusals == []
-        assert len(server.requests) == 4
-        assert "carried out already" in str(server.requests[0].contents[0])
-    with recorded.agent("replay", None, "--fault=moved button") as played:
-        assert played.run().outcome is Outcome.DONE
 
 
 def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: float = 30.0) -> Outcome:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +36,7 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Tills:
 
 
 @pytest.mark.slow
-def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged_once: Tills) -> None:
+def test_recorded_answers_are_given_without_judge(judged_once: Tills) -> None:
     judge = Says("unsure")
     with judged_once.agent("auto", Steps(), judge=judge) as played:
         played.run()
@@ -49,14 +50,16 @@ def test_evidence_that_is_there_again_is_judged_alike_and_nobody_is_asked(judged
     assert judge.asked == []
 
 
-def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(judged_once: Tills) -> None:
+def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
     with judged_once.agent("replay") as played:
         result = played.run()
+        unknown = played.agent.assess("the till is red")
         played.agent.click(*ADD)
         verdict = played.agent.assess(CLAIM)
         with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
             played.agent.extract(int, "how many apples?")
-    assert verdict.kind == "unsure"
+    assert (unknown.kind, verdict.kind) == ("unsure", "unsure")
+    assert "it has no recorded verdict" in unknown.reason
     assert "the screen differs from the judged one" in verdict.reason
     assert "no judge is configured; have it judged again" in verdict.reason
     drift = read_trace(result.run_folder).drifts[0]
@@ -67,17 +70,7 @@ def test_without_a_model_other_evidence_is_unsure_and_both_pictures_are_kept(jud
 
 
 @pytest.mark.slow
-def test_what_was_never_judged_is_unsure(judged_once: Tills) -> None:
-    with judged_once.agent("replay") as played:
-        played.run()
-        verdict = played.agent.assess("the till is red")
-    assert (verdict.kind, "it has no recorded verdict" in verdict.reason) == ("unsure", True)
-
-
-@pytest.mark.slow
-def test_other_evidence_is_judged_anew_and_told_as_healed(judged_once: Tills, tmp_path: Any) -> None:
-    import shutil
-
+def test_other_evidence_is_judged_again_and_healed(judged_once: Tills, tmp_path: Path) -> None:
     shutil.copytree(judged_once.folder, tmp_path / "copy")
     tills, judge = Tills(tmp_path / "copy"), Says()
     with tills.agent("auto", Steps(), judge=judge) as played:

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from pytest_vnc_use.errors import RecordingDrifted
-from pytest_vnc_use.recordings.format import DynamicRegion, dynamic_region
-from pytest_vnc_use.recordings.gates import BlinkWatch, gate
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
 from pytest_vnc_use.recordings.record import RecordedTest
-from pytest_vnc_use.types import REDACTED_COLOUR, Region, TypeText
+from pytest_vnc_use.types import REDACTED_COLOUR, TypeText
 from support.paths import PROGRAMS
 from support.tills import Steps, Tills
 
@@ -106,22 +104,3 @@ def test_replay_redacts_if_its_recording_does(signs_in: Tills, tmp_path: Path) -
         assert ('"redacted": [' in tills.key.path.read_text()) == redacts
         for wanted in (True, False):
             assert RecordedTest(replace(tills.key, secrets=("CODE",)), "replay", redacts=wanted).redacts == redacts
-
-
-def test_gate_leaves_out_what_is_redacted_on_either_side() -> None:
-    plain = np.full((40, 60), 0xFFFFFF, np.uint32)
-    narrow, wide = plain.copy(), plain.copy()
-    narrow[10:20, 10:30] = wide[10:20, 10:50] = REDACTED_COLOUR
-    other = wide.copy()
-    other[25, 12:20] = 0x123456
-    for expected, seen in ((narrow, wide), (wide, narrow)):
-        assert gate(expected, ()).mismatch(seen) is None
-    assert gate(narrow, ()).mismatch(other)
-
-
-def test_blinking_part_beneath_redaction_is_not_awaited() -> None:
-    light = Region(10, 10, 20, 20)
-    part: DynamicRegion = dynamic_region(light, "blinks", np.zeros((10, 10), np.uint32), np.ones((10, 10), np.uint32))
-    watch = BlinkWatch([part])
-    assert watch.note(np.zeros((40, 60), np.uint32))
-    assert watch.note(np.full((40, 60), REDACTED_COLOUR, np.uint32)) is None

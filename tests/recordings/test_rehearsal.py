@@ -12,7 +12,7 @@ from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.format import DynamicRegion, Recording, screens
 from pytest_vnc_use.recordings.gates import Gate, gate
 from pytest_vnc_use.recordings.images import Pixels, pixels_of
-from pytest_vnc_use.recordings.rehearse import Rehearsal, is_same_drawing
+from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.store import load, save
 from pytest_vnc_use.types import Region
 from support.tills import Tills
@@ -49,7 +49,9 @@ def unstable(recording: Recording) -> list[DynamicRegion]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> None:
+def test_rehearsal_learns_line_moved_by_a_pixel(recorded: Tills) -> None:
+    with pytest.raises(RecordingDrifted, match=r"let a rehearsal learn it, .* vnc_rehearse = 2 or more"):
+        replayed(recorded, "--fault=shaky text")
     rehearsed(recorded, "--fault=shaky text")
     parts = unstable(recording_of(recorded))
     assert {len(part.variants) for part in parts} == {2}
@@ -60,28 +62,18 @@ def test_a_line_that_moved_by_a_pixel_is_one_of_two_looks(recorded: Tills) -> No
     assert "vnc_rehearse" not in str(drift.value)
 
 
-@pytest.mark.slow
-@pytest.mark.desktop
-def test_drift_that_rehearsal_would_learn_names_it(recorded: Tills) -> None:
-    with pytest.raises(RecordingDrifted, match=r"let a rehearsal learn it, .* vnc_rehearse = 2 or more"):
-        replayed(recorded, "--fault=shaky text")
-
-
 @pytest.mark.desktop
 @pytest.mark.parametrize("fault", ["wrong label", "off by one", "wrong total"])
-def test_another_value_is_not_learnt(recorded: Tills, fault: str) -> None:
+def test_rehearsal_learns_no_other_value(recorded: Tills, fault: str) -> None:
     with pytest.raises(RecordingDrifted):
         rehearsed(recorded, f"--fault={fault}")
 
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_what_passes_in_a_rehearsal_is_known_from_then_on(recorded: Tills) -> None:
+def test_rehearsal_learns_transients(recorded: Tills) -> None:
     rehearsed(recorded, "--fault=toast")
     assert replayed(recorded, "--fault=toast") == []
-
-
-# --- looks -----------------------------------------------------------------------------------------------------------
 
 
 def drawn(*boxes: tuple[Region, int]) -> Pixels:
@@ -101,7 +93,7 @@ def opened(expected: Pixels, seen: Pixels, caret: DynamicRegion | None = None) -
     return rehearsal.opened(gate(expected, [caret] if caret else []), seen)
 
 
-def test_a_border_that_is_23_levels_off_is_learnt_as_four_thin_parts() -> None:
+def test_opened_border_23_levels_off_is_four_parts() -> None:
     box = Region(100, 100, 400, 180)
     was, now = drawn(*outline(box, GREY)), drawn(*outline(box, GREY + 0x171717))
     learnt = opened(was, now)
@@ -123,18 +115,18 @@ def test_a_border_that_is_23_levels_off_is_learnt_as_four_thin_parts() -> None:
     ],
     ids=["too large", "in too many places", "another screen"],
 )
-def test_what_is_not_small_and_local_is_not_learnt(boxes: list[Region]) -> None:
+def test_opened_large_or_scattered_difference_is_none(boxes: list[Region]) -> None:
     assert opened(drawn(), drawn(*((box, BLACK) for box in boxes))) is None
 
 
-def test_no_other_drawing_is_learnt() -> None:
+def test_opened_drawing_elsewhere_is_none() -> None:
     was, moved = drawn((Region(100, 100, 140, 104), BLACK)), drawn((Region(100, 101, 140, 105), BLACK))
     assert opened(was, moved) is not None
     assert opened(was, drawn((Region(100, 108, 140, 112), BLACK))) is None
 
 
 @pytest.mark.parametrize("pair", ["58", "68", "69", "89", "35", "38", ".,", "17", "O0"])
-def test_no_other_character_is_learnt(pair: str) -> None:
+def test_opened_other_character_is_none(pair: str) -> None:
     was, now = (text_drawn(f"total {character}.00") for character in pair)
     assert opened(was, now) is None
     assert opened(was, np.roll(was, 1, axis=0)) is not None
@@ -149,7 +141,7 @@ def text_drawn(text: str) -> Pixels:
     return pixels_of(file.getvalue())
 
 
-def test_a_caret_within_may_still_be_there_or_not() -> None:
+def test_opened_keeps_caret_within() -> None:
     caret = DynamicRegion(left=120, top=100, right=121, bottom=104, kind="caret")
     was, now = drawn((Region(100, 100, 140, 104), GREY)), drawn((Region(100, 101, 140, 105), GREY))
     learnt = opened(was, now, caret=caret)
@@ -157,11 +149,3 @@ def test_a_caret_within_may_still_be_there_or_not() -> None:
     blinking = now.copy()
     caret.region.part_of(blinking)[:] = BLACK
     assert learnt.mismatch(blinking) is None
-
-
-def test_what_is_drawn_the_same() -> None:
-    zero = drawn((Region(10, 10, 20, 24), BLACK), (Region(12, 12, 18, 22), WHITE))
-    eight = drawn((Region(10, 10, 20, 24), BLACK), (Region(12, 12, 18, 16), WHITE), (Region(12, 18, 18, 22), WHITE))
-    assert is_same_drawing(zero, np.roll(zero, 1, axis=0))
-    assert not is_same_drawing(zero, eight)
-    assert not is_same_drawing(zero, np.roll(zero, 3, axis=0))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import RecordingDrifted, RecordingError
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
+from pytest_vnc_use.recordings import Mode
 from pytest_vnc_use.recordings.gates import mask_of
-from pytest_vnc_use.recordings.store import add_masks
+from pytest_vnc_use.recordings.store import add_masks, load
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.folder import RunFolder, read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Observation, Region, TakeScreenshot, TypeText, Wait
+from support.gemini_server import GeminiServer, calls, text
 from support.tills import ADD, ADD_WHEN_MOVED, PAY, STEPS, TASK, Steps, Tills
 
 pytestmark = pytest.mark.desktop
@@ -37,24 +40,21 @@ def contents(tills: Tills) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_was_recorded_is_carried_out_again_and_nobody_is_asked(recorded: Tills) -> None:
-    before = contents(recorded)
-    with recorded.agent("replay") as played:
+@pytest.mark.parametrize("mode", ["replay", "auto"])
+def test_replay_repeats_recorded_steps_and_asks_nobody(recorded: Tills, mode: Mode) -> None:
+    before, planner = contents(recorded), Steps()
+    with recorded.agent(mode, planner) as played:
         result = played.run()
         assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
         assert [step.proposal.action for step in result.steps] == [*STEPS]
         assert not played.recorded.keep()
     trace = read_trace(result.run_folder)
-    assert (trace.started.planner, trace.exchanges, trace.drifts) == ("recording", (), ())
+    assert (planner.seen, trace.exchanges, trace.drifts) == ([], (), ())
     assert contents(recorded) == before
-
-
-def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
     steps = [json.loads(line.strip().rstrip(",")) for line in lines_of(recorded) if '"action"' in line]
-    assert [step["action"]["kind"] for step in steps] == ["type_text", "click", "click", "click"]
     assert [step["intent"] for step in steps] == ["step 1", "step 2", "step 3", "step 4"]
     assert all(step["near"] for step in steps)
-    assert sum(map(len, contents(recorded).values())) < 60_000
+    assert sum(map(len, before.values())) < 60_000
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_step_is_a_line_and_the_pictures_are_small(recorded: Tills) -> None:
         ("spelling", 0),
     ],
 )
-def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, steps: int) -> None:
+def test_replay_of_changed_product_drifts(recorded: Tills, fault: str, steps: int) -> None:
     before = contents(recorded)
     with recorded.agent("replay", None, f"--fault={fault}", gate_s=SOON_S) as played:
         with pytest.raises(RecordingDrifted, match=r"(?s)^drift .*--vnc-record=rewrite"):
@@ -90,7 +90,7 @@ def test_a_product_that_is_other_stops_the_replay(recorded: Tills, fault: str, s
 
 
 @pytest.mark.slow
-def test_a_second_run_begins_as_the_first_one_ended(tills: Tills) -> None:
+def test_second_run_begins_as_first_ended(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS[:3])) as played:
         for task in ("Enter alice", "Pay"):
             played.run(task)
@@ -129,31 +129,22 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
     assert command[3] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
 
 
-def test_a_drift_of_most_of_the_screen_offers_no_mask(recorded: Tills) -> None:
+def test_drift_of_most_of_manual_recordings_screen_offers_no_mask(recorded: Tills) -> None:
+    file = recorded.key.path
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["runs"][0]["planner"] = "a person"
+    file.write_text(json.dumps(data), encoding="utf-8")
     with (
         recorded.agent("replay", None, "--fault=dark", gate_s=1.0) as played,
         pytest.raises(RecordingDrifted, match="would hide most of the screen, so none is offered: look") as drift,
     ):
         played.run()
     assert "cua-vnc mask" not in str(drift.value)
-
-
-def test_a_drift_of_what_a_person_did_names_the_way_by_hand_first(recorded: Tills) -> None:
-    file = recorded.key.path
-    data = json.loads(file.read_text(encoding="utf-8"))
-    data["runs"][0]["planner"] = "a person"
-    file.write_text(json.dumps(data), encoding="utf-8")
-    with (
-        recorded.agent("replay", None, "--fault=spelling", gate_s=1.0) as played,
-        pytest.raises(RecordingDrifted) as drift,
-    ):
-        played.run()
-    ways = re.findall(r"--vnc-record=(\w+)", str(drift.value))
-    assert ways == ["accept", "manual", "rewrite", "auto"]
+    assert re.findall(r"--vnc-record=(\w+)", str(drift.value)) == ["accept", "manual", "rewrite", "auto"]
 
 
 @pytest.mark.slow
-def test_drift_of_first_screen_offers_no_mask_and_one_written_hides_it(recorded: Tills) -> None:
+def test_mask_hides_first_screen_and_outlives_new_recording(recorded: Tills) -> None:
     with (
         recorded.agent("replay", None, "--fault=spelling", gate_s=SOON_S) as played,
         pytest.raises(RecordingDrifted, match="the first screen differs") as drift,
@@ -165,9 +156,15 @@ def test_drift_of_first_screen_offers_no_mask_and_one_written_hides_it(recorded:
     assert add_masks(recorded.key.path, [Region(40, 290, 120, 315)])
     with recorded.agent("replay", None, "--fault=spelling") as played:
         assert played.run().outcome is Outcome.DONE
+    with recorded.agent("rewrite", Steps(*STEPS)) as played:
+        played.run()
+        assert played.recorded.keep()
+    recording = load(recorded.key.path)
+    assert recording
+    assert recording.masks == (Region(40, 290, 120, 315),)
 
 
-def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_gate_is_waited_for_once(recorded: Tills, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     class Noted(Deadline):
@@ -184,29 +181,14 @@ def test_a_gate_that_stays_closed_is_waited_for_once(recorded: Tills, monkeypatc
     assert waits == [SOON_S] * 5  # before the first of four steps, and after each
 
 
-def test_what_the_screen_does_not_show_is_left_to_the_body(recorded: Tills) -> None:
-    with recorded.agent("replay", None, "--fault=wrong file") as played:
-        assert played.run().outcome is Outcome.DONE
-        assert played.total == "alice pays 0.00"
-
-
 @pytest.mark.slow
-def test_a_slow_program_does_no_harm(recorded: Tills) -> None:
+def test_replay_of_slow_program_passes(recorded: Tills) -> None:
     with recorded.agent("replay", None, "--slow=1.5") as played:
         assert (played.run().outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
 
 
 @pytest.mark.slow
-def test_what_moves_now_and_did_not_when_it_was_recorded_is_seen(recorded: Tills) -> None:
-    with (
-        recorded.agent("replay", None, "--clock", gate_s=SOON_S) as played,
-        pytest.raises(RecordingDrifted, match="the first screen differs"),
-    ):
-        played.run()
-
-
-@pytest.mark.slow
-def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
+def test_moving_parts_are_learnt_and_left_out(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS[:2]), "--clock") as played:
         played.run()
         assert played.recorded.keep()
@@ -218,26 +200,12 @@ def test_what_moves_by_itself_is_learned_and_left_out(tills: Tills) -> None:
         assert played.run().outcome is Outcome.DONE
 
 
-@pytest.mark.slow
-def test_waits_and_looks_become_gates(tills: Tills) -> None:
-    planner = Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])
-    with tills.agent("auto", planner) as played:
-        played.run()
-        played.recorded.keep()
-    assert [line.split('"kind": ')[1].split(",")[0] for line in lines_of(tills) if '"action"' in line] == [
-        '"type_text"',
-        *['"click"'] * 3,
-    ]
-
-
-# --- healing ---------------------------------------------------------------------------------------------------------
-
 MOVED = "--fault=moved button"
 AFTER_THE_NAME = (Click(*ADD_WHEN_MOVED), Click(*ADD_WHEN_MOVED), Click(*PAY))
 
 
 @pytest.mark.slow
-def test_a_planner_goes_on_where_the_product_changed_and_what_it_does_is_kept(recorded: Tills) -> None:
+def test_planner_heals_changed_product_and_is_recorded(recorded: Tills) -> None:
     name_typed = next(line for line in lines_of(recorded) if '"type_text"' in line)
     planner = Steps(*AFTER_THE_NAME)
     with recorded.agent("auto", planner, MOVED, gate_s=SOON_S) as played:
@@ -270,7 +238,7 @@ class Breaking(Steps):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_given_to_agent", [True, False], ids=["to the agent", "again"])
-def test_a_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to_agent: bool) -> None:
+def test_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to_agent: bool) -> None:
     with recorded.agent("auto", Breaking(*AFTER_THE_NAME), MOVED, gate_s=SOON_S) as played:
         with pytest.raises(ConnectionResetError):
             played.run()
@@ -292,70 +260,73 @@ def test_a_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_
     assert first.first_frame == first.turns[0].steps[0].frame_before
 
 
-def test_where_nothing_changed_the_planner_is_not_asked(recorded: Tills) -> None:
-    before, planner = contents(recorded), Steps()
-    with recorded.agent("auto", planner) as played:
-        played.run()
-        assert not played.recorded.keep()
-    assert planner.seen == []
-    assert contents(recorded) == before
+@pytest.mark.slow
+def test_gemini_heals_in_its_own_vocabulary(recorded: Tills) -> None:
+    add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
+    with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
+        planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
+        with recorded.agent("auto", planner, "--fault=moved button", gate_s=5.0) as played:
+            assert (played.run().outcome, played.total) == (Outcome.DONE, "alice pays 5.00")
+            assert played.recorded.keep()
+        assert server.refusals == []
+        assert len(server.requests) == 4
+        assert "carried out already" in str(server.requests[0].contents[0])
+    with recorded.agent("replay", None, "--fault=moved button") as played:
+        assert played.run().outcome is Outcome.DONE
 
 
 @pytest.mark.slow
-def test_another_task_is_recorded_anew_and_is_no_healing(recorded: Tills) -> None:
-    with recorded.agent("auto", Steps(*STEPS)) as played:
+def test_other_task_is_recorded_without_waits_and_looks(recorded: Tills) -> None:
+    with recorded.agent("auto", Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])) as played:
         played.run("Pay for two apples as alice")
         assert played.recorded.healed == []
         assert played.recorded.keep()
-    assert '"task": "Pay for two apples as alice"' in "\n".join(lines_of(recorded))
+    recording = load(recorded.key.path)
+    assert recording
+    (run,) = recording.runs
+    assert (run.task, [step.action for step in run.steps]) == ("Pay for two apples as alice", [*STEPS])
 
 
-# --- what cannot be replayed -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("has_recording", "task", "told"),
+    [
+        (True, "Pay", "no recording of the task 'Pay'"),
+        (False, TASK, r"no recording of .*--vnc-record=auto and a planner"),
+    ],
+)
+def test_replay_without_recording_raises(
+    tmp_path: Path, recorded: Tills, has_recording: bool, task: str, told: str
+) -> None:
+    tills = recorded if has_recording else Tills(tmp_path)
+    with tills.agent("replay") as played, pytest.raises(RecordingError, match=told):
+        played.run(task)
 
 
-def test_another_task_is_not_replayed(recorded: Tills) -> None:
-    with recorded.agent("replay") as played, pytest.raises(RecordingError, match="no recording of the task 'Pay'"):
-        played.run("Pay")
-
-
-def test_a_screen_of_another_size_is_told_and_nothing_is_carried_out(recorded: Tills) -> None:
+def test_screen_of_other_size_performs_nothing(recorded: Tills) -> None:
     with recorded.agent("replay", None, size=(640, 400)) as played:
         with pytest.raises(RecordingError, match="800x400 pixels, but this one has 640x400"):
             played.run()
         assert '"step_started"' not in (played.agent.runs[-1] / "trace.jsonl").read_text(encoding="utf-8")
 
 
-def test_a_missing_recording_says_how_to_make_one(tills: Tills) -> None:
-    told = r"there is no recording of .*--vnc-record=auto and a planner"
-    with tills.agent("replay") as played, pytest.raises(RecordingError, match=told):
-        played.run()
+class GivesUp(Steps):
+    def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
+        return Decision("gave_up", "no")
 
 
-def test_hands_need_no_recording(tills: Tills) -> None:
+def test_run_that_gave_up_and_hands_record_nothing(tills: Tills) -> None:
+    with tills.agent("auto", GivesUp()) as played:
+        assert played.agent.run(TASK, check=False).outcome is Outcome.GAVE_UP
+        assert not played.recorded.keep()
     with tills.agent("replay") as played:
         played.agent.click(*PAY)
         assert played.total == " pays 0.00"
         assert not played.recorded.keep()
-
-
-def test_a_run_that_was_not_done_is_not_kept(tills: Tills) -> None:
-    class GivesUp(Steps):
-        def decide(self, observation: Any, *, timeout_s: float) -> Any:
-            from pytest_vnc_use.types import Decision
-
-            return Decision("gave_up", "no")
-
-    with tills.agent("auto", GivesUp()) as played:
-        assert played.agent.run(TASK, check=False).outcome is Outcome.GAVE_UP
-        assert not played.recorded.keep()
     assert not tills.key.path.exists()
 
 
-# --- secrets and masks -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_a_secret_stands_as_its_placeholder_and_is_typed_again(tills: Tills) -> None:
+def test_secret_is_recorded_as_placeholder_and_typed_again(tills: Tills) -> None:
     secrets = {"WHO": "wonderland7"}
     steps = (TypeText("<secret:WHO>", 200, 60), *STEPS[1:])
     with tills.agent("auto", Steps(*steps), secrets=secrets) as played:
@@ -369,17 +340,3 @@ def test_a_secret_stands_as_its_placeholder_and_is_typed_again(tills: Tills) -> 
         assert played.total == "wonderland7 pays 5.00"
     with pytest.raises(RecordingError, match=r"with parameters \[\] and secrets \['WHO'\]"):
         tills.agent("replay")
-
-
-@pytest.mark.slow
-def test_a_mask_that_is_given_is_left_out_and_outlives_a_new_recording(recorded: Tills) -> None:
-    file = recorded.key.path
-    mask = {"left": 60, "top": 120, "right": 460, "bottom": 160}
-    data = json.loads(file.read_text(encoding="utf-8"))
-    file.write_text(json.dumps(data | {"masks": [mask]}), encoding="utf-8")
-    with recorded.agent("replay", None, "--fault=wrong colour") as played:
-        assert played.run().outcome is Outcome.DONE
-    with recorded.agent("rewrite", Steps(*STEPS)) as played:
-        played.run()
-        assert played.recorded.keep()
-    assert json.loads(file.read_text(encoding="utf-8"))["masks"] == [mask]

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 from PIL import Image, ImageDraw
 
+from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.recordings.format import RecordedRun, RecordedStep, Screen
-from pytest_vnc_use.recordings.images import Pixels, png_of
+from pytest_vnc_use.recordings.images import Pixels
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.types import Click, FrameRef, Observation
 from support.painted_form import numbers
@@ -44,7 +45,7 @@ SCREENS = [
 
 
 def _png(shown: Pixels, _: FrameRef) -> bytes:
-    return png_of(shown)
+    return encode_png(shown)
 
 
 def after_two_steps() -> Replay:

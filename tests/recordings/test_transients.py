@@ -32,9 +32,7 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
         ("error box", "after the last step", (500, 300)),
     ],
 )
-def test_what_is_there_for_a_moment_is_told_with_its_picture(
-    recorded: Tills, fault: str, when: str, corner: tuple[int, int]
-) -> None:
+def test_transient_is_listed_with_its_frame(recorded: Tills, fault: str, when: str, corner: tuple[int, int]) -> None:
     told, folder = replayed(recorded, f"--fault={fault}")
     assert told, fault
     assert when in told[0] or "after step 4 of 4" in told[0]
@@ -47,13 +45,13 @@ def test_what_is_there_for_a_moment_is_told_with_its_picture(
 
 
 @pytest.mark.slow
-def test_nothing_is_told_of_a_replay_that_shows_what_was_recorded(recorded: Tills) -> None:
+def test_unchanged_or_slow_replay_lists_no_transient(recorded: Tills) -> None:
     assert replayed(recorded)[0] == []
     assert replayed(recorded, "--slow=1")[0] == []
 
 
 @pytest.mark.slow
-def test_what_was_recorded_as_passing_may_pass_again(tills: Tills) -> None:
+def test_recorded_transient_may_pass_again(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS), "--fault=toast") as played:
         played.run()
         assert played.recorded.keep()
@@ -64,7 +62,7 @@ def test_what_was_recorded_as_passing_may_pass_again(tills: Tills) -> None:
 
 
 @pytest.mark.slow
-def test_a_window_that_is_drawn_late_and_piece_by_piece_is_none(tills: Tills) -> None:
+def test_window_drawn_in_pieces_is_no_transient(tills: Tills) -> None:
     with tills.agent("auto", Steps(*STEPS), "--panel=0") as played:
         played.run()
         assert played.recorded.keep()

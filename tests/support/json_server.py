@@ -112,6 +112,55 @@ class Service:
         return self._http.url + self._path
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """A service's error for a request that it does not take."""
+
+    message: str
+    status: int = 400
+    kind: str = "invalid_request_error"
+    code: str | None = None
+
+
+@dataclass
+class StrictService(Service):
+    """A service that refuses what the real one would; such a request uses up no reply.
+
+    `requests` are the bodies that it received, `refusals` the messages for refused ones, `said` what its models said.
+    """
+
+    script: Script = ()
+    api_key: str = ""
+    requests: list[Any] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next = in_order(self.script, self._error(Refusal("the test's script has no reply left")))
+        self._http = JsonServer(self._answer)
+
+    def _answer(self, posted: Posted) -> Reply:
+        request = posted.body
+        self.requests.append(request)
+        self.sizes.append(len(posted.raw))
+        refusal = self._refusal_of(posted)
+        if refusal is not None:
+            self.refusals.append(refusal.message)
+            return self._error(refusal)
+        return self._kept(self._next(request), request)
+
+    def _refusal_of(self, posted: Posted) -> Refusal | None:
+        raise NotImplementedError
+
+    def _error(self, refusal: Refusal) -> Reply:
+        raise NotImplementedError
+
+    def _kept(self, reply: Reply, request: Any) -> Reply:
+        """Return the reply with its ids, and remember it for the check of the next request."""
+        raise NotImplementedError
+
+
 def in_order(script: Script, used_up: Reply) -> Callable[[Any], Reply]:
     """Return a function from a request to its reply; `used_up` is the reply once the script has none left."""
     if callable(script):

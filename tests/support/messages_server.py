@@ -3,22 +3,31 @@
     with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
         planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
 
-It answers request n with reply n of a script, or with the result of a function of the request. A request that Anthropic
-would refuse gets Anthropic's error, and uses up no reply: see `messages_rules.py`.
+It answers request n with reply n of a script, or with the result of a function of the request. A request that the
+service would refuse gets its error, and uses up no reply. Texts are Anthropic's own where one is documented. A rule
+marked (ours) stands for a documented demand without a documented text, or for a demand of ours. Sources:
+platform.claude.com/docs, "Computer use tool", "Handle tool calls", "Vision", "Preserved thinking", "Structured
+outputs"; the types of the anthropic SDK 2.12.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
-from support.json_server import JsonServer, Posted, Reply, Script, Service, in_order
-from support.messages_rules import Said, refusal_of
+from PIL import Image
 
-API_KEY = "sk-ant-the-test-key"
+from support.json_server import Posted, Refusal, Reply, StrictService
+
 JsonObject = Mapping[str, Any]
+API_KEY = "sk-ant-the-test-key"
 USAGE = {
     "input_tokens": 900,
     "cache_read_input_tokens": 500,
@@ -26,8 +35,6 @@ USAGE = {
     "output_tokens": 100,
     "output_tokens_details": {"thinking_tokens": 60},
 }
-
-# --- what a model says -----------------------------------------------------------------------------------------------
 
 
 def message(content: Any, stop_reason: str = "end_turn", **more: Any) -> Reply:
@@ -78,40 +85,273 @@ def overloaded() -> Reply:
     return error(529, "overloaded_error", "Overloaded")
 
 
-# --- the server ------------------------------------------------------------------------------------------------------
+TOOLSET = "computer_toolset_20260801"
+BETAS = {"computer_20251124": "computer-use-2025-11-24", "computer_20250124": "computer-use-2025-01-24"}
+NOT_FORCED = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1")
+TOOLSET_ONLY = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1")
+MEMBERS = {
+    *("screenshot", "zoom", "left_click", "right_click", "middle_click", "double_click", "triple_click"),
+    *("left_click_drag", "mouse_move", "left_mouse_down", "left_mouse_up", "cursor_position", "scroll", "type", "key"),
+    *("hold_key", "wait"),
+}
+WITHOUT_FORMAT = ("claude-3", "claude-opus-4-2", "claude-opus-4-1", "claude-sonnet-4-2")
+FIELDS = {
+    *("model", "max_tokens", "messages", "system", "tools", "cache_control", "thinking", "tool_choice", "metadata"),
+    "output_config",
+}
+SCHEMA_KEYWORDS = {
+    *("type", "properties", "required", "additionalProperties", "enum", "const", "anyOf", "allOf", "$ref", "$defs"),
+    *("items", "format", "description", "title"),
+}
+LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
+"""The longest side and the visual tokens, 28 x 28 pixels each, of a picture that is looked at as it is."""
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+@dataclass(frozen=True)
+class Said:
+    """A model's answer, and the request that it answered."""
+
+    content: Sequence[JsonObject]
+    request: JsonObject
+
+
+def refusal_of(posted: Posted, *, api_key: str, said: Sequence[Said], signs: bool = True) -> Refusal | None:
+    """Return how the service refuses the request, or None; `said` is what its models really said."""
+    if posted.path != "/v1/messages":
+        return Refusal(f"Not found: {posted.path}", 404, "not_found_error")
+    if posted.headers.get("x-api-key") != api_key:
+        return Refusal("invalid x-api-key", 401, "authentication_error")
+    if "anthropic-version" not in posted.headers:
+        return Refusal("anthropic-version: header is required")
+    request = posted.body
+    rules = chain(headers(posted), *(rule(request) for rule in RULES), history(request, said, signs))
+    return next((Refusal(message) for message in rules), None)
+
+
+def headers(posted: Posted) -> Iterator[str]:
+    for tool in posted.body.get("tools", ()):
+        beta = BETAS.get(tool.get("type", ""))
+        if beta and beta not in posted.headers.get("anthropic-beta", ""):
+            yield f"tools.0: Input tag '{tool['type']}' found using 'type' does not match any of the expected tags"
+
+
+def fields(request: JsonObject) -> Iterator[str]:
+    for name in ("model", "max_tokens", "messages"):
+        if name not in request:
+            yield f"{name}: Field required"
+    for name in sorted(set(request) - FIELDS):
+        yield f"{name}: Extra inputs are not permitted"
+
+
+def tools(request: JsonObject) -> Iterator[str]:
+    names = [tool.get("name") for tool in request.get("tools", ())]
+    if len(names) != len(set(names)):
+        yield "tools: Tool names must be unique."
+    for tool in request.get("tools", ()):
+        kind = tool.get("type", "custom")
+        if kind == TOOLSET:
+            yield from toolset(tool)
+        elif kind in BETAS:
+            yield from older_tool(tool, request.get("model", ""))
+        elif kind != "custom" or tool.get("input_schema", {}).get("type") != "object":
+            yield f"tools: Input tag {kind!r} found using 'type' does not match any of the expected tags"
+
+
+def tool_choice(request: JsonObject) -> Iterator[str]:
+    choice = request.get("tool_choice", {"type": "auto"})
+    if choice["type"] in ("any", "tool") and request.get("model", "").startswith(NOT_FORCED):
+        yield 'tool_choice: type "tool" and "any" are not supported for this model.'
+    if choice["type"] == "tool" and choice.get("name") not in [tool.get("name") for tool in request.get("tools", ())]:
+        yield f"Tool '{choice.get('name')}' not found in provided tools"
+
+
+def output_format(request: JsonObject) -> Iterator[str]:
+    """Yield the faults of structured outputs; the wording is ours."""
+    if "output_config" not in request:
+        return
+    if request.get("model", "").startswith(WITHOUT_FORMAT):
+        yield "output_config.format: this model does not support structured outputs."
+    described = request["output_config"].get("format", {})
+    if described.get("type") != "json_schema":
+        yield "output_config.format.type: Input should be 'json_schema'"
+    yield from (f"output_config.format.schema: {problem}" for problem in schema_problems(described.get("schema", {})))
+
+
+def schema_problems(schema: JsonObject) -> Iterator[str]:
+    for name in sorted(set(schema) - SCHEMA_KEYWORDS):
+        yield f"For '{schema.get('type')}' type, property '{name}' is not supported"
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        yield "For 'object' type, 'additionalProperties' must be explicitly set to false"
+    named = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values()]
+    for inner in [*named, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]:
+        yield from schema_problems(inner)
+
+
+def toolset(tool: JsonObject) -> Iterator[str]:
+    for name in sorted(set(tool) - {"type", "configs", "cache_control"}):
+        yield f"tools.0.{TOOLSET}.{name}: Extra inputs are not permitted"
+    for name in sorted(set(tool.get("configs") or ()) - MEMBERS):
+        yield f"tools.0.{TOOLSET}.configs.{name}: Extra inputs are not permitted"
+
+
+def older_tool(tool: JsonObject, model: str) -> Iterator[str]:
+    if model.startswith(TOOLSET_ONLY):
+        yield f"'{model}' does not support tool types: {tool['type']}. Did you mean {TOOLSET}?"
+    for name in ("name", "display_width_px", "display_height_px"):
+        if name not in tool:
+            yield f"tools.0.{tool['type']}.{name}: Field required"
+
+
+def shape(request: JsonObject) -> Iterator[str]:
+    messages = request.get("messages") or []
+    if not messages:
+        yield "messages: at least one message is required"
+    elif messages[0]["role"] != "user":
+        yield "messages: first message must use the user role"
+    elif messages[-1]["role"] != "user":
+        yield "This model does not support assistant message prefill. The conversation must end with a user message."
+    for number, message in enumerate(messages):
+        if message["role"] not in ("user", "assistant"):
+            yield f"messages.{number}.role: Input should be 'user' or 'assistant'"
+        if not message["content"]:
+            yield f"messages.{number}: all messages must have non-empty content"
+    for text in (block["text"] for block in _blocks(messages) if block["type"] == "text"):
+        if not text.strip():
+            yield "messages: text content blocks must contain non-whitespace text"
+
+
+def pairing(request: JsonObject) -> Iterator[str]:
+    """Yield each tool_use without exactly one tool_result first in the next message."""
+    asked: list[JsonObject] = []
+    for number, message in enumerate(request.get("messages", ())):
+        results = [block for block in message["content"] if block["type"] == "tool_result"]
+        yield from unanswered(number, asked, results)
+        yield from misplaced(number, asked, message["content"], results)
+        asked = [block for block in message["content"] if block["type"] == "tool_use"]
+
+
+def unanswered(number: int, asked: list[JsonObject], results: list[JsonObject]) -> Iterator[str]:
+    missing = [use["id"] for use in asked if use["id"] not in [result["tool_use_id"] for result in results]]
+    if missing:
+        yield (
+            f"messages.{number - 1}: `tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
+            "message."
+        )
+
+
+def misplaced(
+    number: int, asked: list[JsonObject], content: Sequence[JsonObject], results: list[JsonObject]
+) -> Iterator[str]:
+    uses = {use["id"]: use for use in asked}
+    ids = [result["tool_use_id"] for result in results]
+    if len(ids) != len(set(ids)):
+        yield f"messages.{number}: each tool_use must have a single result. Found multiple `tool_result` blocks"
+    for result in results:
+        use = uses.get(result["tool_use_id"])
+        if use is None:
+            yield f"messages.{number}: unexpected `tool_use_id` found in `tool_result` blocks: {result['tool_use_id']}"
+        elif use.get("toolset_name") != result.get("toolset_name"):
+            yield f"(ours) messages.{number}: the tool_result must echo toolset_name {use.get('toolset_name')!r}"
+    if asked and list(content[: len(results)]) != results:
+        yield f"messages.{number}: `tool_result` blocks must come before other content"
+
+
+def pictures(request: JsonObject) -> Iterator[str]:
+    kinds = [tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST]
+    for source in (block["source"] for block in _blocks(request.get("messages", ())) if block["type"] == "image"):
+        size = _size_of(source)
+        if size is None:
+            yield "Could not process image"
+        elif kinds and not _is_seen_as_it_is(size, *LARGEST[kinds[0]]):
+            yield f"(ours) a picture of {size} pixels is scaled down before the model sees it: its points are off"
+
+
+def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
+    return max(size) <= side and math.ceil(size[0] / 28) * math.ceil(size[1] / 28) <= tokens
+
+
+def _size_of(source: JsonObject) -> tuple[int, int] | None:
+    """Return the size of a picture that is what it says it is."""
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as picture:
+            picture.load()
+            return picture.size if Image.MIME.get(picture.format or "") == source["media_type"] else None
+    except (OSError, binascii.Error):
+        return None
+
+
+RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
+    fields,
+    tools,
+    tool_choice,
+    output_format,
+    shape,
+    pairing,
+    pictures,
+)
+
+
+def history(request: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+    """Yield the differences between what a model said and what came back; thoughts may be left out."""
+    known = [_without_thinking(each.content) for each in said]
+    for number, message in enumerate(request.get("messages", ())):
+        if message["role"] != "assistant":
+            continue
+        if _without_thinking(message["content"]) not in known:
+            yield f"(ours) messages.{number} is not what the model said"
+        for block in message["content"]:
+            if block["type"] in THINKING:
+                yield from thought(request, number, block, said, signs)
+
+
+def thought(request: JsonObject, number: int, block: JsonObject, said: Sequence[Said], signs: bool) -> Iterator[str]:
+    """Yield a thinking block that was never said or, for newer models, that follows other messages."""
+    where = f"messages.{number}.content.0: Invalid `signature` in `thinking` block."
+    origin = next((each for each in said if block in each.content), None)
+    if origin is None:
+        yield where
+    elif signs and _prefix(request, number) != _prefix(origin.request, len(origin.request["messages"])):
+        yield (
+            f"{where} The block is bound to a different conversation. Remove the block, or set "
+            '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+        )
+
+
+def _prefix(request: JsonObject, number: int) -> str:
+    return json.dumps([request.get("system"), request.get("tools"), request["messages"][:number]], sort_keys=True)
+
+
+def _without_thinking(content: Sequence[Any]) -> list[JsonObject]:
+    """Return the part of a model's answer that must come back, even if it is malformed."""
+    blocks = [block for block in content if isinstance(block, dict) and block.get("type") not in THINKING]
+    return [block for block in blocks if str(block.get("text", "…")).strip()]
+
+
+def _blocks(messages: Sequence[JsonObject]) -> Iterator[JsonObject]:
+    """Yield every content block, those inside of tool results too."""
+    for message in messages:
+        for block in message["content"]:
+            yield block
+            yield from block.get("content", ()) if block["type"] == "tool_result" else ()
 
 
 @dataclass
-class MessagesServer(Service):
-    """The service on a free port; `requests` are the bodies it received, `refusals` the messages for refused ones.
+class MessagesServer(StrictService):
+    """The service on a free port. With `signs` a thinking block is valid only after the content before it."""
 
-    `signs` is true where a thinking block is valid only after the content before it, as with newer models.
-    """
-
-    script: Script = ()
     api_key: str = API_KEY
     signs: bool = True
-    requests: list[Any] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        used_up = error(400, "invalid_request_error", "the test's script has no reply left")
-        self._next = in_order(self.script, used_up)
-        self._http = JsonServer(self._answer)
+    def _refusal_of(self, posted: Posted) -> Refusal | None:
+        return refusal_of(posted, api_key=self.api_key, said=self.said, signs=self.signs)
 
-    def _answer(self, posted: Posted) -> Reply:
-        request = posted.body
-        self.requests.append(request)
-        self.sizes.append(len(posted.raw))
-        refusal = refusal_of(posted, api_key=self.api_key, said=self.said, signs=self.signs)
-        if refusal is not None:
-            self.refusals.append(refusal.message)
-            return error(refusal.status, refusal.kind, refusal.message)
-        return self._signed(self._next(request), request)
+    def _error(self, refusal: Refusal) -> Reply:
+        return error(refusal.status, refusal.kind, refusal.message)
 
-    def _signed(self, reply: Reply, request: Any) -> Reply:
+    def _kept(self, reply: Reply, request: Any) -> Reply:
         """Return the reply with an id on each call and a signature on each thought, and remember it for the next check.
 
         A call or thought that is malformed stays as it is.

@@ -7,7 +7,6 @@ the first version may accept them.
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -60,10 +59,6 @@ class Program:
     steps: tuple[Action, ...]
     saves: tuple[str, str] = ("", "")
     shows: Sequence[str] = ()
-
-    @property
-    def is_installed(self) -> bool:
-        return all(map(shutil.which, self.needs))
 
 
 def with_window(*search: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(recorded_once: Path, tmp_path: Path) -> Project:
-    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("runs"))
+    shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("screens"))
     return Project(tmp_path / "project")
 
 
@@ -85,6 +85,7 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         assert "#" not in page.url
         run = page.get_by_role("button", name="Run test_till", exact=True)
         run.wait_for(timeout=LONG_MS)
+        page.locator("#tests .passed").wait_for()  # as the recording's session ended
         assert axe.Axe().run(page).violations_count == 0
         page.locator("#run-all:enabled").wait_for(timeout=LONG_MS)
         page.get_by_role("button", name="Pause").click()

@@ -244,12 +244,10 @@ class Arena:
     def _targets(self, what: str) -> list[Process]:
         if what == "worker":
             return self.workers()
-        named = {"X server": "Xtigervnc", "window manager": "openbox", "sitter": "vnc-use sitter"}
+        named = {"X server": "Xtigervnc", "window manager": "openbox", "supervisor": "vnc-supervisor"}
         found = [each for each in processes() if self.is_given or each.pid not in self.of_given()]
         if what == "program":
             return [each for each in found if _is_program(each)]
-        if what == "guard":
-            return [each for each in found if "guard" in each.words and each.name == "sh"]
         return [each for each in found if each.name == named[what]]
 
 

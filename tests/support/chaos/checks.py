@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.chaos.disturbances import EXPLAINS, Done, explained
+from support.chaos.disturbances import Done, explained
 from support.chaos.project import BROKEN, LONGEST_TEST_S, Project, ids, number_of
 from support.chaos.world import Process, files, processes
 
 _OF_OTHERS = ("pytest-of-", "xterm")
 """What pytest keeps on purpose, and the scratch file of an xterm that was killed as it started."""
 _GONE_WITHIN_S = 25.0
-"""How long what a session started may take to end after it: its guards end what its workers left."""
+"""How long what a session started may take to end after it: its supervisors end what its workers left."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,3 @@ def summary(project: Project) -> Counter[str]:
     except (OSError, ValueError):
         return Counter({"no results": 1})
     return Counter(test["triage"] if test["triage"] else test["result"] for test in tests)
-
-
-def table() -> str:
-    """Return what each disturbance explains, as Markdown."""
-    rows = [
-        f"| {kind} | {', '.join(sorted(triages)) or 'nothing: the test passes'} |" for kind, triages in EXPLAINS.items()
-    ]
-    return "\n".join(["| what is done | what a test on a sound program may be reported as |", "|---|---|", *rows])

@@ -17,10 +17,8 @@ EXPLAINS: dict[str, frozenset[str]] = {
     "stop window manager": frozenset({"infra", "inconclusive", "budget"}),
     "kill worker": frozenset({"infra"}),
     "stop worker": frozenset({"infra", "budget", "inconclusive"}),
-    "kill sitter": frozenset({"infra", "product", "inconclusive"}),
-    "stop sitter": frozenset({"infra"}),
-    "kill guard": frozenset(),
-    "stop guard": frozenset(),
+    "kill supervisor": frozenset({"infra", "product", "inconclusive"}),
+    "stop supervisor": frozenset({"infra"}),
     "kill model": frozenset({"infra", "budget"}),
     "stop model": frozenset({"infra", "budget"}),
     "fill disk": frozenset({"infra"}),
@@ -34,7 +32,7 @@ EXPLAINS: dict[str, frozenset[str]] = {
 """Each disturbance, and what a test on a sound program may then be reported as, if it did not pass.
 
 Nothing but the program's own end, or its standstill, may read as `product`: nobody can tell those from a crash. (A
-killed sitter takes its program along.)
+killed supervisor takes its program along.)
 """
 OF_ALL = frozenset(
     {"kill model", "stop model", "fill disk", "move clock", "lose packets", "kill worker", "stop worker"}
@@ -42,7 +40,7 @@ OF_ALL = frozenset(
 """Disturbances that any test of the session may notice; the others hit one desktop."""
 OF_GIVEN = frozenset({"cut link", "stall link", "delay link"})
 """Disturbances of the way to a desktop that is given by its address."""
-OF_STARTED = frozenset({"kill guard", "stop guard", "kill sitter", "stop sitter"})
+OF_STARTED = frozenset({"kill supervisor", "stop supervisor"})
 """Disturbances of our own processes beside a desktop that we start."""
 WEIGHTS = {"kill program": 3, "stop program": 2, "kill worker": 3, "kill X server": 2, "fill disk": 2, "move clock": 2}
 """How often a disturbance comes, against 1 for the others."""
@@ -51,8 +49,8 @@ _NEVER = 0.3
 _LONGEST_S = 8.0
 _TAKES_S, _LINGERS_S = 2.0, 1.0
 """How long a disturbance may take until it is noted as done, and how long it is felt after it was undone."""
-_FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop sitter")
-"""What may be stopped for good. Against a stopped worker no test has a limit, and a stopped guard keeps its desktop."""
+_FOR_EVER = ("stop program", "stop X server", "stop window manager", "stop supervisor")
+"""What may be stopped for good. Against a stopped worker no test has a limit."""
 
 
 @dataclass(frozen=True)

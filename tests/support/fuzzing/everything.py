@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.fuzzing import files, folders, models, names, screens
-from support.fuzzing.target import Target
+from support.fuzzing.trial import Target
 
 TARGETS: dict[str, Target] = {
     target.name: target

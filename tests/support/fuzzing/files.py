@@ -16,7 +16,7 @@ from pytest_vnc_use.report.summaries import lines
 from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
 from support.fuzzing.mutations import any_text, mutated, mutated_json, text_of
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 
 POLICIES = (
     b"""on_deny = "end"

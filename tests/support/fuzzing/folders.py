@@ -60,7 +60,7 @@ from pytest_vnc_use.types import (
     Verdict,
 )
 from support.fuzzing.mutations import hostile, mutated, mutated_json
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 from support.paths import EXAMPLES
 
 # --- pictures --------------------------------------------------------------------------------------------------------

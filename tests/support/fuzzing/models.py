@@ -18,7 +18,7 @@ from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import Drag, FrameRef, Move, Observation, Scroll, TypeText, Wait, report_to_nobody
 from support import chat_server, gemini_server, messages_server, responses_server
 from support.fuzzing.mutations import mutated, mutated_json, text_of
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 from support.gemini_conversations import frame_of
 from support.json_server import JsonServer, Reply
 from support.judge_servers import opinion

@@ -24,28 +24,12 @@ from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS
 from support.fuzzing.folders import write_run
 from support.fuzzing.mutations import any_text
-from support.fuzzing.target import Target, Try
+from support.fuzzing.trial import Target, Try
 
 _COMMANDS = ("approve", "deny", "resume", "reenact", "report", "results", "policy", "init", "--help", "-V", "")
 _WORDS = (
-    "--runs-dir",
-    "--step",
-    "--vnc",
-    "-o",
-    "check",
-    "test",
-    "--merge",
-    "--jobs",
-    "--markdown",
-    "--one-file",
-    "--secret",
-    "strict",
-    "run",
-    "1",
-    "/dev/zero",
-    "/dev/null",
-    ".",
-    "runs",
+    *("--runs-dir", "--step", "--vnc", "-o", "check", "test", "--merge", "--jobs", "--markdown", "--one-file"),
+    *("--secret", "strict", "run", "1", "/dev/zero", "/dev/null", ".", "runs"),
 )
 
 

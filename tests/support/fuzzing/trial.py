@@ -1,4 +1,4 @@
-"""One target under trial: each case is tried, and what it must not do is noticed."""
+"""What is fuzzed, and one target under trial: each case is tried, and what it must not do is noticed."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ import resource
 import sys
 import time
 import warnings
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from typing_extensions import Self
 
 from pytest_vnc_use.errors import VncUseError
-from support.fuzzing.target import Target
 
 MOST_MB = 300
 _LONGEST_MESSAGE = 200_000
 _WARM_UP = 3
+
+
+Try = Callable[[Random], None]
+"""A function that tries one case. It raises what the code under test raises."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that reads what strangers make.
+
+    `open` gets an empty folder, and yields the way to try a case there; nothing may be written outside that folder.
+    `examples` is how many cases a run of the tests tries. The only errors are those of the package, and `allowed`.
+    """
+
+    name: str
+    open: Callable[[Path], AbstractContextManager[Try]]
+    examples: int = 100
+    allowed: tuple[type[BaseException], ...] = ()
+    most_s: float = 10.0
 
 
 class Trial:

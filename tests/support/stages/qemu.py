@@ -21,8 +21,6 @@ from support.stages.stage import Pixels, Stage, Wish
 from support.vnc_servers import on_free_port, running, wait_for
 
 _AXIS_MAX = 0x7FFF
-_SIZE_OF_TEXT = (720, 400)
-_SIZE_OF_MODE_12 = (640, 480)
 BOOT_SECTOR = bytes.fromhex(
     "31c0 8ed8 8ed0 bc007c"  # xor ax, ax; mov ds, ax; mov ss, ax; mov sp, 0x7c00
     "b80300 cd10"  # video mode 3: text of 80 x 25

@@ -12,8 +12,7 @@ import pytest
 
 from support.gemini_conversations import frame_of
 from support.json_server import Posted
-from support.messages_rules import Said, refusal_of
-from support.messages_server import API_KEY
+from support.messages_server import API_KEY, Said, refusal_of
 from support.spoiled_json import add, at, drop, put
 
 HEADERS = {"x-api-key": API_KEY, "anthropic-version": "2023-06-01"}

@@ -12,8 +12,7 @@ import pytest
 
 from support.gemini_conversations import frame_of
 from support.json_server import Posted
-from support.responses_rules import refusal_of
-from support.responses_server import API_KEY
+from support.responses_server import API_KEY, refusal_of
 from support.spoiled_json import drop, put
 
 Body = dict[str, Any]
