@@ -68,9 +68,6 @@ def answered(answer: Any) -> Decision:
     return decide(partial(plan_with, answer), History())
 
 
-# --- what may be a planner -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("thing", "name"),
     [
@@ -117,9 +114,6 @@ async def awaited(observation: Observation) -> Answer:
 def test_what_is_none_is_told(thing: object, problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         as_planner(thing)
-
-
-# --- what it may answer ----------------------------------------------------------------------------------------------
 
 
 def test_one_action_or_several_or_proposals_or_a_decision() -> None:
@@ -176,9 +170,6 @@ def test_an_error_of_a_planner_that_it_asked_stays(history: History) -> None:
         decide(ask_another, history)
 
 
-# --- in the loop -----------------------------------------------------------------------------------------------------
-
-
 def run(tmp_path: Path, planner: Any, controller: PaintedController, seconds: float = 20.0) -> RunResult:
     settings = Settings(runs_dir=str(tmp_path / "runs"))
     agent = VncUseAgent(settings=settings, controller=controller, planner=as_planner(planner))
@@ -207,9 +198,6 @@ def test_the_runs_time_limit_holds(tmp_path: Path) -> None:
     result = run(tmp_path, lambda observation: release.wait(), PaintedController(), seconds=0.3)
     release.set()
     assert result.outcome is Outcome.TIME_LIMIT
-
-
-# --- by name ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -249,9 +237,6 @@ def test_a_wrong_name_is_told_in_one_line(module: str, address: str, problem: st
         named_planner(address)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-# --- what is handy to write in a plan --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

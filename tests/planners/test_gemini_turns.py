@@ -23,7 +23,7 @@ from pytest_vnc_use.types import (
     Usage,
 )
 from support.gemini_conversations import Conversation, frame_of
-from support.gemini_rules import COMPUTER_USE_ONLY, Request, refusal_of
+from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import calls, candidate, digest, text, wants_confirmation
 
 Converse = Callable[..., Conversation]
@@ -230,20 +230,6 @@ def test_only_names_of_the_models_dialect_are_sent(converse: Converse, settings:
     [request] = talk.server.requests
     assert request.computer_use is not None
     assert request.computer_use["excludedPredefinedFunctions"] == offered
-
-
-def test_the_stand_in_refuses_names_of_another_dialect() -> None:
-    refused = []
-    for model, name in (
-        ("gemini-3.8-flash", "click_at"),
-        ("gemini-3.8-flash", "navigate"),
-        (COMPUTER_USE_ONLY, "type"),
-    ):
-        environment = "ENVIRONMENT_DESKTOP" if model != COMPUTER_USE_ONLY else "ENVIRONMENT_BROWSER"
-        tool = {"computerUse": {"environment": environment, "excludedPredefinedFunctions": [name]}}
-        body = {"contents": [{"role": "user", "parts": [{"text": "a task"}]}], "tools": [tool]}
-        refused.append(refusal_of(Request("v1beta", model, "a key", body, 0), api_key="a key", answered=()))
-    assert [refusal.message.split()[1] for refusal in refused if refusal] == ["click_at", "navigate", "type"]
 
 
 def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:

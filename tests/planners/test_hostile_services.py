@@ -75,9 +75,6 @@ def test_large_answer_is_not_read(what: str) -> None:
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-# --- certificates ----------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def tls_server(certificate: Certificate) -> Iterator[tuple[str, list[bytes], list[object]]]:
     """A server over TLS: its address, what it hears, and its connections. It says nothing."""

@@ -240,9 +240,6 @@ def test_what_is_no_picture_is_shown_as_it_is() -> None:
     assert loggable(body, key="") == body
 
 
-# --- proxies ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def proxy(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets the proxy of the environment, and no other."""

@@ -191,9 +191,6 @@ def test_a_bad_action_of_a_batch_stands_at_its_place(item: Any, told: str) -> No
     assert told in problem([bad])
 
 
-# --- computer_use ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "action"),
     [

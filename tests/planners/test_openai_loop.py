@@ -17,7 +17,7 @@ from pytest_vnc_use.runs.folder import read_exchanges, read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
-from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, error, said
+from support.chat_server import MODEL, ChatRequest, ChatServer, call, error, said
 from support.gemini_conversations import QUICK
 from support.json_server import Reply
 from support.memory_desktop import PaintedController
@@ -58,42 +58,6 @@ def test_a_batch_is_left_at_its_first_error_and_the_model_is_told(tmp_path: Path
     assert server.refusals == []
 
 
-def test_malformed_everything_is_answered_in_one_line_each(tmp_path: Path) -> None:
-    script = [
-        calls(("click", '{"x": 5')),
-        call("clack"),
-        call("click", x="left", y="top"),
-        calls(("", {})),
-        call("batch", actions=[{"command": "wait"}] * 21),
-        said("I am done."),
-        Reply(b"<html>"),
-        call("wait", seconds=0),
-        DONE,
-    ]
-    controller = PaintedController()
-    with ChatServer(script) as server:
-        result = run(tmp_path, server, controller)
-    assert result.outcome is Outcome.DONE
-    assert [bool(error) for error in errors_of(result)] == [True] * 5 + [False]
-    told = [message["content"] for message in server.requests[-1].of("tool")]
-    assert [line.count("\n") for line in told] == [0] * 6
-    assert server.refusals == []
-
-
-def test_nonsense_without_end_ends_the_run_in_its_own_outcome(tmp_path: Path) -> None:
-    with ChatServer(lambda request: call("clack")) as server:
-        result = run(tmp_path, server, PaintedController())
-    assert result.outcome is Outcome.GAVE_UP
-    assert len(result.steps) == 4
-
-
-def test_who_only_talks_has_given_up(tmp_path: Path) -> None:
-    with ChatServer(lambda request: said("I would click.")) as server:
-        result = run(tmp_path, server, PaintedController())
-        assert (result.outcome, len(server.requests)) == (Outcome.GAVE_UP, 2)
-    assert "without a tool call, with 'I would click.'" in result.message
-
-
 def test_the_policys_rules_hold_for_each_action_of_a_batch(tmp_path: Path) -> None:
     batch = call("batch", actions=[{"command": "type_text", "text": "a"}, {"command": "paste", "text": "b"}])
     controller = PaintedController()
@@ -102,9 +66,6 @@ def test_the_policys_rules_hold_for_each_action_of_a_batch(tmp_path: Path) -> No
         result = run(tmp_path, server, controller, policy=policy)
     assert result.outcome is Outcome.DENIED
     assert controller.performed == [TypeText("a")]
-
-
-# --- verify, as the settings and the agent put it together -----------------------------------------------------------
 
 
 ASKS_PLAINLY = call("verify", question="The basket is open")

@@ -163,18 +163,6 @@ def test_it_is_asked_for_again_with_a_line(toolset: str, answer: Any, line: str)
     assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
 
 
-@pytest.mark.parametrize(
-    ("toolset", "answer", "requests"),
-    [("commands", said("I would click."), 2), ("commands", MANY, 4), ("computer_use", TWO, 4)],
-)
-def test_but_not_for_ever(toolset: str, answer: Any, requests: int) -> None:
-    with chat(lambda request: answer, toolset=toolset) as talk:
-        decision = talk.decide()
-        assert decision.kind == "gave_up"
-        assert decision.words.startswith("nothing of the model's answer can be carried out: ")
-        assert len(talk.server.requests) == requests
-
-
 def test_what_was_refused_is_forgotten_with_the_next_turn() -> None:
     with chat([said("Hm."), CLICK, CLICK]) as talk:
         talk.act()

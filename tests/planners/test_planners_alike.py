@@ -227,9 +227,6 @@ def test_nonsense_without_end_has_an_end(run: Run, name: str, nonsense: str) -> 
     assert escape(result.message[:100]) in shown(result)
 
 
-# --- a result that is too large --------------------------------------------------------------------------------------
-
-
 def everything() -> str:
     """All that the warehouse knows."""
     return "a line of it\n" * 400_000

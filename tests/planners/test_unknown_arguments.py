@@ -140,9 +140,6 @@ def test_what_stands_beside_the_arguments_belongs_to_them() -> None:
     assert call_of(item) == FunctionCall("wait", {"seconds": 1, "ms": 3})
 
 
-# --- the list in an error --------------------------------------------------------------------------------------------
-
-
 def test_the_list_of_commands_in_an_error_is_the_one_that_is_offered() -> None:
     def stock_of(fruit: str) -> str:
         """How many are in stock."""

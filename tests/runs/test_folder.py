@@ -126,9 +126,6 @@ def lines_of(path: Path, name: str = "trace.jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in (path / name).read_text(encoding="utf-8").splitlines()]
 
 
-# --- JSON ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
 def test_every_action_survives_json(action: Action) -> None:
     proposal = Proposal(action, "why", {"name": "x"}, Confirmation("really?"))
@@ -161,9 +158,6 @@ def test_what_json_does_not_know_becomes_text() -> None:
 def test_data_that_is_no_such_value_is_refused() -> None:
     with pytest.raises(RunFolderError, match=r"x does not fit: .*integer.*, got 'left'"):
         from_json(Click, {"x": "left", "y": 2})
-
-
-# --- writing and reading ---------------------------------------------------------------------------------------------
 
 
 def test_what_was_written_is_read(folder: RunFolder) -> None:
@@ -298,9 +292,6 @@ def test_a_torn_last_line_is_passed_over_and_then_removed(folder: RunFolder, tor
     assert [line.get("kind") for line in lines_of(path)] == [None, "run", "step", "step", "step"]
 
 
-# --- what cannot be read ---------------------------------------------------------------------------------------------
-
-
 def test_a_newer_version_is_refused(folder: RunFolder) -> None:
     file = written(folder, STARTED) / "trace.jsonl"
     file.write_text(file.read_text().replace('"version":1', '"version":2'))
@@ -347,9 +338,6 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
         read_trace(tmp_path / "nowhere")
 
 
-# --- screens ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_screen_is_stored_once(folder: RunFolder) -> None:
     assert folder.store(Frame(SCREEN, PNG)) == SCREEN
     stored = folder.path / "screens" / f"{SCREEN.digest}.png"
@@ -379,9 +367,6 @@ def test_a_folder_that_cannot_be_written_is_an_error(folder: RunFolder) -> None:
     with pytest.raises(RunFolderError, match="cannot write") as raised:
         folder.store(Frame(SCREEN, PNG))
     assert ".tmp" not in str(raised.value)
-
-
-# --- exchanges -------------------------------------------------------------------------------------------------------
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:

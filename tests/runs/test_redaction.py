@@ -236,9 +236,6 @@ def test_an_event_is_on_the_disk_when_it_was_observed(tmp_path: Path) -> None:
         assert len((folder.path / "trace.jsonl").read_text(encoding="utf-8").splitlines()) == 1 + number
 
 
-# --- short, broken and cut values ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "hidden"),
     [

@@ -67,9 +67,6 @@ def told(folder: Path, name: str = "execution.json") -> list[dict[str, Any]]:
     return written
 
 
-# --- written ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_partial_trace_is_whole_at_every_step_and_gives_way_to_the_final_one(tmp_path: Path) -> None:
     log = ExecutionLog(tmp_path)
     for number, event in enumerate((STARTED, finished(1), finished(2, KeyCombo(("ctrl", "s"))))):
@@ -149,9 +146,6 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["partial_execution.json"]
 
 
-# --- read ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
     execution = read_execution(trace_of(tmp_path, CLICK | {"thought": "hm"}, record("wait", number=7, duration=1.0)))
     assert [(step.number, step.name, step.action.kind) for step in execution.steps] == [
@@ -196,9 +190,6 @@ def test_secrets_are_those_of_the_placeholders(tmp_path: Path) -> None:
     assert secrets_of(execution, {"PIN": "1", "OTHER": "2"}) == {"PIN": "1"}
     with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
         secrets_of(execution, {"PIN": ""})
-
-
-# --- carried out again -----------------------------------------------------------------------------------------------
 
 
 def test_what_was_done_often_is_done_often(tmp_path: Path) -> None:
@@ -323,9 +314,6 @@ def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, pad: QtDeskt
     assert "needs the secret 'PIN': set the environment variable of that name" in unset.stderr
     with pytest.raises(SystemExit, match="2"):
         reenact(tmp_path)
-
-
-# --- an address from outside, in a test ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
