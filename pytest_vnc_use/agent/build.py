@@ -187,6 +187,7 @@ def _backoff(settings: Settings) -> Backoff:
 def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
     wants = {} if settings.base_url else {"toolset": "openai with --vnc-base-url"}
+    wants |= {} if settings.planner == "gemini" else {"environment": "gemini"}
     if settings.planner not in PLANNERS:
         wants |= dict.fromkeys(("model", "exclude", "api_key_command", "planner_options"), " or ".join(PLANNERS))
     for name, planners in wants.items():
@@ -288,7 +289,7 @@ def _service_planner(settings: Settings, functions: Sequence[Callable[..., objec
         case "gemini":
             from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 
-            shared["opens_windows"] = bool(settings.cdp)
+            shared |= {"environment": settings.environment, "opens_windows": bool(settings.cdp)}
             return GeminiComputerUse(**shared, **_options(settings, GeminiComputerUse, shared))
         case "anthropic":
             from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer

@@ -139,7 +139,10 @@ class Settings:
     planner_options: tuple[str, ...] = _setting(
         (),
         _pairs,
-        "further arguments of the planner's class: include_thoughts=true environment=browser coordinates=pixels",
+        "further arguments of the planner's class: include_thoughts=true coordinates=pixels",
+    )
+    environment: str = _setting(
+        "desktop", _one_of("desktop", "browser"), "Computer Use environment for the model: desktop or browser"
     )
     functions: str = _setting("", str, "Python module whose functions the model may call")
     base_url: str = _setting("", str, "with openai: your own server with chat completions", "URL")
@@ -214,6 +217,7 @@ class Settings:
         "test repeats (0: never)",
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
+    watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
     repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(
         "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"

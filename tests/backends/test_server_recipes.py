@@ -25,7 +25,7 @@ from support.vnc_servers import PACKAGES, is_free, own_displays, require, requir
 
 PAGE = (ROOT / "docs" / "vnc-servers.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
-    r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:(?!```).*\n)*)```\n\nIts address is .*?`(.+?)`", PAGE, re.M
+    r"^### (.+)\n(?:(?!^###).*\n)*?```bash\n((?:(?!```).*\n)*)```\n\nThe address is .*?`(.+?)`", PAGE, re.M
 )
 NAMED_AS_THEIR_PACKAGES = ("websockify", "sway", "wayvnc", "foot")
 WORD = "recipe"

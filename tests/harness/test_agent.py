@@ -255,7 +255,7 @@ def test_websocket_is_the_default_scheme(server: VncServer, tmp_path: Path) -> N
 def test_wss_recording_is_decrypted(server: VncServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path)
     shown = authority.certificate("localhost", "127.0.0.1")
-    monkeypatch.setenv("VNC_USE_TLS_CA", str(authority.file))
+    monkeypatch.setenv("VNC_USE_TLS", str(authority.file))
     tls = ("--cert", str(shown.file), "--key", str(shown.key), "--ssl-only")
     with vnc_servers.websockify(server.address, *tls) as port:
         agent = Steps(output_dir=tmp_path / "run", vnc_scheme="wss", vnc_port=port)

@@ -333,7 +333,7 @@ def test_processes_write_the_same_assets_at_once(tmp_path):
 
 CONFTEST = """
 import base64, pathlib, pytest
-from pytest_vnc_use.report.html import AssetLink, keep_asset, run_html
+from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html
 from pytest_vnc_use.report.screenshots import data_uri
 
 @pytest.hookimpl(wrapper=True)
@@ -351,6 +351,9 @@ def pytest_runtest_makereport(item, call):
             dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png"),
         ]
     return report
+
+def pytest_html_results_summary(prefix):
+    prefix.append(block_style())
 """
 
 

@@ -209,7 +209,7 @@ def test_run_of_example_ends_in_report(pytester: pytest.Pytester, converse: Conv
         settings = {
             "planner": "gemini",
             "model": COMPUTER_USE_ONLY,
-            "planner_options": "environment=browser",
+            "environment": "browser",
             "cdp": "profile/DevToolsActivePort",
         }
         lines = "\n".join(f"vnc_{name} = {value}" for name, value in settings.items())
