@@ -13,7 +13,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-EXTRAS = ("anthropic", "container", "mcp", "openai", "playwright", "tls")
+EXTRAS = ("anthropic", "container", "mcp", "openai", "playwright", "ui")
 """The extras that belong to a user's tests. `demo`, `test` and `dev` are for those who work on the project."""
 CHOSEN = {"text-unidecode": "Artistic License"}
 """The licences of packages that offer several. pytest-playwright brings this one, by python-slugify."""
