@@ -84,7 +84,7 @@ class Sampler(Waiter):
         for _ in range(20):
             drawn = desk.recorder.drawn
             pixels = desk._eyes.screen.glance().pixels
-            if desk.recorder.drawn == drawn:
+            if desk.recorder.drawn == drawn == desk.recorder._total:  # else an update is being drawn
                 SAMPLES[drawn] = pixels
 
 
