@@ -292,7 +292,7 @@ def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
     source = talk.told("propose_test", run_id=run_id, name="saying")["result"]
     assert "letters, digits" in talk.refused("propose_test", run_id=run_id, name="a b")
     assert sorted(talk.folder.rglob("*")) == before
-    for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "steps=7"):
+    for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "max_steps=7"):
         assert f"    {argument},\n" in source
     (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--strict-markers", "-pno:cacheprovider"]
