@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,13 +17,30 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.accept import NO, Answer, Question
-from pytest_vnc_use.types import Region
+from pytest_vnc_use.types import (
+    Click,
+    FrameRef,
+    GateAwaited,
+    Judged,
+    ModelAsked,
+    Outcome,
+    Proposal,
+    Region,
+    Ruling,
+    RunEnded,
+    RunStarted,
+    Step,
+    StepFinished,
+    StepStarted,
+    Verdict,
+)
 from support.vnc_servers import require_package, wait_for
 
 require_package("starlette")
-from pytest_vnc_use.ui.link import Link  # noqa: E402
+from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
 from pytest_vnc_use.ui.server import COOKIE, Desk, DeskServer  # noqa: E402
 
 WITHIN_S = 20
@@ -201,6 +219,59 @@ def test_page_answers_question(served: Served, tmp_path: Path) -> None:
         assert (question["problem"], len(question["images"])) == ("it differs", 3)
         page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "bug", "words": "wrong word"}))
         assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
+
+
+def test_watcher_tells_what_happens_and_sends_frames(served: Served) -> None:
+    link, screen, ref = served.link(), Framebuffer(), FrameRef("digest", 64, 48)
+    screen.resize(64, 48)
+    watcher = Watcher(link, "test_it", lambda text: text.replace("hunter2", "<secret:SHOP>"))
+    proposal, ruling = Proposal(Click(1, 2), "type hunter2"), Ruling("allow", "harmless")
+    with served.page(served.cookie()) as page:
+        received(page, "state")
+        assert link.wait_watched(WITHIN_S)
+        watcher.stored = lambda _: b"stored"
+        for event in (
+            RunStarted("run", "Sign in", "2026-11-26T00:00:00+00:00", "recording", ref),
+            StepStarted(1, 1, proposal, ruling),
+            StepFinished(Step(1, 1, proposal, ruling, ref, ref, error="no hunter2")),
+            GateAwaited(3.0),
+            ModelAsked("judge", "m", 1, 1, 1),
+            Judged(Verdict("it is there", "holds", "seen")),
+            RunEnded(Outcome.DONE, "done"),
+        ):
+            watcher.observe(event)
+        assert received(page, "test")["task"] == "Sign in"
+        steps = [received(page, "step"), received(page, "step")]
+        assert [(step["caption"], step["points"], step["is_done"]) for step in steps] == [
+            ("type <secret:SHOP>", [[1, 2]], False),
+            ("type <secret:SHOP>", [[1, 2]], True),
+        ]
+        assert steps[1]["error"] == "no <secret:SHOP>"
+        while not (told := received(page, "test")).get("outcome"):
+            pass
+        assert (told["claim"], told["verdict"], told["outcome"]) == ("it is there", "holds", "done")
+        watcher.screen = lambda: screen
+        watcher.start()
+        while not isinstance(frame := page.recv(WITHIN_S), bytes) or frame.endswith(b"stored"):
+            pass
+        assert b'"width": 64, "height": 48' in frame
+        watcher.close()
+
+
+def test_option_prints_url_and_tells_results(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    pytester.makepyfile("def test_it(): pass\ndef test_bad(): assert 0")
+    done = pytester.runpytest_subprocess("--vnc-ui", "-p", "no:cacheprovider", timeout=60)
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.re_match_lines([r"vnc-use: watch the tests at http://127\.0\.0\.1:\d+/#\S+"])
+
+
+def test_ci_is_rejected(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    for command in (["pytest", "--vnc-ui"], ["pytest_vnc_use.cli", "ui"]):
+        done = pytester.run(sys.executable, "-m", *command, timeout=60)
+        assert done.ret in (2, 4)
+        assert "CI is set" in done.stdout.str() + done.stderr.str()
 
 
 @pytest.mark.slow

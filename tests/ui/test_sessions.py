@@ -167,17 +167,3 @@ def _listener(port: int) -> int:
         except OSError:
             continue
     raise AssertionError(f"no process listens on {port}")
-
-
-@pytest.mark.parametrize("command", [["pytest", "--vnc-ui"], ["pytest_vnc_use.cli", "ui"]])
-def test_ci_is_rejected(project: Project, command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=project.path,
-        env={**os.environ, "CI": "true"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (2, 4)
-    assert "CI is set" in done.stdout + done.stderr
