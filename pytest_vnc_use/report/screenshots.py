@@ -154,11 +154,13 @@ def _compare(before: Image.Image, after: Image.Image, region: Region | None) -> 
         part = (max(region.left, 0), max(region.top, 0), min(region.right, width), min(region.bottom, height))
     if part[0] >= part[2] or part[1] >= part[3]:
         return Comparison(0, (), b"", "")
-    difference = ImageChops.difference(before.crop(part), after.crop(part))
+    one, other = (before.crop(part), after.crop(part)) if region else (before, after)
+    difference = ImageChops.difference(one, other)
     if (inner := difference.getbbox()) is None:
         return Comparison(0, (), b"", "")
     left, top = part[0] + inner[0], part[1] + inner[1]
-    differs = np.asarray(difference.crop(inner)).max(axis=2) > _LEVELS
+    far = np.asarray(difference.crop(inner)) > _LEVELS
+    differs = far[..., 0] | far[..., 1] | far[..., 2]  # `any` takes five times as long
     boxes = tuple(_boxes(differs, left, top))
     name = ""
     if region and boxes:
@@ -190,7 +192,7 @@ def _shade(differs: Mask, at: tuple[int, int], size: tuple[int, int]) -> bytes:
     image.paste(1, at, Image.fromarray(differs))
     image.putpalette([0, 0, 0, *_COLOUR])
     png = BytesIO()
-    image.save(png, "PNG", bits=1, transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]))
+    image.save(png, "PNG", bits=1, compress_level=1, transparency=bytes([0, _THIN_ALPHA if is_much else _ALPHA]))
     return png.getvalue()
 
 
