@@ -102,6 +102,7 @@ class TransientFrames:
     """The newest transient frames, limited in number and bytes. For one thread at a time."""
 
     def __init__(self) -> None:
+        self._looked: Capture | None = None
         self._base: Pixels | None = None
         self._base_s = self._known_s = np.inf
         self._ended = np.zeros((0, 0), np.int64)
@@ -109,14 +110,14 @@ class TransientFrames:
         """The screen of the look before, and the transient frame."""
 
     def look(self, seen: Capture) -> None:
-        """Note a look at the screen; later changes may be transient."""
-        self._base = seen.pixels
-        self._base_s = self._known_s = seen.taken_at
-        self._ended = np.zeros(seen.changed.shape, np.int64)
+        """Note a look at the screen. Changes after the first look, and after the newest look before `take`, may pass."""
+        self._looked = seen
+        if self._base is None:
+            self._begin()
 
     def resize(self, tiles: Tiles) -> None:
         """Note that the screen has other tiles; frames that were kept of the old ones stay."""
-        self._base = None
+        self._base = self._looked = None
         self._ended = np.zeros(tiles.shape, np.int64)
 
     def draw_over(self, drawn: Tiles, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
@@ -134,10 +135,17 @@ class TransientFrames:
     def take(self) -> tuple[Capture, ...]:
         """Return the transient frames since the last call, oldest first, without those where only a caret differs."""
         kept, self._kept = self._kept, []
+        self._begin()
         differs = [((base ^ seen.pixels) & COLOUR_BITS) != 0 for base, seen in kept]
         return tuple(
             seen for (_, seen), each in zip(kept, differs, strict=True) if not (each.any() and within_caret(each))
         )
+
+    def _begin(self) -> None:
+        if seen := self._looked:
+            self._base, self._looked = seen.pixels, None
+            self._base_s = self._known_s = seen.taken_at
+            self._ended = np.zeros(seen.changed.shape, np.int64)
 
     def _keep(self, pixels: Pixels, last_s: Times, moving: Tiles, now_s: float) -> None:
         seen = Capture(pixels.copy(), now_s, last_s >= self._base_s, moving)
