@@ -1,10 +1,10 @@
-"""Makes the recordings of the examples anew, by demonstration, with nobody there: plays the person at the VNC viewer.
+"""Makes the recordings of the examples again, by demonstration, with nobody there: plays the person at the VNC viewer.
 
     python examples/demonstrate.py [OPTION OF PYTEST …]
 
 What is done for each sentence stands in scripts.py: pointer and keyboard go to the viewer's port that pytest names, at
 a person's pace. What is said of the claims stands here, as read off the screen that the sentence ends on; after the
-shop was changed, look at it again: it is the picture of the recording's end.
+shop was changed, look at it again: it is the screenshot of the recording's end.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def replace_file(target: Path, content: bytes, mode: int = 0o666) -> None:
 
 @contextmanager
 def draft_of(target: Path) -> Iterator[Path]:
-    """Yield a new path in the folder of `target`. Remove the file at that path in the end, unless it was moved.
+    """Yield a new path in the directory of `target`. Remove the file at that path in the end, unless it was moved.
 
     An OSError about that path becomes one about `target`: nobody knows the name of the draft.
     """

@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 LONGEST = 2_000
-"""The most characters of a reason or a message that are shown. The run folder's exchanges hold the full text."""
+"""The most characters of a reason or a message that are shown. The run directory's exchanges hold the full text."""
 
 
 def plain(text: str) -> str:

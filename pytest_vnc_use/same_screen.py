@@ -1,4 +1,4 @@
-"""Comparisons of two pictures of a screen that ignore carets and moving regions."""
+"""Comparisons of two images of a screen that ignore carets and moving regions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.types import BAR_PX, CARET_PX, Frame
 
 
 def same_screen(before_png: bytes, now_png: bytes) -> bool:
-    """Return whether two pictures have the same size and differ only within one box of `CARET_PX`."""
+    """Return whether two images have the same size and differ only within one box of `CARET_PX`."""
     differs = differing(before_png, now_png)
     return differs is not None and within_caret(differs)
 
@@ -28,7 +28,7 @@ def still_shows(seen_png: bytes, now: Frame) -> bool:
 
 
 def differing(before_png: bytes, now_png: bytes) -> npt.NDArray[np.bool_] | None:
-    """Return the pixels that differ, as an array of shape (height, width); None for pictures of different sizes."""
+    """Return the pixels that differ, as an array of shape (height, width); None for images of different sizes."""
     before, now = (np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) for png in (before_png, now_png))
     return (before != now).any(axis=2) if before.shape == now.shape else None
 

@@ -25,7 +25,7 @@ from support.qt_desktop import QtDesktop
 from support.vnc_servers import VncServer
 
 DESKTOPS = frozenset({"pad", "fresh_pad", "tigervnc", "tightvnc", "x11vnc", "x_desktop", "recorded_once"})
-"""The fixtures, for tests of several folders, that start a desktop."""
+"""The fixtures, for tests of several directories, that start a desktop."""
 LONGEST_TEST_S = 600
 """Nothing takes so long but what hangs, also on a machine with much else to do."""
 
@@ -42,7 +42,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> WorkStealingScheduling | None:
-    """Give each worker whole folders with `-n` alone too, so that what a folder's tests share is made once."""
+    """Give each worker whole directories with `-n` alone too, so that what a directory's tests share is made once."""
     return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
@@ -83,7 +83,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throw no answer of a stand-in away, as they come in order; make a recording once; no width but a terminal's own.
+    """Throw no answer of a fake server away, as they come in order; make a recording once; no width but a terminal's
+    own.
 
     A test of one of these things switches it on.
     """
@@ -140,12 +141,9 @@ def connected() -> Iterator[Callable[..., VNCController]]:
         yield lambda server, *args, **options: stack.enter_context(closing(connect(server.address, *args, **options)))
 
 
-# --- the plugin as a user has it -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def model() -> Iterator[Callable[..., GeminiServer]]:
-    """Start a stand-in that answers with these replies, in order."""
+    """Start a fake server that answers with these replies, in order."""
     servers: list[GeminiServer] = []
 
     def start(*replies: Reply) -> GeminiServer:

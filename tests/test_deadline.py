@@ -1,4 +1,4 @@
-"""The wall-clock limit around somebody else's code."""
+"""The wall-clock limit around another user's code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from freezegun import freeze_time
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded, uncounted
 
 
-def test_the_result_of_work_that_ends_in_time_is_returned() -> None:
+def test_result_of_work_that_ends_in_time_is_returned() -> None:
     assert Deadline(5).call(lambda: 41 + 1) == 42
 
 
-def test_an_error_of_the_work_is_raised_as_it_is() -> None:
+def test_error_of_work_is_raised_as_it_is() -> None:
     def work() -> None:
         raise KeyError("basket")
 
@@ -38,7 +38,7 @@ def test_deadline_frozen_clock_ends_in_real_time() -> None:
     released.set()
 
 
-def test_no_work_is_begun_once_the_time_is_up() -> None:
+def test_no_work_is_begun_once_time_is_up() -> None:
     begun: list[int] = []
     with pytest.raises(DeadlineExceeded):
         Deadline(1.0, spent_s=1.0).call(lambda: begun.append(1))

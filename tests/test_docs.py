@@ -221,8 +221,8 @@ def test_paths_in_contributing_exist() -> None:
 
 def test_scripts_and_names_in_contributing_exist() -> None:
     lanes = tomllib.loads(read(ROOT / "pyproject.toml"))["tool"]["hatch"]["envs"]["default"]["scripts"]
-    folders = ("pytest_vnc_use", "tests")
-    code = "\n".join(read(path) for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    directories = ("pytest_vnc_use", "tests")
+    code = "\n".join(read(path) for directory in directories for path in (ROOT / directory).rglob("*.py"))
     for text in code_in(CONTRIBUTING):
         if lane := re.match(r"hatch run (\w+)", text):
             assert lane[1] in lanes, text
@@ -365,22 +365,23 @@ def test_snippet_imports_pytest_if_used(page: Path) -> None:
 
 
 def test_images_are_small() -> None:
-    for picture in (DOCS / "pictures").iterdir():
-        assert 0 < picture.stat().st_size < 200_000, picture.name
+    for screenshot in (DOCS / "images").iterdir():
+        assert 0 < screenshot.stat().st_size < 200_000, screenshot.name
 
 
 def test_images_are_current() -> None:
-    pictures = runpy.run_path(str(DOCS / "scripts" / "pictures.py"))
-    assert pictures["stale"]() == [], "run python docs/scripts/pictures.py, and look at what it made"
+    screenshots = runpy.run_path(str(DOCS / "scripts" / "images.py"))
+    assert screenshots["stale"]() == [], "run python docs/scripts/images.py, and look at what it made"
 
 
 def test_every_image_is_used() -> None:
     texts = "".join(map(read, PAGES))
-    assert [path.name for path in (DOCS / "pictures").glob("*.[!j]*") if f"pictures/{path.name})" not in texts] == []
+    assert [path.name for path in (DOCS / "images").glob("*.[!j]*") if f"images/{path.name})" not in texts] == []
 
 
 REPLACED = {
     r"folders?": "directory",
+    r"pictures?": "image, screenshot",
     r"sitters?": "supervisor",
     r"notch(?:es)?": "wheel clicks",
     r"anew": "again, re-record",

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.agent.budget import load_prices
 from pytest_vnc_use.desktops.files import WorkingDirectory
-from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunFolderError, SettingsError
+from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunDirectoryError, SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.recordings.store import load
@@ -18,7 +18,7 @@ from pytest_vnc_use.runs.uitask_trace import read_execution
 from pytest_vnc_use.safety.policy_file import load_policy
 
 
-@pytest.fixture(params=["fifo", "zero", "folder", "nul", "surrogate", "long"])
+@pytest.fixture(params=["fifo", "zero", "directory", "nul", "surrogate", "long"])
 def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     odd = tmp_path / "odd"
     match request.param:
@@ -26,18 +26,18 @@ def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
             os.mkfifo(odd)
         case "zero":
             odd.symlink_to("/dev/zero")
-        case "folder":
+        case "directory":
             odd.mkdir()
         case name:
             odd = tmp_path / {"nul": "a\0b", "surrogate": "\ud800", "long": "a" * 5000}[name]
     return odd
 
 
-def test_what_is_no_regular_file_is_an_error(oddity: Path) -> None:
+def test_what_is_no_regular_file_is_error(oddity: Path) -> None:
     with pytest.raises(OSError, match=r"odd|name"):
         read_regular(oddity)
     for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
-        with pytest.raises((SettingsError, RecordingError, RunFolderError)):
+        with pytest.raises((SettingsError, RecordingError, RunDirectoryError)):
             read(oddity)
 
 
@@ -54,7 +54,7 @@ def test_what_is_no_regular_file_stays_closed(oddity: Path) -> None:
     assert {each.name for each in descriptors.iterdir()} == before
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+def test_file_too_large_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"abc")
     with pytest.raises(OSError, match="at most 2 bytes, it has 3"):
         read_regular(tmp_path / "large", 2)
@@ -69,7 +69,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
         "[[rule]]\ndecision='deny'\ntext='" + "(" * 5000 + ")" * 5000 + "'",
     ],
 )
-def test_toml_that_python_cannot_read_is_an_error(tmp_path: Path, text: str) -> None:
+def test_toml_that_python_cannot_read_is_error(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a.toml"
     file.write_text(text)
     for read in (load_policy, read_task_file, lambda path: load_prices(str(path))):

@@ -40,7 +40,7 @@ def test_it_is_short() -> None:
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_the_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Path) -> None:
+def test_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xterm", "nano"):
         require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
@@ -60,7 +60,7 @@ def test_the_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Pa
     assert (done.returncode, "1 run planned by recording" in done.stdout) == (0, True), done.stdout
 
 
-def test_the_packages_description_is_its_head() -> None:
+def test_packages_description_is_its_head() -> None:
     """pytest-metadata parses all of it at every start of pytest."""
     description = metadata("pytest-vnc-use")["Description"]
     assert description.strip().startswith("# pytest-vnc-use\n")

@@ -1,4 +1,4 @@
-"""Whether two pictures are of the same screen: a caret may blink, words may not change."""
+"""Whether two images are of the same screen: a caret may blink, words may not change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from pytest_vnc_use.same_screen import same_screen
 
 
-def picture(words: str = "", *, caret: bool = False, size: tuple[int, int] = (640, 400)) -> bytes:
+def image(words: str = "", *, caret: bool = False, size: tuple[int, int] = (640, 400)) -> bytes:
     image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
     draw.text((100, 100), words, fill="black")
@@ -21,12 +21,10 @@ def picture(words: str = "", *, caret: bool = False, size: tuple[int, int] = (64
     return file.getvalue()
 
 
-def test_a_caret_may_blink() -> None:
-    assert same_screen(picture("Delete draft.txt?"), picture("Delete draft.txt?", caret=True))
+def test_caret_may_blink() -> None:
+    assert same_screen(image("Delete draft.txt?"), image("Delete draft.txt?", caret=True))
 
 
-@pytest.mark.parametrize(
-    "now", [picture("Delete thesis.docx?"), picture(""), picture("Delete draft.txt?", size=(640, 401))]
-)
+@pytest.mark.parametrize("now", [image("Delete thesis.docx?"), image(""), image("Delete draft.txt?", size=(640, 401))])
 def test_another_question_is_another_screen(now: bytes) -> None:
-    assert not same_screen(picture("Delete draft.txt?"), now)
+    assert not same_screen(image("Delete draft.txt?"), now)

@@ -41,9 +41,6 @@ FROM_ELSEWHERE = re.compile(
 )
 
 
-# --- what stands on the pages ----------------------------------------------------------------------------------------
-
-
 def options() -> str:
     """Return a section for each setting: those of the command line, then the others."""
     named = [_section(name) for name in FIELDS if name in OPTIONS]
@@ -138,9 +135,6 @@ def layers() -> str:
     """Return the layers that import-linter checks, as a drawing."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     return "```text\n" + "\n  │\n".join(contracts[0]["layers"]) + "\n```"
-
-
-# --- the Python API --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -253,8 +247,6 @@ REFERENCES = {
 }
 
 
-# --- the committed pages ---------------------------------------------------------------------------------------------
-
 GENERATED = {each.__name__.replace("_", "-"): each for each in (options, cli, mcp, rooms, layers)} | {
     name: each.listed for name, each in REFERENCES.items()
 }
@@ -262,14 +254,14 @@ PART = re.compile(r"^<!-- ([a-z-]+) -->\n.*?^<!-- /\1 -->$", re.MULTILINE | re.D
 
 
 def filled(markdown: str, texts: Any = None) -> str:
-    """Return the page with what stands between `<!-- name -->` and `<!-- /name -->` written anew."""
+    """Return the page with what stands between `<!-- name -->` and `<!-- /name -->` rewritten."""
 
-    def anew(match: re.Match[str]) -> str:
+    def again(match: re.Match[str]) -> str:
         name = match[1]
         text = (texts or GENERATED)[name]().strip("\n") if name in (texts or GENERATED) else None
         return match[0] if text is None else f"<!-- {name} -->\n\n{text}\n\n<!-- /{name} -->"
 
-    return PART.sub(anew, markdown)
+    return PART.sub(again, markdown)
 
 
 def llms() -> str:
@@ -298,14 +290,11 @@ def current() -> dict[Path, str]:
 
 
 def write() -> None:
-    """Write the committed files anew, and name those that changed."""
+    """Write the committed files again, and name those that changed."""
     for path, text in current().items():
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(path.relative_to(ROOT))
-
-
-# --- what MkDocs calls -----------------------------------------------------------------------------------------------
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

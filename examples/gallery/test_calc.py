@@ -9,11 +9,11 @@ import pytest
 
 from pytest_vnc_use.types.protocols import Desktop
 
-FOLDER = Path(__file__).parent
+DIRECTORY = Path(__file__).parent
 START = f"""
 mkdir -p office/user
-cp '{FOLDER}/quiet_office.xcu' office/user/registrymodifications.xcu
-cp '{FOLDER}/sheet.fods' sum.fods
+cp '{DIRECTORY}/quiet_office.xcu' office/user/registrymodifications.xcu
+cp '{DIRECTORY}/sheet.fods' sum.fods
 exec soffice -env:UserInstallation="file://$PWD/office" --nologo --norestore --nofirststartwizard --nolockcheck \\
     --calc sum.fods
 """

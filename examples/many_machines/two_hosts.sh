@@ -40,7 +40,7 @@ be_host() { # name
     exec /usr/sbin/sshd -D -f /dev/null -h "$hosts/$1" -o AuthorizedKeysFile="$hosts/key.pub" -o PidFile=none -E /tmp/sshd.log
 }
 
-keep_in_sight() { # a folder, what is to be /tmp
+keep_in_sight() { # a directory, what is to be /tmp
     [[ $1 == /tmp/* ]] || return 0
     mkdir -p "$2${1#/tmp}" && mount --bind "$1" "$2${1#/tmp}"
 }

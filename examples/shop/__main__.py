@@ -1,7 +1,7 @@
-"""Orchard Lane, a small shop to try end-to-end tests on: `python examples/shop`, in any folder.
+"""Orchard Lane, a small shop to try end-to-end tests on: `python examples/shop`, in any directory.
 
 It is drawn for a screen of 1440x900. Sign in as alice with the password wonderland. Every page is reached by mouse, and
-by Ctrl+1 to Ctrl+7 and Tab. It keeps three files in the folder it is started in, and writes them as things happen:
+by Ctrl+1 to Ctrl+7 and Tab. It keeps three files in the directory it is started in, and writes them as things happen:
 
 - orders.csv: `product;quantity;status`, a line for each product in the basket (`apples;2;basket`) or ordered
   (`apples;2;ordered`);

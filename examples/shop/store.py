@@ -15,13 +15,13 @@ FIRST_ORDER_NUMBER = 1001
 
 
 class Store(QObject):
-    """The state of the shop. Every change is written to `folder` before `changed` is sent."""
+    """The state of the shop. Every change is written to `directory` before `changed` is sent."""
 
     changed = Signal()
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         super().__init__()
-        self._folder = folder
+        self._directory = directory
         self.user = ""
         self.page = "sign in"
         self.failed_sign_ins = 0
@@ -121,6 +121,6 @@ class Store(QObject):
 
     def _replace(self, name: str, text: str) -> None:
         """Write a file in one stroke, so that a reader sees the old text or the new one, never half of it."""
-        unfinished = self._folder / f".{name}.unfinished"
+        unfinished = self._directory / f".{name}.unfinished"
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(self._folder / name)
+        unfinished.replace(self._directory / name)

@@ -18,7 +18,7 @@ from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
 from pytest_vnc_use.errors import ActionError, ActionInterrupted
 from pytest_vnc_use.errors.faults import chain, named
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.types import (
     SECRET_MARK,
@@ -51,7 +51,7 @@ from pytest_vnc_use.types.elements import ASK_S, Elements
 from pytest_vnc_use.types.protocols import Controller, TellsUrl
 
 CROP_PX = (160, 60)
-"""Width and height of the picture of the place."""
+"""Width and height of the image of the place."""
 _SLOW_S, _MOST_SLOW = 0.5, 3
 """After three slow answers in a row, stop asking, so that a heavy page is not delayed."""
 FIELDS = frozenset(
@@ -97,9 +97,9 @@ class Asker:
 class Targets:
     """The targets of one run's steps."""
 
-    def __init__(self, ask: ElementsOf, folder: RunFolder) -> None:
+    def __init__(self, ask: ElementsOf, directory: RunDirectory) -> None:
         self._ask = Asker(ask)
-        self._folder = folder
+        self._dir = directory
         self._seen: Frame | None = None
         self._clicked: tuple[Point, ...] = ()
         self._field: Elements = ()
@@ -126,11 +126,11 @@ class Targets:
         region = around(at, (frame.width, frame.height))
         seen = self._seen if self._seen and self._seen.ref == frame else None
         try:
-            png = _cut_out(seen.png if seen else self._folder.load_png(frame), seen.pixels if seen else None, region)
-        except (OSError, ValueError):  # a user's own controller may return an invalid picture
+            png = _cut_out(seen.png if seen else self._dir.load_png(frame), seen.pixels if seen else None, region)
+        except (OSError, ValueError):  # a user's own controller may return an invalid image
             return None
         size = region.right - region.left, region.bottom - region.top
-        return self._folder.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))
+        return self._dir.store(Frame(FrameRef(hashlib.sha256(png).hexdigest(), *size), png))
 
 
 def around(at: Point, screen: tuple[int, int]) -> Region:
@@ -173,13 +173,13 @@ class Actor:
     def __init__(
         self,
         controller: Controller,
-        folder: RunFolder,
+        directory: RunDirectory,
         functions: Mapping[str, Callable[..., object]],
         reveal: Callable[[str], str],
         step_delay_s: Callable[[], float] = float,
         targets: Targets | None = None,
     ) -> None:
-        self.controller, self._folder, self._functions, self._reveal = controller, folder, functions, reveal
+        self.controller, self._dir, self._functions, self._reveal = controller, directory, functions, reveal
         self._step_delay_s, self._targets = step_delay_s, targets
 
     def first_look(self) -> FrameRef:
@@ -193,7 +193,7 @@ class Actor:
         frame = self.controller.frame()
         if self._targets:
             self._targets.see(frame)
-        return self._folder.store(frame)
+        return self._dir.store(frame)
 
     def watch(self) -> None:
         """Raise DesktopError if the desktop is gone."""
@@ -205,11 +205,11 @@ class Actor:
             return None
         self.controller.settle(briefly=True)
         other = self._other_frame(seen)
-        return None if other is None else self._folder.store(other)
+        return None if other is None else self._dir.store(other)
 
     def _other_frame(self, seen: FrameRef) -> Frame | None:
         now = self.controller.frame()
-        is_same = now.ref == seen or still_shows(self._folder.load_png(seen), now)
+        is_same = now.ref == seen or still_shows(self._dir.load_png(seen), now)
         return None if is_same else now
 
     def carry_out(self, step: Step, deadline: Deadline, *, watched: bool = False) -> Step:
@@ -239,7 +239,7 @@ class Actor:
         except ActionInterrupted as exc:
             error = str(exc)
             settled, stable, frame = None, clock.monotonic(), self.capture()
-        kept = dict.fromkeys(map(self._folder.store, self.controller.transient_frames()))  # each once
+        kept = dict.fromkeys(map(self._dir.store, self.controller.transient_frames()))  # each once
         return dataclasses.replace(
             step,
             frame_after=frame,

@@ -1,6 +1,6 @@
 """`VncUseAgent`: runs tasks on a desktop, judges claims about it, and performs a test's own actions.
 
-What a task is carried out by is in `run`, what judges in `claims`, and what chooses concrete classes in `build`.
+What a task is performed by is in `run`, what judges in `claims`, and what chooses concrete classes in `build`.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     `excluded_actions`. With `hitl_mode`, an action that the policy file does not decide, or says to ask about, makes
     `run` return `Outcome.WAITING`; without, it is denied. A `policy` object decides as its own `unmatched` says. The
     model may call `functions` by name: they have a docstring and type hints; None stands for those of the settings
-    `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task. The model, the run folder and
-    the reports see only that name. With `check`, a run that does not end as done raises the class of its triage.
+    `cdp` and `elements`. `secrets` maps names to values: write `<secret:NAME>` in a task. The model, the run directory
+    and the reports see only that name. With `check`, a run that does not end as done raises the class of its triage.
 
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
     ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
@@ -153,7 +153,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.budget = budget or build.build_budget(self.settings)
         """The limits of this agent's models, and their use so far."""
         self.runs: list[Path] = []
-        """The run folders of this agent, oldest first."""
+        """The run directories of this agent, oldest first."""
         self.tool_failures: list[InfraError] = []
         """Each error of the tool that a method of this agent raised, oldest first; the test may have caught it."""
         self.verdicts: list[Verdict] = []
@@ -206,8 +206,6 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """The error of the tool that ended a task, unless a later task was done and judged."""
         return self._broken_task
 
-    # --- tasks -------------------------------------------------------------------------------------------------------
-
     @_noting_tool_failures
     def run(
         self,
@@ -222,12 +220,12 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         run_id: str | None = None,
         votes: int | None = None,
     ) -> RunResult:
-        """Carry out a task; in a test, judge it when it is done.
+        """Perform a task; in a test, judge it when it is done.
 
         The fixture's agent has each claim of `expect` judged, or without any, that the task is done; with None, the
-        test's body alone checks it. Another agent keeps `expect` in the run folder and judges nothing: the outcome says
-        how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold for
-        this run in place of the agent's. `approver` is asked if an action waits for a person; without one the run
+        test's body alone checks it. Another agent keeps `expect` in the run directory and judges nothing: the outcome
+        says how the run ended, not that the task was achieved. `limits`, `policy`, `planner`, `check` and `votes` hold
+        for this run in place of the agent's. `approver` is asked if an action waits for a person; without one the run
         returns as `WAITING`. Raises TaskFailed if a claim or the end does not surely hold, or if `check` asks for it
         and the run does not end as done; InfraError if a tool cannot be used; SettingsError if the task or a claim is
         not a sentence, or if nobody can judge it.
@@ -267,7 +265,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 own.end_run()
 
     def reenact(self, path: Path, *, approver: Approver | None = None, check: bool | None = None) -> RunResult:
-        """Carry out the actions of a run folder or its execution.json again, unchecked, up to the first that fails.
+        """Perform the actions of a run directory or its execution.json again, unchecked, up to the first that fails.
 
         Nothing is judged. Raises as `run` does, and SettingsError if the agent lacks a secret of the trace.
         """
@@ -281,12 +279,12 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def approve(
         self, run_id: str = "", *, step: int | None = None, approver: Approver | None = None, **again: Unpack[Again]
     ) -> RunResult:
-        """Carry out the action for which the run waits, and continue; also in another process than the run's first.
+        """Perform the action for which the run waits, and continue; also in another process than the run's first.
 
         Without `run_id` it is the only waiting run of this agent; SettingsError lists them where there are several.
         With `step`, only if the run waits for an answer about that step. Another process must get the same policy,
-        planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run folder.
-        Raises RunFolderError, SettingsError.
+        planner, functions and secrets; pass those of the run itself here. Nothing of them is taken from the run
+        directory. Raises RunDirectoryError, SettingsError.
         """
         return self._continue(run_id or only_waiting(self.runs), True, step, approver, again)
 
@@ -372,8 +370,6 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         if self._recorded:
             self._recorded.end_body(self.controller)
 
-    # --- events ------------------------------------------------------------------------------------------------------
-
     def _emit(self, event: RunEvent) -> None:
         """Pass an event on to the newest run; before the first, to the budget and all observers."""
         if self._newest_run:
@@ -384,20 +380,18 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             observer.observe(event)
 
     def _record(self, event: Judged | Extracted, frames: Sequence[Frame]) -> None:
-        """Keep the frames of a verdict or a value in the newest run folder, and emit it without secrets."""
+        """Keep the frames of a verdict or a value in the newest run directory, and emit it without secrets."""
         if self._newest_run:
             for frame in frames:
-                self._newest_run.folder.store(frame)
+                self._newest_run.directory.store(frame)
         self._emit(self._secrets.everything.hide_in(event))
-
-    # --- claims ------------------------------------------------------------------------------------------------------
 
     @_noting_tool_failures
     def verify(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
         """Judge a claim about the screen, and return a verdict that holds.
 
         To check that something is absent, claim its absence: "no error is shown". With `within_s`, the claim is judged
-        again whenever the screen has changed and come to rest, until it holds or the seconds are over. `votes` is odd:
+        again whenever the screen has changed and become stable, until it holds or the seconds are over. `votes` is odd:
         the judge is asked until a majority of that many votes agrees. Raises ProductFailed if the claim fails,
         Inconclusive if the judge is unsure; SettingsError before the judge is asked; InfraError if the judge or the
         desktop is not there.
@@ -461,11 +455,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         """Judge whether the screen shows that a task is done, and return any verdict."""
         return claims.verify_end_state(self, task, votes=votes)
 
-    # --- manual actions: each waits for the screen to answer and returns it ------------------------------------------
-
     @_noting_tool_failures
     def perform(self, action: DesktopAction) -> Frame:
-        """Carry out one action. Raises ActionError, DesktopError."""
+        """Perform one action. Raises ActionError, DesktopError."""
         return self._act(self.controller.perform, action)
 
     @_noting_tool_failures
@@ -497,7 +489,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         return self.perform(Drag(x, y, to_x, to_y))
 
     def _act(self, perform: Callable[..., None], action: DesktopAction) -> Frame:
-        """Perform an action of the test's own; the first one waits until the program's first screen is at rest."""
+        """Perform an action of the test's own; the first one waits until the program's first screen is stable."""
         if self._recorded:
             self._recorded.leave()
         self._await_rest(self.controller)
@@ -511,8 +503,6 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def screenshot(self) -> bytes:
         """Return the screen now, as PNG."""
         return self.controller.frame().png
-
-    # --- what it works with ------------------------------------------------------------------------------------------
 
     @property
     def server(self) -> str:
@@ -563,7 +553,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     def _await_rest(self, acting: Controller) -> None:
         """Wait before the first action until the screen is quiet, as after any action. Raises DesktopError.
 
-        A replay or a user that is `acting` waits by itself.
+        A replay or a user that is `acting` waits on its own.
         """
         if acting is self.controller and not self._is_at_rest:
             acting.settle()

@@ -37,7 +37,7 @@ from pytest_vnc_use.types import ModelAsked, ModelExchange, RunEvent, RunStarted
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 IMAGE_TOKENS = 2500
-"""The most tokens of one picture, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
+"""The most tokens of one image, for a row that does not say. A 1440x900 screen is 1,728 with Claude."""
 _MILLION = 1_000_000
 _BUILD = re.compile(r"-(?:\d{3,8}|\d{4}-\d{2}-\d{2})$")
 
@@ -127,7 +127,7 @@ def _valid_on(day: date, rows: list[Price]) -> Iterator[tuple[str, Price]]:
 
 LOCK_S = 30.0
 PREFIX = "vnc-use-session-"
-"""The beginning of the name of a session's folder for its ledger."""
+"""The beginning of the name of a session's directory for its ledger."""
 
 
 @dataclass(frozen=True)
@@ -155,16 +155,16 @@ class _Account:
 
 
 class Ledger:
-    """One account in a folder. Every process opens it by the folder's path and changes it only under a file lock.
+    """One account in a directory. Every process opens it by the directory's path and changes it only under a file lock.
 
     A reservation for a call that never came back, such as after a `kill -9`, stays: the call may have been paid.
     """
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder = folder
-        self._file = folder / "ledger.json"
-        self._lock = FileLock(folder / "ledger.lock", mode=0o600)
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory = directory
+        self._file = directory / "ledger.json"
+        self._lock = FileLock(directory / "ledger.lock", mode=0o600)
 
     def reserve(self, expected: Amount, refuse: Callable[[Amount, float], None]) -> str:
         """Count `expected` as used until it is settled under the returned name.
@@ -202,7 +202,7 @@ class Ledger:
             lock = acquire(self._lock, LOCK_S)
         except Timeout as exc:
             raise InfraError(
-                f"the session's account in {str(self.folder)!r} stayed locked for {LOCK_S} s; "
+                f"the session's account in {str(self.directory)!r} stayed locked for {LOCK_S} s; "
                 "another process of the session hangs while it writes there"
             ) from exc
         with lock:
@@ -378,7 +378,7 @@ class Budget:
         return dollars
 
     def stepped(self) -> None:
-        """Count one step that was carried out."""
+        """Count one step that was performed."""
         self._steps += 1
         if self._ledger:
             self._ledger.settle("", Amount(steps=1))

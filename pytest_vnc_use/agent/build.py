@@ -181,9 +181,6 @@ def _backoff(settings: Settings) -> Backoff:
     return Backoff(each_s=settings.request_seconds)
 
 
-# --- the planner -----------------------------------------------------------------------------------------------------
-
-
 def check_supported(settings: Settings) -> None:
     """Raise SettingsError if a setting differs from its default and the planner does not support it."""
     wants = {} if settings.base_url else {"toolset": "openai with --vnc-base-url"}
@@ -370,9 +367,6 @@ def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
     return lambda width, height: (width, height)
 
 
-# --- the judge -------------------------------------------------------------------------------------------------------
-
-
 def build_judge(settings: Settings) -> Judge:
     """Build the judge of claims, by default of the planner's service. Without one, every claim is unsure."""
     model, backoff = model_that_judges(settings), _backoff(settings)
@@ -421,11 +415,8 @@ def model_that_judges(settings: Settings) -> str:
     return settings.judge.partition(":")[2] or own or MODELS.get(judge, "")
 
 
-# --- the desktop -----------------------------------------------------------------------------------------------------
-
-
 def is_given(settings: Settings) -> bool:
-    """Return whether somebody else started the desktop."""
+    """Return whether another user started the desktop."""
     return settings.server not in ("", "qt", "xvnc") and not settings.server.startswith("container:")
 
 
@@ -484,7 +475,7 @@ def program_of(settings: Settings) -> list[str]:
 
 
 def given_servers(settings: Settings) -> list[str]:
-    """Return the addresses of desktops that somebody else started. Raises SettingsError if one is not an address."""
+    """Return the addresses of desktops that another user started. Raises SettingsError if one is not an address."""
     from pytest_vnc_use.desktops.remote import remote_exec_of
 
     servers = [address.strip() for address in settings.server.split(",") if address.strip()]
@@ -670,9 +661,6 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
     return lambda _: ()
-
-
-# --- the connection --------------------------------------------------------------------------------------------------
 
 
 def wire_of(settings: Settings) -> Wire:

@@ -383,7 +383,7 @@ def _kept_frames(agent: VncUseAgent, steps: int) -> Iterator[Frame]:
         for ref in (step.frame_after, *reversed(step.passed)):
             if run and ref not in seen:
                 seen.add(ref)
-                yield Frame(ref, run.folder.load_png(ref))
+                yield Frame(ref, run.directory.load_png(ref))
 
 
 def format_verdicts(verdicts: Sequence[Verdict]) -> str:
@@ -413,7 +413,7 @@ def _held(verdict: Verdict) -> Verdict:
 
 
 def looks_within(controller: Controller, within_s: float) -> Iterator[Frame]:
-    """Yield the screen now, and again each time that it has changed and come to rest, until the time is up.
+    """Yield the screen now, and again each time that it has changed and become stable, until the time is up.
 
     A change during the judge's answer counts too, also if the time is up by then. Raises DesktopError.
     """

@@ -3,7 +3,7 @@
     start -> observe -> propose -> act -> (act while calls are pending) -> propose -> … -> end
                             \\-> hitl_gate -> act      where the next call waits for a person
 
-The graph's state holds counters and what is pending, and stays small. What has happened is in the run folder, from
+The graph's state holds counters and what is pending, and stays small. What has happened is in the run directory, from
 which a run in another process continues. `hitl_gate` interrupts the graph; the SQLite checkpointer beside the trace
 keeps it until a user answers.
 """
@@ -27,8 +27,8 @@ with warnings.catch_warnings():
     from langgraph.types import Command, StateSnapshot, interrupt
 
 from pytest_vnc_use.agent.run import CHECKPOINTS, NO_CHECKPOINT, Run
-from pytest_vnc_use.errors import BudgetExceeded, RunFolderError, VncUseError
-from pytest_vnc_use.runs.folder import from_json, to_json
+from pytest_vnc_use.errors import BudgetExceeded, RunDirectoryError, VncUseError
+from pytest_vnc_use.runs.directory import from_json, to_json
 from pytest_vnc_use.safety import rules
 from pytest_vnc_use.types import CUAState, Proposal, Ruling
 from pytest_vnc_use.types.protocols import Replaying
@@ -42,7 +42,7 @@ class RunGraph:
     """A run on its checkpoints: `start`, and after an interrupt or a crash `resume`."""
 
     def __init__(self, run: Run) -> None:
-        self._run, self._run_id = run, run.folder.path.name
+        self._run, self._run_id = run, run.directory.path.name
         self._answer: bool | None = None
         self._broke: BaseException | None = None
 
@@ -53,7 +53,7 @@ class RunGraph:
     def resume(self, answer: bool | None = None, asked: Proposal | None = None) -> CUAState:
         """Continue from the last checkpoint; `answer` is a user's yes or no about `asked` where the run waits for one.
 
-        The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunFolderError where
+        The policy rules again on what was about to be done: a checkpoint allows nothing. Raises RunDirectoryError where
         there is nothing to continue with, nobody was asked, or about another action.
         """
         with self._damage_as_error(), self._compiled() as (graph, config):
@@ -61,7 +61,7 @@ class RunGraph:
             self._check_resumable(snapshot, answered=answer is not None)
             values = snapshot.values
             if answer and self._run.hide(from_json(Proposal, values["pending"][0])) != asked:
-                raise RunFolderError(
+                raise RunDirectoryError(
                     f"the checkpoint of run {self._run_id!r} holds another action than the one that was asked about; "
                     "deny it, or start its task again"
                 )
@@ -78,13 +78,15 @@ class RunGraph:
     def _check_resumable(self, snapshot: StateSnapshot, *, answered: bool) -> None:
         run_id, values = self._run_id, snapshot.values
         if not values:
-            raise RunFolderError(NO_CHECKPOINT.format(run_id))
+            raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
         if outcome := values.get("outcome"):
-            raise RunFolderError(f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run goes on")
+            raise RunDirectoryError(
+                f"run {run_id!r} is over, it ended as {outcome!r}; only an unfinished run continues"
+            )
         ruling = values["ruling"]
         was_answered = bool(values["pending"] and ruling and ruling["by"] == "person")  # the last answer counts
         if answered and not snapshot.interrupts and not was_answered:
-            raise RunFolderError(f"run {run_id!r} does not wait for approval; `resume` goes on with it")
+            raise RunDirectoryError(f"run {run_id!r} does not wait for approval; `resume` continues with it")
 
     def _invoke(self, state: CUAState | Command[Any] | None) -> CUAState:
         with self._compiled() as (graph, config):
@@ -110,7 +112,7 @@ class RunGraph:
         graph.add_edge("hitl_gate", "act")
         for node_name in ("propose", "act"):
             graph.add_conditional_edges(node_name, next_node, ["propose", "hitl_gate", "act", END])
-        checkpoints = self._run.folder.path / CHECKPOINTS
+        checkpoints = self._run.directory.path / CHECKPOINTS
         checkpoints.touch(mode=0o600)  # SQLite gives its other files the same rights
         database = sqlite3.connect(checkpoints, check_same_thread=False)
         config = {
@@ -125,7 +127,7 @@ class RunGraph:
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Map errors of damaged checkpoints to RunFolderError; a full disk keeps its own error."""
+        """Map errors of damaged checkpoints to RunDirectoryError; a full disk keeps its own error."""
         try:
             yield
         except VncUseError:
@@ -133,9 +135,9 @@ class RunGraph:
         except Exception as exc:  # for a damaged file SQLite and LangGraph may raise anything
             if isinstance(exc, sqlite3.OperationalError) and "full" in str(exc):
                 raise
-            raise RunFolderError(
+            raise RunDirectoryError(
                 f"the checkpoints of run {self._run_id!r} are damaged ({type(exc).__name__}: {exc}), so it cannot "
-                "continue. Its run folder shows what it did; start the task again"
+                "continue. Its run directory shows what it did; start the task again"
             ) from exc
 
     def _isolated(self, node: Callable[[CUAState], CUAState]) -> Callable[[CUAState], CUAState]:

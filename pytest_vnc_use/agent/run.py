@@ -29,7 +29,7 @@ from pytest_vnc_use.errors import (
     AnswerRefused,
     BudgetExceeded,
     ProgramCrashed,
-    RunFolderError,
+    RunDirectoryError,
     SettingsError,
     VncUseError,
     faults,
@@ -37,8 +37,8 @@ from pytest_vnc_use.errors import (
 from pytest_vnc_use.plain_text import cut, without_query
 from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.planners.local.scripted import NoPlanner
-from pytest_vnc_use.runs.folder import (
-    RunFolder,
+from pytest_vnc_use.runs.directory import (
+    RunDirectory,
     Trace,
     drop_checkpoints,
     from_json,
@@ -61,7 +61,7 @@ from pytest_vnc_use.types import (
     CallFunction,
     CUAState,
     Decision,
-    FolderMade,
+    DirectoryMade,
     FrameRef,
     GateAwaited,
     InvalidAction,
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = "checkpoints.sqlite"
 """The file of the checkpoints in the run directory."""
-NO_CHECKPOINT = "run {!r} left no checkpoint to go on from; start its task again"
+NO_CHECKPOINT = "run {!r} left no checkpoint to continue from; start its task again"
 MOST_AGAIN = 2
 """The most repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
@@ -103,8 +103,8 @@ LONGEST_DELAY_MS = 10_000
 
 STALE = "the screen changed again during this decision: check whether the action still made sense"
 INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
-SCREEN_CHANGED = "not carried out: the screen changed while the run was stopped. Look at it and decide again"
-HALTED = "not carried out: an earlier action of this turn failed"
+SCREEN_CHANGED = "not performed: the screen changed while the run was stopped. Look at it and decide again"
+HALTED = "not performed: an earlier action of this turn failed"
 
 
 def run_task(
@@ -120,9 +120,9 @@ def run_task(
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run. Raises InfraError, SettingsError."""
     settings = agent.settings
-    folder = RunFolder.create(Path(settings.runs_dir), run_id or new_run_id())
+    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id())
     started = RunStarted(
-        run_id=folder.path.name,
+        run_id=directory.path.name,
         task=agent._secrets.declared.hide(task),
         started_at=clock.utc_now().isoformat(timespec="seconds"),
         planner="",
@@ -139,8 +139,8 @@ def run_task(
         functions=tuple(agent._functions),
     )
     agent._keep_for_run(started.run_id, policy, planner)
-    with _only_driver(folder):
-        return Run(agent, folder, started, History()).advance(approver)
+    with _only_driver(directory):
+        return Run(agent, directory, started, History()).advance(approver)
 
 
 def continue_run(
@@ -153,39 +153,41 @@ def continue_run(
     planner: Planner | None,
     approver: Approver | None,
 ) -> RunResult:
-    """Continue a run; `answer` is a user's yes or no, if it waits for one. Raises RunFolderError, SettingsError."""
-    folder = RunFolder.open(path_of(Path(agent.settings.runs_dir), run_id))
-    with _only_driver(folder):
-        trace = read_trace(folder.path)
+    """Continue a run; `answer` is a user's yes or no, if it waits for one. Raises RunDirectoryError, SettingsError."""
+    directory = RunDirectory.open(path_of(Path(agent.settings.runs_dir), run_id))
+    with _only_driver(directory):
+        trace = read_trace(directory.path)
         outcome = trace.ended.outcome if trace.ended else None
         if outcome is not None:  # a run that broke has none
-            raise RunFolderError(
+            raise RunDirectoryError(
                 f"run {run_id!r} is over, it ended as {str(outcome)!r}; only an unfinished run can continue"
             )
         if step is not None and (trace.asked is None or trace.asked.number != step):
-            raise RunFolderError(
+            raise RunDirectoryError(
                 f"run {run_id!r} does not wait for an answer about step {step!r}; look which step it waits for now"
             )
-        if not (folder.path / CHECKPOINTS).exists():
-            raise RunFolderError(NO_CHECKPOINT.format(run_id))
+        if not (directory.path / CHECKPOINTS).exists():
+            raise RunDirectoryError(NO_CHECKPOINT.format(run_id))
         ends_now = answer is False and trace.asked is not None and trace.asked.ruling.ends_run
         agent._keep_for_run(run_id, policy, NoPlanner() if ends_now else planner)
-        if not ends_now and folder.path not in agent.runs:
+        if not ends_now and directory.path not in agent.runs:
             if missing := "; ".join(_missing(agent, trace.started)):
                 raise SettingsError(f"run {run_id!r} cannot continue as it was started: {missing}")
             agent.budget.recall(trace.exchanges, len(trace.steps))
         asked = trace.asked.proposal if trace.asked else None
-        return Run(agent, folder, trace.started, History.of(trace)).advance(approver, answer, asked, resumes=True)
+        return Run(agent, directory, trace.started, History.of(trace)).advance(approver, answer, asked, resumes=True)
 
 
 @contextmanager
-def _only_driver(folder: RunFolder) -> Iterator[None]:
-    """Drive a run as the only one, in this process and others. Raises RunFolderError if another one drives it."""
-    lock = FileLock(folder.path / "driver.lock", mode=0o600, thread_local=False)
+def _only_driver(directory: RunDirectory) -> Iterator[None]:
+    """Drive a run as the only one, in this process and others. Raises RunDirectoryError if another one drives it."""
+    lock = FileLock(directory.path / "driver.lock", mode=0o600, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunFolderError(f"this or another process is carrying out run {folder.path.name!r} right now") from None
+        raise RunDirectoryError(
+            f"this or another process is performing run {directory.path.name!r} right now"
+        ) from None
     try:
         yield
     finally:
@@ -246,7 +248,7 @@ class History:
         return [step for turn in self.turns for step in turn.steps]
 
     def decided(self, number: int, decision: Decision) -> None:
-        """Note the decision of turn `number`. It replaces one from before a crash that was not carried out."""
+        """Note the decision of turn `number`. It replaces one from before a crash that was not performed."""
         del self.turns[number - 1 :]
         self.turns.append(Turn(decision))
 
@@ -259,19 +261,17 @@ class History:
 class Run:
     """One run of an agent's task. Each node takes the graph's state and returns what it changes."""
 
-    def __init__(self, agent: VncUseAgent, folder: RunFolder, started: RunStarted, history: History) -> None:
-        self._agent, self.folder, self.started, self.history = agent, folder, started, history
+    def __init__(self, agent: VncUseAgent, directory: RunDirectory, started: RunStarted, history: History) -> None:
+        self._agent, self.directory, self.started, self.history = agent, directory, started, history
         self.limits = started.limits
         self.frame_steps: tuple[Step, ...] = ()
         """The steps whose frames still show what came before the screen now; none until the run is over."""
         self._policy = agent._policies.get(started.run_id, agent._policy)
-        self._logger = RunLogger(folder, agent._secrets.everything, agent._secrets.at_start)
+        self._logger = RunLogger(directory, agent._secrets.everything, agent._secrets.at_start)
         self._deadline = Deadline(self.limits.seconds)
         self._stopped_before = False
         self._screen_moved_on = False
         self._model_s = 0.0
-
-    # --- from the first event to the result --------------------------------------------------------------------------
 
     def advance(
         self,
@@ -285,13 +285,13 @@ class Run:
         from pytest_vnc_use.agent.graph import RunGraph  # LangGraph takes most of a second; who runs no task saves it
 
         agent, everything = self._agent, self._agent._secrets.everything
-        if self.folder.path not in agent.runs:  # else the agent has observed the steps
+        if self.directory.path not in agent.runs:  # else the agent has observed the steps
             for step in self.history.steps:
                 agent._review_context = agent._review_context.after(step)
-        agent.runs.append(self.folder.path)
+        agent.runs.append(self.directory.path)
         agent._newest_run = self
         try:
-            self.emit(FolderMade(self.folder.path))
+            self.emit(DirectoryMade(self.directory.path))
             self._prepare()
             graph = RunGraph(self)
             state = graph.resume(answer, asked) if resumes else graph.start()
@@ -301,7 +301,7 @@ class Run:
                 if approver is None:
                     break
                 state = graph.resume(approver.approve(question), question.proposal)
-        except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it goes on
+        except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
             error = cut(everything.hide_pieces(faults.named(exc)), LONGEST_TEXT)
             way = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
             self.emit(RunEnded(None, "the run broke", error, way))
@@ -314,8 +314,8 @@ class Run:
         settings, secrets, controller = agent.settings, agent._secrets, agent.controller
         self.planner, acting = agent._planners.get(run_id) or agent.planner, controller
         if agent._recorded and run_id not in agent._planners:
-            self.planner, acting = agent._recorded.begin(self.started, self.planner, acting, self.folder, self.emit)
-        agent._messages.begin(self.folder.path, self.folder.began_s, secrets.everything.hide)
+            self.planner, acting = agent._recorded.begin(self.started, self.planner, acting, self.directory, self.emit)
+        agent._messages.begin(self.directory.path, self.directory.began_s, secrets.everything.hide)
         agent._await_rest(acting)
         timing = Timing(settings.step_delay, {name: getattr(settings, name) for name in TIMING})
 
@@ -324,11 +324,11 @@ class Run:
 
         self.actor = Actor(
             acting,
-            self.folder,
+            self.directory,
             {"verify": verify, **timing.functions(), **agent._functions},
             secrets.declared.reveal,
             lambda: timing.step_delay_s,
-            Targets(lambda action: self._elements_of(acting, action), self.folder),
+            Targets(lambda action: self._elements_of(acting, action), self.directory),
         )
 
     def _elements_of(self, acting: Controller, action: Action) -> Any:
@@ -341,21 +341,23 @@ class Run:
         if "outcome" in state:
             outcome, message = Outcome(state["outcome"]), state["message"]
             self.emit(RunEnded(outcome, message))
-            drop_checkpoints(self.folder.path)
+            drop_checkpoints(self.directory.path)
             if self.history.turns:
                 params = self._agent._secrets.everything.hide_json(self.history.turns[-1].decision.params)
         else:
             outcome, message = Outcome.WAITING, _question(state).ruling.explanation
         usage = sum((turn.decision.usage for turn in self.history.turns), Usage())
         self.frame_steps = steps = tuple(self.history.steps)
-        path, task = self.folder.path, self.started.task
+        path, task = self.directory.path, self.started.task
         return RunResult(path.name, outcome, message, path, task, steps, usage, transcript(steps), params)
 
     def emit(self, event: RunEvent) -> None:
         """Pass an event on to the budget, the run directory and all observers."""
         agent = self._agent
         event = agent.budget.hear(event)
-        if not isinstance(event, (ModelAsked, GateAwaited, FolderMade)):  # these are of the moment: nothing keeps them
+        if not isinstance(
+            event, (ModelAsked, GateAwaited, DirectoryMade)
+        ):  # these are of the moment: nothing keeps them
             if isinstance(event, StepFinished):
                 agent._review_context = agent._review_context.after(event.step)
             self._logger.observe(event)
@@ -365,8 +367,6 @@ class Run:
     def hide(self, value: Any) -> Any:
         """Return a value without any secret."""
         return self._agent._secrets.everything.hide_in(value)
-
-    # --- the nodes ---------------------------------------------------------------------------------------------------
 
     def continue_after(self, elapsed_s: float) -> None:
         """Continue a run that stopped after `elapsed_s`. The screen may have changed."""
@@ -399,7 +399,7 @@ class Run:
         return CUAState(turn=number, first_frame=first, frame=to_json(frame)) | after
 
     def act(self, state: CUAState) -> CUAState:
-        """Carry out the first pending action, or refuse it, or run out of time."""
+        """Perform the first pending action, or refuse it, or run out of time."""
         if not self._deadline.remaining_s:
             return self._out_of_time()
         number = state["step"] + 1
@@ -424,8 +424,6 @@ class Run:
             case _:
                 return self._out_of_time(str(reason))
 
-    # --- proposing ---------------------------------------------------------------------------------------------------
-
     def _frame_to_act_on(self, state: CUAState) -> FrameRef:
         """Return the last frame; or, the first time after the run stopped, the screen now."""
         last = from_json(FrameRef, state["frame"])
@@ -433,7 +431,7 @@ class Run:
             return last
         self._stopped_before = False
         now = self.actor.capture()
-        self._screen_moved_on = not same_screen(self.folder.load_png(last), self.folder.load_png(now))
+        self._screen_moved_on = not same_screen(self.directory.load_png(last), self.directory.load_png(now))
         return now
 
     def _timely_answer(self, frame: FrameRef, state: CUAState) -> tuple[Decision, FrameRef, Exception | None]:
@@ -473,7 +471,7 @@ class Run:
             first_frame=from_json(FrameRef, state["first_frame"]),
             frame=frame,
             turns=tuple(self.history.turns[: state["turn"]]),
-            load_png=self.folder.load_png,
+            load_png=self.directory.load_png,
             report=self.emit,
             request_s=self._agent._changed_request_s,
         )
@@ -525,8 +523,6 @@ class Run:
         )
         ruling = self._policy.review(proposal, context)
         return ruling if agent._hitl_mode or after_yes or ruling.kind != "ask" else deny_unasked(ruling)
-
-    # --- acting ------------------------------------------------------------------------------------------------------
 
     def _new_step(self, state: CUAState) -> Step:
         decision, first_of_turn = self.history.turns[-1].decision, not self.history.turns[-1].steps

@@ -87,8 +87,6 @@ class Browser:
         self._devtools = DevTools(address)
         self._timeout_s = timeout_s
 
-    # --- the page ---
-
     @property
     def url(self) -> str:
         """The address of the page."""
@@ -138,8 +136,6 @@ class Browser:
         """Return the place of the page on the screen, and the size of the screen."""
         return self._read(window_of)
 
-    # --- navigation ---
-
     def navigate(self, address: str) -> None:
         """Open an address, and wait until the page has loaded or `timeout_s` are over.
 
@@ -181,8 +177,6 @@ class Browser:
             page.call("Page.navigateToHistoryEntry", entryId=history["entries"][index]["id"])
             page.wait_event("Page.frameNavigated", "Page.navigatedWithinDocument")
             _wait_loaded(page, deadline)
-
-    # --- the choice of the page ---
 
     def acted_on(self, action: Action) -> Elements:
         """Return the elements that an action acts on, as `page_elements.acted_on` does. It is no look of the test."""

@@ -207,8 +207,6 @@ class DesktopProtocol(SecuredClient):
             self.transport.loseWriteConnection()
             self._abort = reactor.callLater(_HANG_UP_S, self.transport.abortConnection)
 
-    # --- the screen ---
-
     def vncConnectionMade(self) -> None:
         """Choose pixel format and encodings, and ask for the first update.
 
@@ -326,8 +324,6 @@ class DesktopProtocol(SecuredClient):
         if answers:
             self.pulse.answered()
             self.factory.framebuffer.wake()
-
-    # --- input and the clipboard ---
 
     def point(self, x: int, y: int, buttons: int) -> None:
         """Send the pointer to a pixel, and note where it is."""

@@ -113,7 +113,7 @@ class RfbConnection:
             return ""
         has_password = "Vnc" in self.facts.security_used
         guess = ", and can guess the VNC password offline (its check is DES)" if has_password else ""
-        return f"others on the network can read every key that is typed and every picture{guess}"
+        return f"others on the network can read every key that is typed and every image{guess}"
 
     @property
     def quirks(self) -> ServerQuirks:
@@ -183,7 +183,7 @@ class RfbConnection:
         self.protocol.rests = True
 
     def refresh(self) -> None:
-        """Have the whole screen sent anew. Without it, drop the connection and raise ConnectionLost."""
+        """Have the whole screen sent again. Without it, drop the connection and raise ConnectionLost."""
         self.framebuffer.forget()
         self.protocol.rests = False
         self.send(self.protocol.request)
@@ -258,6 +258,6 @@ def _locate(server: str, wire: Wire) -> tuple[str, str, int, Any]:
         return "", url.host, url.port, url
     if found := host_and_port(server):
         return "", found[0] or "127.0.0.1", found[1], None
-    if not os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a folder that may not be looked into
+    if not os.path.exists(server):  # noqa: PTH110  # Path.exists raises for a directory that may not be looked into
         raise DesktopRefused(f"there is no unix socket {server!r}")
     return server, "", 0, None

@@ -69,7 +69,7 @@ class Pulse:
     It lives on the reactor's thread; any thread may read its fields.
 
     An answer is an update that holds the requested pixel. An earlier update that covers the pixel counts as an answer
-    too. While a caller waits for the effect of an action, the pulse beats by itself. So a caller that asks afterwards
+    too. While a caller waits for the effect of an action, the pulse beats on its own. So a caller that asks afterwards
     waits for no round trip.
     """
 

@@ -159,7 +159,7 @@ class RedactingController(ForwardingController):
         return boxes, redacted
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action.
+        """Perform one action.
 
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, SettingsError if a secret changed
         more than a field.

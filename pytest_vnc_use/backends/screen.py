@@ -110,7 +110,7 @@ class TransientFrames:
         """The screen of the look before, and the transient frame."""
 
     def look(self, seen: Capture) -> None:
-        """Note a look at the screen. Changes after the first look, and after the newest look before `take`, may pass."""
+        """Note a look: changes after the first one, and after the newest one before `take`, may be transient."""
         self._looked = seen
         if self._base is None:
             self._begin()
@@ -175,10 +175,8 @@ class Framebuffer:
         self.pointer_at: tuple[int, int] | None = None
         """The pixel to which the pointer was sent."""
 
-    # --- for the reactor's thread ---
-
     def resize(self, width: int, height: int) -> None:
-        """Start anew with another size; the screen is incomplete until every pixel has been sent once."""
+        """Start again with another size; the screen is incomplete until every pixel has been sent once."""
         with self._condition:
             self._keep_what_passes(np.ones_like(self._activity.last_s, np.bool_))
             self._pixels = np.zeros((height, width), np.uint32)
@@ -220,7 +218,7 @@ class Framebuffer:
         return covered
 
     def _moving(self) -> Tiles:
-        """Return the tiles that keep changing by themselves."""
+        """Return the tiles that keep changing on their own."""
         return self._activity.moving(clock.monotonic())
 
     def _draw(self, rectangle: Rectangle) -> None:
@@ -232,8 +230,6 @@ class Framebuffer:
         self._activity.add(area.x, area.y, changed, clock.monotonic())
         if not self._complete:
             self._missing[area.slices] = False
-
-    # --- for the caller's thread ---
 
     @property
     def size(self) -> tuple[int, int]:
@@ -300,7 +296,7 @@ class Framebuffer:
         return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
 
     def forget(self) -> None:
-        """Count every pixel as missing until it is sent anew; keep the known pixels, to find what changed."""
+        """Count every pixel as missing until it is sent again; keep the known pixels, to find what changed."""
         with self._condition:
             self._missing[:] = True
             self._complete = False
@@ -329,8 +325,6 @@ class Framebuffer:
         """Let time pass. Raises DesktopError as soon as the connection ends."""
         self.wait_until(lambda: False, duration_s)
 
-    # --- settling and watching ---
-
     def mark_connected(self) -> None:
         """Note that no action was done yet: a program that has just started may still draw its first screen."""
         with self._condition:
@@ -347,14 +341,14 @@ class Framebuffer:
             self._acting = True
 
     def mark_ended(self, *, clicked: tuple[int, int] | None = None, entered: bool = False) -> None:
-        """Note that the action is carried out, with the facts of an ActionWindow; look for animation from now on."""
+        """Note that the action is performed, with the facts of an ActionWindow; look for animation from now on."""
         with self._condition:
             self._mark = ActionWindow(self._mark.began_s, clock.monotonic(), clicked, entered)
             self._activity.restart()
             self._acting = False
 
     def mark_waited(self) -> None:
-        """Note that the action was only a wait: tiles that moved meanwhile move by themselves."""
+        """Note that the action was only a wait: tiles that moved meanwhile move on their own."""
         with self._condition:
             now_s = clock.monotonic()
             self._mark = ActionWindow(self._mark.began_s, now_s)
@@ -379,7 +373,7 @@ class Framebuffer:
                 remaining_s = ends_s - clock.monotonic()
                 if remaining_s <= 0:
                     return False
-                self._condition.wait(min(remaining_s, REST_S))  # there is no event when something comes to rest
+                self._condition.wait(min(remaining_s, REST_S))  # there is no event when something becomes stable
             return True
 
     def wait_settled(self, rules: SettleRules) -> Settled:

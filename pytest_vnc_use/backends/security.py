@@ -228,7 +228,7 @@ class SecuredClient(RFBClient):
 
     def _end(self, error: VncUseError) -> None:
         self._ended = True
-        self._packet.clear()  # vncdotool would go on handling it,
+        self._packet.clear()  # vncdotool would continue handling it,
         self._expected_len = sys.maxsize  # and for ever what has no bytes, such as a reason that is not given
         self.factory.framebuffer.fail(error)
         self.transport.abortConnection()

@@ -14,7 +14,7 @@ Tiles = npt.NDArray[np.bool_]
 
 TILE_PX = 32
 REST_S = 1.5
-"""A tile without a change for this time is at rest; a clock that ticks each second is not."""
+"""A tile without a change for this time is stable; a clock that ticks each second is not."""
 _BUTTON_PX = (160, 32)
 """The distance from the clicked pixel, across and down, within which a button shows that it was clicked."""
 _LINE_TILES = 3
@@ -37,7 +37,7 @@ class Activity:
 
     `last_s` is the moment of each tile's last change. All moments are in seconds on one monotonic clock.
 
-    A tile moves by itself while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Changes count
+    A tile moves on its own while it changes in a rhythm, `FAST` or `SLOW`, and never rests for `REST_S`. Changes count
     from `restart` on. A tile that moved when `learn` was called stays known until it rests or changes quite
     differently.
     """
@@ -49,14 +49,14 @@ class Activity:
         self.last_s = np.full(shape, -np.inf)
         self._size = np.zeros(shape)
         self.known = np.zeros(shape, np.bool_)
-        """The tiles that moved by themselves at the last `learn` and have not stopped since."""
+        """The tiles that moved on their own at the last `learn` and have not stopped since."""
 
     def restart(self) -> None:
         """Count changes from here on; keep the times of the last changes, and the tiles known to move."""
         self._count[:] = 0
 
     def learn(self, now_s: float) -> None:
-        """Note that the tiles that move now do so by themselves."""
+        """Note that the tiles that move now do so on their own."""
         self.known = self.moving(now_s)
 
     def add(self, x: int, y: int, changed: Tiles, now_s: float) -> None:
@@ -81,7 +81,7 @@ class Activity:
         self._size[window] = np.where(is_first, 0.0, np.maximum(before, sizes))
 
     def moving(self, now_s: float) -> Tiles:
-        """Return the tiles that keep changing by themselves."""
+        """Return the tiles that keep changing on their own."""
         span_s, in_rhythm = self.last_s - self._first_s, self.known
         for updates, least_s in _RHYTHMS:
             in_rhythm = in_rhythm | ((self._count >= updates) & (span_s >= least_s))

@@ -1,4 +1,4 @@
-"""A VNC server for one viewer of a desktop; the viewer's input is reported, not carried out.
+"""A VNC server for one viewer of a desktop; the viewer's input is reported, not performed.
 
 It speaks RFB 3.3 to 3.8 (RFC 6143). It sends raw pixels, because it is meant for a viewer nearby. The clipboard is not
 shared: a recording could not repeat a paste from elsewhere.
@@ -167,8 +167,6 @@ class _Viewer(Protocol):
                 self.transport.loseConnection()
                 return
 
-    # --- the conversation ---
-
     def _converse(self) -> Talk:
         self.transport.write(_VERSION)
         version = yield 12
@@ -235,8 +233,6 @@ class _Viewer(Protocol):
             yield now
             length -= now
 
-    # --- the screen ---
-
     def _set_format(self, block: bytes) -> None:
         self._format = PixelFormat.from_bytes(block)
         if not self._format.truecolor or self._format.bpp not in (8, 16, 32):
@@ -277,8 +273,6 @@ class _Viewer(Protocol):
         if Encoding.PSEUDO_CURSOR not in self._encodings:
             return False
         return self._shape is None or self._screen.pointer_shape not in (None, self._shape)
-
-    # --- the input ---
 
     def _pointer_event(self, buttons: int, x: int, y: int) -> None:
         at = min(x, self._size[0] - 1), min(y, self._size[1] - 1)

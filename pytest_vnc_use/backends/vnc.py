@@ -67,9 +67,9 @@ class Watch:
     """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
 
     A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
-    with the same screen. No action is carried out twice. A screen of one single colour has `blank_s` to change. A
+    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change. A
     screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
-    actions were carried out. It counts as frozen if it is still the same. A screen may change its size.
+    actions were performed. It counts as frozen if it is still the same. A screen may change its size.
 
     If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
     blank for that reason, or the server may have been the program itself.
@@ -118,7 +118,7 @@ def connect(
 
 
 class VNCController:
-    """A Controller for one desktop: it takes frames and carries out actions. For one thread at a time.
+    """A Controller for one desktop: it takes frames and performs actions. For one thread at a time.
 
     Without a connection, call `connect` first: `VNCController().connect("localhost::5901", password)`.
     """
@@ -191,8 +191,6 @@ class VNCController:
                 raise DesktopError("the controller is not connected: call connect(server, password) first")
             raise AttributeError(f"a VNCController has no {name!r}")
 
-    # --- the screen ---
-
     @property
     def size(self) -> tuple[int, int]:
         """Width and height of the screen now, in pixels."""
@@ -236,7 +234,7 @@ class VNCController:
             return ""
 
     def refresh(self) -> None:
-        """Have the whole screen sent anew, even if the server says that nothing changed. Raises ConnectionLost."""
+        """Have the whole screen sent again, even if the server says that nothing changed. Raises ConnectionLost."""
         self._connection.refresh()
 
     def rest(self) -> None:
@@ -274,7 +272,7 @@ class VNCController:
                 since_s = clock.monotonic() - self._unanswered[0]
                 raise ScreenFrozen(
                     f"the screen of {server!r} is frozen. No pixel changed for {since_s:.0f} s, although "
-                    f"{len(self._unanswered)} actions were carried out. The server answers, so the program may hang, "
+                    f"{len(self._unanswered)} actions were performed. The server answers, so the program may hang, "
                     "or the server may be read-only"
                 )
 
@@ -320,8 +318,6 @@ class VNCController:
     def transient_frames(self) -> tuple[Frame, ...]:
         """Return the frames since the last call that stayed for 0.2 s or longer, and went, oldest first."""
         return tuple(capture.frame() for capture in self._screen.transients())
-
-    # --- the pointer ---
 
     def move(self, x: int, y: int) -> None:
         """Move the pointer to a point."""
@@ -389,8 +385,6 @@ class VNCController:
             else:
                 self._keyboard.strike(*scroll_chords(scroll.direction, scroll.clicks))
 
-    # --- the keyboard ---
-
     def key_combo(self, keys: str | Sequence[str]) -> None:
         """Press keys together: `"control+a"`, `["ctrl", "a"]`, `"F5"`, `"+"`. Raises ActionError.
 
@@ -437,10 +431,8 @@ class VNCController:
         self._screen.wait_settled(EFFECT)
         self.type_text(address, press_enter=True)
 
-    # --- the protocol Controller ---
-
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action, never twice.
+        """Perform one action, never twice.
 
         Raises ActionError if it cannot be done, DesktopError if the desktop is gone, ActionInterrupted if the
         connection was lost meanwhile and made once more.
@@ -553,8 +545,6 @@ class VNCController:
             self._screen.wait_settled(EFFECT)
         with self._acting(enters=enters):
             yield
-
-    # --- a lost connection ---
 
     def _surviving(self, work: Callable[[], T]) -> T:
         """Return the result of `work`; repeat it over a new connection if the first one is lost.

@@ -166,7 +166,7 @@ def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Fi
         raise
     except InfraError as exc:
         yield Finding("FAIL", about, str(exc))
-    except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks go on
+    except Exception as exc:  # noqa: BLE001  # a doctor reports what breaks, and the other checks continue
         yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
 
 
@@ -216,20 +216,20 @@ def _window_manager() -> Iterator[Finding]:
         yield _missing("window manager", f"none, so windows have no frames: apt-get install {WINDOW_MANAGER[0]}")
 
 
-_QT_FOLDERS = {"PySide6": "Qt", "PyQt6": "Qt6"}
-"""The packages that bring Qt with its platform vnc, and the folder of Qt in each."""
+_QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
+"""The packages that bring Qt with its platform vnc, and the directory of Qt in each."""
 
 
 def _qt(qt_open: str) -> str:
     """Return what Qt is there, and who reaches its server. Raises DesktopError; SettingsError where that is refused."""
-    name = next((name for name in _QT_FOLDERS if find_spec(name)), "PySide6")
+    name = next((name for name in _QT_DIRS if find_spec(name)), "PySide6")
     try:
         package = importlib.import_module(name)
         qt = importlib.import_module(f"{name}.QtCore").qVersion()
         importlib.import_module(f"{name}.QtGui")
     except ImportError as exc:  # the package, or a library that it needs, is missing
         raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]', apt-get install libegl1 libxkbcommon0") from exc
-    plugin = Path(str(package.__file__)).parent / _QT_FOLDERS[name] / "plugins" / "platforms" / "libqvnc.so"
+    plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
     return f"{name} with Qt {qt} and its platform vnc, {_reach_of_qt(qt_open)}"

@@ -51,9 +51,10 @@ def _test(arguments: argparse.Namespace) -> int:
 def replay_rulings(policy: Policy, runs: Iterable[Path]) -> Iterator[tuple[str, bool]]:
     """Yield a line for each step of recorded runs, and for the step that waits, and whether its ruling differs now.
 
-    A user's answer in the recorded run is equal to asking now. Raises RunFolderError where a directory cannot be read.
+    A user's answer in the recorded run is equal to asking now. Raises RunDirectoryError where a directory cannot be
+    read.
     """
-    from pytest_vnc_use.runs.folder import read_trace
+    from pytest_vnc_use.runs.directory import read_trace
     from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of
     from pytest_vnc_use.types import Step
 

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
-from pytest_vnc_use.errors import InfraError, RunFolderError, SettingsError
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.errors import InfraError, RunDirectoryError, SettingsError
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import argument
 
 _STOPPED_WITHIN_S = 10.0
@@ -50,20 +50,20 @@ class SuiteResult:
 
 
 class Suite:
-    """One call of pytest in a folder; its runs go to `runs_dir`. `options` are settings, by field, over the project's.
+    """One call of pytest in a directory; its runs go to `runs_dir`. `options`: settings by field.
 
-    Raises SettingsError for a path that is outside the folder, or is not a path.
+    Raises SettingsError for a path that is outside the directory, or is not a path.
     """
 
     def __init__(
-        self, folder: Path, runs_dir: Path, paths: Sequence[str], keyword: str, options: Mapping[str, str]
+        self, directory: Path, runs_dir: Path, paths: Sequence[str], keyword: str, options: Mapping[str, str]
     ) -> None:
-        self._folder, self._runs_dir = folder, runs_dir.resolve()
+        self._dir, self._runs_dir = directory, runs_dir.resolve()
         settings = {**options, "runs_dir": str(self._runs_dir)}
         self._arguments = [
             *(argument(field, value) for field, value in settings.items()),
             *([f"-k={keyword}"] if keyword else []),
-            *(_inside(folder, path) for path in paths),
+            *(_inside(directory, path) for path in paths),
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
@@ -97,7 +97,7 @@ class Suite:
     def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
         """Return the exit code of a command."""
         with subprocess.Popen(
-            command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
+            command, cwd=self._dir, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
         ) as self._process:
             if self._stopped.is_set():
                 self.stop()
@@ -111,13 +111,13 @@ class Suite:
                 ) from None
 
 
-def _inside(folder: Path, path: str) -> str:
+def _inside(directory: Path, path: str) -> str:
     try:
-        is_inside = (folder / path.split("::")[0]).resolve().is_relative_to(folder.resolve())
+        is_inside = (directory / path.split("::")[0]).resolve().is_relative_to(directory.resolve())
     except (OSError, ValueError, RuntimeError):  # no file can have that name; RuntimeError: links in a circle
         is_inside = False
     if path.startswith(("-", "@")) or not is_inside:
-        raise SettingsError(f"a path of tests must lie in the folder {str(folder.resolve())!r}, got {path!r}")
+        raise SettingsError(f"a path of tests must lie in the directory {str(directory.resolve())!r}, got {path!r}")
     return path
 
 
@@ -136,9 +136,6 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float) -> None:
         process.kill()
 
 
-# --- the JUnit report ------------------------------------------------------------------------------------------------
-
-
 def _names(runs_dir: Path) -> list[str]:
     return sorted(path.name for path in runs_dir.iterdir()) if runs_dir.is_dir() else []
 
@@ -151,7 +148,7 @@ def _runs_by_test(runs_dir: Path, earlier: Collection[str]) -> dict[str, list[st
             continue
         try:
             runs.setdefault(read_trace(runs_dir / name).started.test_id, []).append(name)
-        except RunFolderError:  # not a run, or one without any screen: nothing to look at
+        except RunDirectoryError:  # not a run, or one without any screen: nothing to look at
             continue
     return runs
 

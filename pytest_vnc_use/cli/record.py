@@ -32,7 +32,7 @@ DESCRIPTION = """\
 Connect to a VNC desktop and let you do the task there, in any VNC viewer, through the address that is printed. When
 you close the viewer, or press Ctrl-C, a test is written, with a recording that replays your actions without a model.
 
-Keys become text; presses and moves become clicks and drags. Each action begins once the screen is at rest, so work
+Keys become text; presses and moves become clicks and drags. Each action begins once the screen is stable, so work
 slowly. Your actions move the pointer on the desktop; it also moves once it has rested in a place for half a second.
 Such a rest is recorded only if you use what it made appear. The clipboard is not shared.
 """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.files import reason_of
 from pytest_vnc_use.runs.transcript import line, plain
 
@@ -191,6 +191,6 @@ def _read_jobs(paths: Sequence[Path]) -> tuple[dict[str, SessionResults], list[s
             read[file] = path
             try:
                 parts[str(path)] = read_results(file)
-            except RunFolderError as exc:
+            except RunDirectoryError as exc:
                 problems.append(f"{str(path)!r} has results that cannot be read: {exc}")
     return parts, problems

@@ -21,9 +21,9 @@ from pytest_vnc_use.cli.options import (
     secrets_of,
     settings_of,
 )
-from pytest_vnc_use.errors import AgentFailed, InfraError, RunFolderError, SettingsError, VncUseError, faults
+from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
-from pytest_vnc_use.runs.folder import path_of, read_trace
+from pytest_vnc_use.runs.directory import path_of, read_trace
 from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
 from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
@@ -128,7 +128,7 @@ def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent,
     if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
         waiting = sorted(file.parent.name for file in path.parent.glob("*/checkpoints.sqlite"))[-_MAX_NAMED:]
         names = ", ".join(map(repr, waiting)) or "none"
-        raise RunFolderError(
+        raise RunDirectoryError(
             f"there is no run directory {str(path)!r}; those that wait or were interrupted in {str(path.parent)!r}: "
             f"{names}"
         )
@@ -225,7 +225,7 @@ def approver_here() -> Approver | None:
 
 
 def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str], printer: StepPrinter) -> int:
-    """Run, judge, and print the results; the outcome and the run folder come last, whatever happens.
+    """Run, judge, and print the results; the outcome and the run directory come last, whatever happens.
 
     `printer` is one of the agent's observers.
 
@@ -237,14 +237,14 @@ def drive(agent: VncUseAgent, run: Callable[[], RunResult], claims: Sequence[str
     except (InfraError, AgentFailed) as exc:  # AgentFailed: an own planner answers no action
         return _report_break(agent, "infra", f"infra: {type(exc).__name__}: {exc}", INFRA)
     except KeyboardInterrupt:
-        return _report_break(agent, "interrupted", "`cua-vnc resume` goes on with the run", CTRL_C)
+        return _report_break(agent, "interrupted", "`cua-vnc resume` continues with the run", CTRL_C)
     except VncUseError:
         raise
     except Exception as exc:  # noqa: BLE001  # a defect must not exit with the code of a failed claim
         if users_error := faults.text_of_users_error(exc):
             return _report_break(agent, "infra", f"infra: {users_error}", INFRA)
         return _report_break(
-            agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run folder", DEFECT
+            agent, "defect", f"{type(exc).__name__}: {exc}; please report it with the run directory", DEFECT
         )
 
 
@@ -264,5 +264,5 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
         print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
-    print(f"{result.outcome} {plain(str(result.run_folder))}")
+    print(f"{result.outcome} {plain(str(result.run_dir))}")
     return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

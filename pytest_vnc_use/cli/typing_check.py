@@ -30,7 +30,7 @@ BEYOND = "é Ω Ж 日 😀"
 """Characters that a US keyboard does not have."""
 _BEFORE_S, _SHOWS_S, _TAKEN_BACK_S, _BLINK_S, _GLANCE_S = 2.2, 2.0, 2.0, 1.2, 0.1
 _FRAMES_AT_REST = 2
-"""The most frames of a screen at rest.
+"""The most frames of a screen stable.
 
 A blinking caret makes two; a clock with seconds makes three within `_BEFORE_S`.
 """

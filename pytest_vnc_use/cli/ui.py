@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.cli.ini_file import IniFile
-from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\
@@ -45,7 +45,7 @@ def _last_results() -> dict[str, dict[str, Any]]:
     runs = Path(str(IniFile.find(Path.cwd()).options.get("vnc_runs_dir") or Settings().runs_dir))
     try:
         tests = read_results(runs / "vnc-results.json").tests
-    except RunFolderError:
+    except RunDirectoryError:
         return {}
     return {each.test: {"state": each.result, "triage": each.triage or "", "message": each.message} for each in tests}
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pytest_vnc_use.backends.pixels import box_of
 from pytest_vnc_use.demonstrate.hovering import differing
-from pytest_vnc_use.errors import RunFolderUnwritable, SettingsError
+from pytest_vnc_use.errors import RunDirectoryUnwritable, SettingsError
 from pytest_vnc_use.recordings.format import PERSON, Evidence, RecordedRun, Recording
 from pytest_vnc_use.recordings.store import Key, save
-from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import SECRET_MARK, Region
 
@@ -37,7 +37,7 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `redacts` is true, typed secrets are redacted in the pictures. `machine` is what draws on the desktop.
+    Where `redacts` is true, typed secrets are redacted in the images. `machine` is what draws on the desktop.
     """
 
     task: str
@@ -67,11 +67,11 @@ class CodegenRequest:
             raise SettingsError(f"--expect must be a sentence about the screen, got {list(self.expect)!r}")
         if self.out.suffix != ".py":
             raise SettingsError(f"--out must be a Python file, such as 'tests/test_basket.py', got {str(self.out)!r}")
-        # the folders below it will be made
-        there = next(folder for folder in self.out.absolute().parents if os.path.exists(folder))  # noqa: PTH110  # Path.exists may raise
+        # the directories below it will be made
+        there = next(directory for directory in self.out.absolute().parents if os.path.exists(directory))  # noqa: PTH110  # Path.exists may raise
         if not there.is_dir() or not os.access(there, os.W_OK):
             raise SettingsError(
-                f"--out={str(self.out)!r} must lie in a folder that can be written to, got {str(there)!r}"
+                f"--out={str(self.out)!r} must lie in a directory that can be written to, got {str(there)!r}"
             )
         for path in (self.out, self.key.path):
             if path.exists():
@@ -79,7 +79,7 @@ class CodegenRequest:
 
 
 def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
-    """Write the test and its recording; `demonstration` has at least one step. Raises RunFolderUnwritable."""
+    """Write the test and its recording; `demonstration` has at least one step. Raises RunDirectoryUnwritable."""
     differs = differing(demonstration.steps[0].screen, demonstration.end)
     changed = box_of(differs) if differs.any() else None
     claims = request.expect or (f"the screen shows that this is done: {request.task}",)
@@ -89,7 +89,7 @@ def write(request: CodegenRequest, demonstration: RecordedRun) -> None:
         with request.out.open("x", encoding="utf-8") as file:
             file.write(_source(request, claims, changed))
     except OSError as exc:
-        raise RunFolderUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
+        raise RunDirectoryUnwritable(f"{str(request.out)!r} and its recording cannot be written: {exc}") from exc
 
 
 def _recording(

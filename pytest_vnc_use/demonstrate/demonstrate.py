@@ -72,7 +72,7 @@ def demonstrate(
     """Let a person do a task in a viewer that connects to `listen`, and write the test.
 
     Return False if nothing was done. `ask` asks for claims if `request` has none. Raises SettingsError, DesktopError,
-    RunFolderError.
+    RunDirectoryError.
     """
     request.check()
     redactor = Redactor({name: VARIABLES.get(name, "") for name in request.secrets})
@@ -132,7 +132,7 @@ def _ends(session: ViewerSession) -> Iterator[None]:
 def _tell(request: CodegenRequest, settings: Settings, say: Say) -> None:
     if not request.expect:
         say("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
-    say(f"wrote {request.out} and {request.key.path}, with its pictures")
+    say(f"wrote {request.out} and {request.key.path}, with its images")
     default, (width, height) = Settings(), settings.screen_size
     options = {
         "server": without_query(settings.server),

@@ -87,7 +87,7 @@ class Demonstration:
         self._is_open = False
 
     def actions(self, motion: Motion, at_s: float) -> Iterator[GestureAction]:
-        """Yield the desktop's actions for an event. Carry out each before asking for the next."""
+        """Yield the desktop's actions for an event. Perform each before asking for the next."""
         if not self._pressed and isinstance(motion, Move):
             return
         if at_s - self._latest_s >= PAUSE_S:

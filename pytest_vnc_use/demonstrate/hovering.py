@@ -20,7 +20,7 @@ from pytest_vnc_use.types.actions import points
 
 @dataclass(frozen=True)
 class Rest:
-    """A point where the pointer came to rest; `screen` is the one before it came."""
+    """A point where the pointer became stable; `screen` is the one before it came."""
 
     at: tuple[int, int]
     screen: Screen
@@ -63,7 +63,7 @@ def _shows(before: Screen, action: Action, after: Screen) -> bool:
 
 
 def differing(one: Screen, other: Screen) -> Mask:
-    """Mark where two screens differ, without parts that move by themselves."""
+    """Mark where two screens differ, without parts that move on their own."""
     before, after = one.pixels(), other.pixels()
     regions = [part.region for part in (*one.dynamic, *other.dynamic)]
     differs: Mask = pixels_differing(before, after) & ~mask_of(regions, after.shape)

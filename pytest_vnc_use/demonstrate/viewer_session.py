@@ -1,4 +1,4 @@
-"""A person's session in a VNC viewer: their input is carried out on a desktop, and kept as actions."""
+"""A person's session in a VNC viewer: their input is performed on a desktop, and kept as actions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _ECHO_PX = 80
 
 
 class ViewerSession:
-    """A session that carries out a viewer's events on a desktop, and keeps the actions that they make.
+    """A session that performs a viewer's events on a desktop, and keeps the actions that they make.
 
     `eyes` act on the same desktop, and see what may be recorded of it.
     """
@@ -98,7 +98,7 @@ class ViewerSession:
         self._motions.put((motion, at_s))
 
     def run(self) -> Screen:
-        """Carry out events until no more come; return the screen at the end.
+        """Perform events until no more come; return the screen at the end.
 
         Raises DeadlineExceeded, DesktopError, SettingsError.
         """
@@ -205,7 +205,7 @@ class ViewerSession:
         return restored(left_out[0].screen, resting, look())
 
     def _screen(self) -> Screen:
-        """Return the screen that the person sees, once it is at rest."""
+        """Return the screen that the person sees, once it is stable."""
         self._eyes.settle()
         frame = self._eyes.frame()
         self._check_size()

@@ -1,1 +1,1 @@
-"""Desktops: started here (TigerVNC, Qt, a container), or by somebody else."""
+"""Desktops: started here (TigerVNC, Qt, a container), or by another user."""

@@ -317,5 +317,5 @@ def _volume(text: str) -> tuple[str, str, str]:
         )
     here = Path(parts[1]).expanduser().absolute()
     if not here.exists():
-        raise SettingsError(f"a volume must be an existing folder or file, got {text!r}: there is no {str(here)!r}")
+        raise SettingsError(f"a volume must be an existing directory or file, got {text!r}: there is no {str(here)!r}")
     return str(here), parts[2], parts[3] or "rw"

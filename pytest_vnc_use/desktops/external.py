@@ -1,4 +1,4 @@
-"""Desktops that somebody else started, known by their addresses: their use, and the leases of them.
+"""Desktops that another user started, known by their addresses: their use, and the leases of them.
 
 A lease is one test's, across threads, pytest-xdist workers and sessions.
 """

@@ -39,7 +39,7 @@ def encoded(name: str, text: str) -> bytes:
 def outside(name: str) -> DesktopError:
     """Return the error for a name that leads out of the working directory."""
     return DesktopError(
-        f"a file must lie in the program's working folder, got {name!r}; give a name relative to that folder, "
+        f"a file must lie in the program's working directory, got {name!r}; give a name relative to that directory, "
         "without '..'"
     )
 
@@ -63,12 +63,12 @@ class WorkingDirectory:
             files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
             names = sorted(path.relative_to(self.path).as_posix() for path in files)
             listed = ", ".join(map(repr, names[:20])) or "no files"
-            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {listed}") from None
+            raise FileNotFoundError(f"the program's working directory has no file {name!r}; it has {listed}") from None
         except (OSError, UnicodeDecodeError) as exc:
             number, reason = (exc.errno, reason_of(exc)) if isinstance(exc, OSError) else (errno.EINVAL, str(exc))
             advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
             kind = FileUnreadable if number in _FILE_ERRORS else DesktopError
-            raise kind(f"cannot read {name!r} in the program's working folder: {reason}{advice}") from exc
+            raise kind(f"cannot read {name!r} in the program's working directory: {reason}{advice}") from exc
 
     def write(self, name: str, text: str) -> None:
         """Write a file, and make the directories on its way.
@@ -84,7 +84,7 @@ class WorkingDirectory:
             path.touch(mode=0o600)
             path.write_bytes(content)
         except OSError as exc:
-            raise DesktopError(f"cannot write {name!r} in the program's working folder: {reason_of(exc)}") from exc
+            raise DesktopError(f"cannot write {name!r} in the program's working directory: {reason_of(exc)}") from exc
 
     def set_times(self) -> None:
         """Give all files the same time, which file dialogs show. Links are not followed."""
@@ -103,4 +103,4 @@ class WorkingDirectory:
             return path
         if not Path(os.path.normpath(self.path / name)).is_relative_to(self.path):
             raise outside(name)
-        raise OSError(errno.ELOOP, f"a link leads out of that folder, to {str(path)!r}")
+        raise OSError(errno.ELOOP, f"a link leads out of that directory, to {str(path)!r}")

@@ -44,7 +44,7 @@ _NO_SCREEN = re.compile(
 """Output of a program that could not reach a screen; its surroundings are at fault."""
 
 POINTER_PX = 64
-"""The side of the largest pointer. TigerVNC draws it into the picture of a client that has not moved it yet."""
+"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client that has not moved it yet."""
 _COLOUR_BITS = np.uint32(0xFFFFFF)
 _NOTICE_S = 0.05
 """The delay before the end of a process is noticed."""

@@ -74,9 +74,9 @@ done
 class RemoteExec:
     """The remote execution of commands: `command` with another command appended runs that on the desktop.
 
-    It runs in the desktop's working folder. For `ssh` the appended words are quoted, because the shell there reads them
-    once more. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be ended
-    separately.
+    It runs in the desktop's working directory. For `ssh` the appended words are quoted, because the shell there reads
+    them once more. Files are read and written as UTF-8. Everything that is started has a `part`, by which it can be
+    ended separately.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class RemoteExec:
         return done.stdout != _MISSING
 
     def read(self, name: str) -> str:
-        """Return the text of a file in the working folder there.
+        """Return the text of a file in the working directory there.
 
         Raises FileNotFoundError. Raises FileUnreadable if it is not UTF-8 text, not a regular file, or too large.
         Raises DesktopError.
@@ -122,25 +122,25 @@ class RemoteExec:
         _check_regular(done, f"read {name!r}", FileUnreadable)
         if done.returncode == _TOO_LARGE:
             problem = f"it must have at most {MAX_BYTES} bytes, it has {int(output or 0)}; {TOO_LARGE}"
-            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {problem}")
+            raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {problem}")
         if done.returncode == _NO_FILE:
             files = sorted(output.decode().splitlines())
             listed = ", ".join(repr(each.removeprefix("./")) for each in files) or "no files"
-            raise FileNotFoundError(f"the program's working folder has no file {name!r}; it has {listed}")
+            raise FileNotFoundError(f"the program's working directory has no file {name!r}; it has {listed}")
         if done.returncode:
-            raise DesktopError(f"cannot read {name!r} in the program's working folder: {_last_line(done.stderr)}")
+            raise DesktopError(f"cannot read {name!r} in the program's working directory: {_last_line(done.stderr)}")
         try:
             return output.decode()
         except UnicodeDecodeError as exc:
-            raise FileUnreadable(f"cannot read {name!r} in the program's working folder: {exc}") from exc
+            raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working folder there, and make its folders. Raises DesktopError, ActionError."""
+        """Write a file in the working directory there, and make its directories. Raises DesktopError, ActionError."""
         content = encoded(name, text)
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
         if done.returncode:
-            raise DesktopError(f"cannot write {name!r} in the program's working folder: {_last_line(done.stderr)}")
+            raise DesktopError(f"cannot write {name!r} in the program's working directory: {_last_line(done.stderr)}")
         if (arrived := int(done.stdout[len(_HERE) :])) != len(content):
             problem = f"cannot write {name!r}: {arrived} of {len(content)} bytes arrived"
             raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
@@ -246,7 +246,7 @@ def _check_regular(
 ) -> None:
     if done.returncode == _NOT_REGULAR:
         problem = "it must be a regular file, it is a directory, a pipe, a device or a link to itself"
-        raise kind(f"cannot {wish} in the program's working folder: {problem}")
+        raise kind(f"cannot {wish} in the program's working directory: {problem}")
 
 
 def _inside(name: str) -> str:

@@ -114,7 +114,7 @@ class StartedDesktop:
     def _check_not_stopped(self, wish: str) -> None:
         if self._kept:
             raise DesktopError(
-                f"cannot {wish}: the desktop is stopped, and its working folder is removed; do it before stop()"
+                f"cannot {wish}: the desktop is stopped, and its working directory is removed; do it before stop()"
             )
 
 

@@ -140,7 +140,7 @@ class XvncDesktop(StartedDesktop):
         _write_private(password_file, mirrored_des(_PASSWORD_FILE_KEY, self._password.encode()))
         if len(os.fsencode(self.server)) > _MAX_SOCKET_PATH:
             problem = f"a unix socket's path must have at most {_MAX_SOCKET_PATH} bytes, got {self.server!r}"
-            raise DesktopError(f"{problem}; set TMPDIR to a shorter folder")
+            raise DesktopError(f"{problem}; set TMPDIR to a shorter directory")
         screen = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth), "-AcceptSetDesktopSize=0"]
         vnc = ["-rfbport", "-1", "-rfbunixpath", self.server, "-rfbunixmode", str(0o600)]
         security = ["-SecurityTypes", "VncAuth", "-PasswordFile", str(password_file), _NO_LOCKOUT]
@@ -206,9 +206,9 @@ class XvncDesktop(StartedDesktop):
         return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
 
     def _show(self, command: Sequence[str], deadline: Deadline) -> None:
-        """Start the program, and wait until it shows, over a connection that stays until `stop()`, at rest.
+        """Start the program, and wait until it shows, over a connection that stays until `stop()`, stable.
 
-        A client that connects after the last one has gone may get a picture in which TigerVNC has drawn the pointer
+        A client that connects after the last one has gone may get a screenshot in which TigerVNC has drawn the pointer
         over what was below it earlier (1.12, seen with LibreOffice).
         """
         screen = self._screen = self._screen or self._connect()

@@ -6,8 +6,8 @@ VncUseError
 │   ├── ProgramMissing        the program under test cannot be found, or cannot be run
 │   │   └── CommandMissing    the program of a test's command cannot be found or run; a DesktopError too
 │   └── RecordingError        a recording is missing, damaged, of a newer version or of another screen
-├── RunFolderError            a run folder is missing, damaged, or of a newer version
-│   └── RunFolderUnwritable   it cannot be made or written: the disk is full, or read-only; an InfraError too
+├── RunDirectoryError         a run directory is missing, damaged, or of a newer version
+│   └── RunDirectoryUnwritable it cannot be made or written: the disk is full, or read-only; an InfraError too
 ├── TaskFailed                a run did not end as done, or a claim about it is not shown to hold
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
@@ -17,7 +17,7 @@ VncUseError
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
 │   └── Inconclusive          inconclusive: the judge is unsure, so nothing is shown
 │       └── RecordingDrifted  the screen is not as recorded, and no model was there to look at it
-├── ActionError               one action cannot be carried out; the planner gets the message and goes on
+├── ActionError               one action cannot be performed; the planner gets the message and continues
 │   └── ActionInterrupted     the connection was lost before the action was answered; an InfraError too
 └── InfraError                the tool or its surroundings broke; never a fault of the product under test
     ├── DesktopError          the desktop is not there, or went away
@@ -26,7 +26,7 @@ VncUseError
     │   ├── ScreenFrozen      it answers, but no action changes its screen any more
     │   ├── ScreenBlank       it answers, but its screen stays in one colour
     │   ├── PageGone          the page or the browser behind `vnc_cdp` was closed, or cannot be reached
-    │   ├── CommandRefused    DevTools does not carry out a command; nothing was done
+    │   ├── CommandRefused    DevTools does not perform a command; nothing was done
     │   └── ConnectionLost    it was there and is gone
     │       └── DesktopSilent it is connected, but does not answer
     └── PlannerError          the model cannot be asked
@@ -59,11 +59,11 @@ class ProgramMissing(SettingsError):
 
 
 class RecordingError(SettingsError):
-    """A recording is missing, damaged, of a newer version or of another screen; no action of it was carried out."""
+    """A recording is missing, damaged, of a newer version or of another screen; no action of it was performed."""
 
 
-class RunFolderError(VncUseError):
-    """A run folder is missing, damaged, or written by a newer version."""
+class RunDirectoryError(VncUseError):
+    """A run directory is missing, damaged, or written by a newer version."""
 
     never_started = ""
     """Why the run ended before its first screen, such as that there is no recording; "" if that is not the error."""
@@ -105,15 +105,15 @@ class RecordingDrifted(Inconclusive):
 
 
 class ActionError(VncUseError):
-    """One action cannot be carried out (unknown key, point off the screen, a character the server cannot take)."""
+    """One action cannot be performed (unknown key, point off the screen, a character the server cannot take)."""
 
 
 class InfraError(VncUseError):
     """The tool or its surroundings broke; this says nothing about the product under test."""
 
 
-class RunFolderUnwritable(RunFolderError, InfraError):
-    """A run folder cannot be made or written: the disk is full, or writing is not allowed there."""
+class RunDirectoryUnwritable(RunDirectoryError, InfraError):
+    """A run directory cannot be made or written: the disk is full, or writing is not allowed there."""
 
 
 class ActionInterrupted(ActionError, InfraError):
@@ -140,7 +140,7 @@ class CommandMissing(ProgramMissing, DesktopError):
 
 
 class FileUnreadable(ProductFailed, DesktopError):
-    """A file in the program's working folder is not UTF-8, no regular file, or too large to be read.
+    """A file in the program's working directory is not UTF-8, no regular file, or too large to be read.
 
     The desktop itself answers. So this is about the product, and no retry helps.
     """
@@ -163,7 +163,7 @@ class PageGone(DesktopError):
 
 
 class CommandRefused(DesktopError):
-    """DevTools does not carry out a command; nothing was done."""
+    """DevTools does not perform a command; nothing was done."""
 
 
 class DesktopSilent(ConnectionLost):

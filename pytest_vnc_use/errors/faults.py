@@ -52,9 +52,6 @@ def blocked(problem: str) -> str:
     return next((f"{remedy} ({problem})" for start, remedy in _BLOCKS.items() if problem.startswith(start)), "")
 
 
-# --- causes ----------------------------------------------------------------------------------------------------------
-
-
 def chain(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and all errors that led to it, nearest first, each once: causes, contexts, members of groups."""
     seen: set[int] = set()
@@ -107,9 +104,6 @@ def text_of(error: BaseException) -> str:
 def named(error: BaseException) -> str:
     """Return the class and the text of the error, such as `KeyError: 'basket'`."""
     return f"{type(error).__name__}: {text_of(error)}"
-
-
-# --- the code that raised it -----------------------------------------------------------------------------------------
 
 
 def frames_of(error: BaseException) -> list[FrameType]:
@@ -183,13 +177,13 @@ def _is_of_package(file: str) -> bool:
 
 @lru_cache(1000)
 def _is_of_python(file: str) -> bool:
-    return not _folders_of_python().isdisjoint(Path(file).resolve().parents)
+    return not _directories_of_python().isdisjoint(Path(file).resolve().parents)
 
 
 @lru_cache(1)
-def _folders_of_python() -> frozenset[Path]:
-    folders = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
-    return frozenset(Path(folder).resolve() for folder in folders if folder)
+def _directories_of_python() -> frozenset[Path]:
+    directories = (sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+    return frozenset(Path(directory).resolve() for directory in directories if directory)
 
 
 def text_of_users_error(error: BaseException) -> str:
@@ -197,9 +191,6 @@ def text_of_users_error(error: BaseException) -> str:
     who = asked(error)
     lines = [f"at {line}" for line in users_lines(error, Path())[:1]]
     return " ".join([f"the {who} raised {named(error)}", *lines]) if who else ""
-
-
-# --- the topic of an error -------------------------------------------------------------------------------------------
 
 
 def of_network(error: BaseException) -> bool:

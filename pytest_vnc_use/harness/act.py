@@ -17,7 +17,7 @@ from pytest_vnc_use.backends.browser import Browser
 from pytest_vnc_use.errors import ActionError, VncUseError
 from pytest_vnc_use.harness.actions import MouseClickAction, MouseDragAction, Position, ScrollAction
 from pytest_vnc_use.harness.planning import Acting, HarnessPlanner, acting_here
-from pytest_vnc_use.runs.folder import to_json, write_atomically
+from pytest_vnc_use.runs.directory import to_json, write_atomically
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ERROR, FINAL, PARTIAL
 from pytest_vnc_use.types import DesktopAction, HistoryDirection, KeyCombo, Move, TraverseHistory, TypeText, Wait
@@ -199,7 +199,7 @@ class Agent(ABC):
         return self.success_sentinel in html
 
     def start_recording(self) -> None:
-        """Connect anew, and write all that client and server send from then on into `recording/`."""
+        """Connect again, and write all that client and server send from then on into `recording/`."""
         if self._desk is None or self._desk.recorder is None:
             self.close()
             self._records = tuple({**record, "server_bytes": None} for record in self._records)  # of another recording
@@ -209,7 +209,7 @@ class Agent(ABC):
     def stop_recording(self) -> None:
         """End the recording and its connection; a second call does nothing.
 
-        Raises RunFolderUnwritable if the recording is not whole.
+        Raises RunDirectoryUnwritable if the recording is not whole.
         """
         if self._desk and self._desk.recorder:
             self.close()
@@ -256,5 +256,5 @@ class Agent(ABC):
 
     @classmethod
     def as_planner(cls) -> HarnessPlanner:
-        """Return a planner that has an agent of this class carry out each task."""
+        """Return a planner that has an agent of this class perform each task."""
         return HarnessPlanner(cls)

@@ -57,7 +57,7 @@ class Desk:
         return self._hands.frame().png
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
+        """Perform an action, and wait for the screen's answer. Raises ActionError, DesktopError."""
         if isinstance(action, TypeText):
             self._type(action.text)
         else:
@@ -80,7 +80,7 @@ class Desk:
         return {"at_s": self.recorder.seconds, "server_bytes": self.recorder.drawn} if self.recorder else {}
 
     def close(self) -> None:
-        """End the connection, then the recording. Raises RunFolderUnwritable if that is not whole."""
+        """End the connection, then the recording. Raises RunDirectoryUnwritable if that is not whole."""
         with suppress(DesktopError):  # it has ended already
             self._eyes.close()
         if self.recorder:

@@ -30,7 +30,7 @@ def acting_here() -> Acting | None:
 
 
 class HarnessPlanner:
-    """A Planner that has an agent of a class carry out each task.
+    """A Planner that has an agent of a class perform each task.
 
     If a run continues after an interruption, another agent begins again: what was done is not done again.
     """

@@ -20,7 +20,7 @@ from typing import Any
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
-from pytest_vnc_use.errors import RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryUnwritable
 
 RECORDING = "recording"
 _SERVER_HELLO, _CLIENT_HELLO = b"RFB 003.008\n" + b"\1\1" + bytes(4), b"RFB 003.008\n" + b"\1" + b"\1"
@@ -35,14 +35,14 @@ class Recorder:
     """The streams of one connection. The reactor's thread writes, another one may close."""
 
     def __init__(self, directory: Path) -> None:
-        """Raise RunFolderUnwritable if the files cannot be made."""
+        """Raise RunDirectoryUnwritable if the files cannot be made."""
         self._directory = directory
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             names = ("server.rfb.bin", "server.time.bin", "client.rfb.bin", "client.time.bin")
             self._files = [(directory / name).open("wb", buffering=0) for name in names]  # whole up to a crash
         except OSError as exc:
-            raise RunFolderUnwritable(f"Cannot write a recording into {str(directory)!r}: {exc}.") from exc
+            raise RunDirectoryUnwritable(f"Cannot write a recording into {str(directory)!r}: {exc}.") from exc
         self._lock = threading.Lock()
         self._total = 0
         self.drawn = 0
@@ -85,14 +85,14 @@ class Recorder:
         self._marks, self._is_marked = marks, False
 
     def close(self) -> None:
-        """End the recording; a second call does nothing. Raises RunFolderUnwritable if it is not whole."""
+        """End the recording; a second call does nothing. Raises RunDirectoryUnwritable if it is not whole."""
         with self._lock:
             files, self._files = self._files, []
         for file in files:
             file.close()
         if self._problem:
             problem, self._problem = self._problem, None
-            raise RunFolderUnwritable(
+            raise RunDirectoryUnwritable(
                 f"The recording in {str(self._directory)!r} ends before the run does: {problem}."
             ) from problem
 
@@ -103,7 +103,7 @@ class Recorder:
             try:
                 self._files[stream].write(data)
                 self._files[stream + 1].write(PIECE.pack(self.seconds, len(data)))
-            except OSError as exc:  # the connection must go on; `close` reports it
+            except OSError as exc:  # the connection must continue; `close` reports it
                 self._problem = exc
 
 

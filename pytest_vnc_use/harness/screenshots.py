@@ -17,10 +17,10 @@ from typing import Any, BinaryIO
 from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol
 from pytest_vnc_use.backends.pixels import Pixels, encode_png
 from pytest_vnc_use.backends.screen import Framebuffer
-from pytest_vnc_use.errors import DesktopError, RunFolderError
+from pytest_vnc_use.errors import DesktopError, RunDirectoryError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.harness.recording import RECORDING
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.runs.uitask_trace import FINAL, PARTIAL
 
@@ -33,13 +33,15 @@ def write_screenshots(directory: Path) -> tuple[int, int]:
     """Write the screenshots of a run, from `recording/` and `execution.json`, with a list and a page of them.
 
     Return the number of screenshots and of actions: an action has none if the recording ends before it. Raises
-    RunFolderError if there is no trace or no recording, RunFolderUnwritable.
+    RunDirectoryError if there is no trace or no recording, RunDirectoryUnwritable.
     """
     records, recording, images = _records(directory), directory / RECORDING, directory / SCREENSHOTS
     try:
         data = (recording / "server.rfb.bin").open("rb")
     except OSError as exc:
-        raise RunFolderError(f"{str(recording)!r} is no recording: {exc}. Record the run (run(record=True)).") from exc
+        raise RunDirectoryError(
+            f"{str(recording)!r} is no recording: {exc}. Record the run (run(record=True))."
+        ) from exc
     images.mkdir(exist_ok=True)
     for old in images.glob("[0-9]*.png"):
         old.unlink()
@@ -62,12 +64,12 @@ def _records(directory: Path) -> list[dict[str, Any]]:
     """Return the records of the actions, also of a run that has not ended."""
     names = [name for name in (FINAL, PARTIAL) if (directory / name).is_file()]
     if not names:
-        raise RunFolderError(f"{str(directory)!r} has no {FINAL} or {PARTIAL}. Name the output_dir of an agent.")
+        raise RunDirectoryError(f"{str(directory)!r} has no {FINAL} or {PARTIAL}. Name the output_dir of an agent.")
     try:
         records = load_json(read_regular(directory / names[0]))
         return [{**record, "action": str(record["action"]), "params": record["params"]} for record in records]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as exc:
-        raise RunFolderError(f"{names[0]} must be a list of actions with `params`: {exc!r}.") from exc
+        raise RunDirectoryError(f"{names[0]} must be a list of actions with `params`: {exc!r}.") from exc
 
 
 class _Player:

@@ -17,7 +17,7 @@ from pytest_vnc_use.plugin import fixtures, options
 
 MARKER = (
     "vnc_task(task, *, expect=(), max_steps=None, max_seconds=None, max_tokens=None, max_dollars=None, votes=None, "
-    "policy=None, planner=None, model=None, app=None, record=None, secrets=()): carry out the task, a sentence, on a "
+    "policy=None, planner=None, model=None, app=None, record=None, secrets=()): perform the task, a sentence, on a "
     "VNC desktop before the test's body runs, then judge each claim in expect, or without any that the task is done; "
     "expect=None leaves it to the body"
 )
@@ -138,7 +138,7 @@ def _learn_secrets(collector: pytest.Module | pytest.Class) -> None:
 
 
 def _marks_on(thing: object) -> list[pytest.Mark]:
-    """Return the marks that a module, a class or a function has by itself."""
+    """Return the marks that a module, a class or a function has on its own."""
     found = vars(thing).get("pytestmark", ())
     marks = [getattr(each, "mark", each) for each in (found if isinstance(found, (list, tuple)) else [found])]
     return [mark for mark in marks if isinstance(mark, pytest.Mark)]

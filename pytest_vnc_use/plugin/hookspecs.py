@@ -1,6 +1,6 @@
 """The hooks of this plugin. They are called in the process that runs the test: with pytest-xdist, on its worker.
 
-All data is a copy, and holds no secret. `run_folder` is the folder of the newest run: it has the pictures that a
+All data is a copy, and holds no secret. `run_dir` is the directory of the newest run: it has the screenshots that a
 `FrameRef` names, as `screens/DIGEST.png`. A function may leave out arguments that it does not need. If it raises, also
 `pytest.fail` or `pytest.skip`, the session's summary names it, and the result of the test stays as it is. The runs of
 [rehearsals](record-replay.md#what-a-gate-compares) call the hooks too.
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 @pytest.hookspec
-def pytest_vnc_step(item: pytest.Item, step: Step, run_folder: Path) -> None:
-    """Receive each step of a run of the test `item`, once its action was carried out or refused."""
+def pytest_vnc_step(item: pytest.Item, step: Step, run_dir: Path) -> None:
+    """Receive each step of a run of the test `item`, once its action was performed or refused."""
 
 
 @pytest.hookspec
-def pytest_vnc_verdict(item: pytest.Item, verdict: Verdict, run_folder: Path | None) -> None:
-    """Receive each verdict on a claim, by a judge or by recorded evidence; before the first run without a folder."""
+def pytest_vnc_verdict(item: pytest.Item, verdict: Verdict, run_dir: Path | None) -> None:
+    """Receive each verdict on a claim, by a judge or by recorded evidence; before the first run without a directory."""
 
 
 @pytest.hookspec
-def pytest_vnc_drift(item: pytest.Item, drift: Drifted, run_folder: Path) -> None:
+def pytest_vnc_drift(item: pytest.Item, drift: Drifted, run_dir: Path) -> None:
     """Receive each difference between the screen and its recording: what differs, where, and if a model took over."""
 
 

@@ -129,7 +129,7 @@ def _check_id(item: pytest.Item) -> None:
 
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
-    """Return the specs of the item's markers with absolute paths, as a fixture may have changed the working folder."""
+    """Return the specs of the item's markers with absolute paths: a fixture may have changed the working directory."""
     return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in state_of(item).specs)
 
 
@@ -203,7 +203,7 @@ def _marks(item: pytest.Item) -> list[pytest.Mark]:
 
 
 def _check_callable(item: pytest.Item) -> None:
-    """Raise SettingsError if pytest does not call the hook that carries out the task, pytest_pyfunc_call."""
+    """Raise SettingsError if pytest does not call the hook that performs the task, pytest_pyfunc_call."""
     if not isinstance(item, pytest.Function):
         raise SettingsError(f"vnc_task must mark a test function, got a {type(item).__name__}")
     if inspect.iscoroutinefunction(item.obj) and not _has_event_loop(item):
@@ -226,7 +226,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def names_of_repetitions(config: pytest.Config) -> list[str]:
-    """Return the names of the repetitions, such as `["run1", "run2"]`; none if each test is carried out once."""
+    """Return the names of the repetitions, such as `["run1", "run2"]`; none if each test is performed once."""
     repeat = config.stash[SETTINGS].repeat
     return [f"run{number}" for number in range(1, repeat + 1)] if repeat > 1 else []
 

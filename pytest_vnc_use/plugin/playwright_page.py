@@ -80,9 +80,6 @@ def _devtools_url(request: pytest.FixtureRequest) -> str:
     return build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
 
 
-# --- what Playwright did ---------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _noted_calls(item: pytest.Item, of_playwright: object) -> Iterator[None]:
     """Note each call of Playwright that waits for the browser: when, what, and how long it took.

@@ -42,7 +42,7 @@ ONE_PERSON = (
 NO_PROGRAM = "no program is started on this desktop: name one by --vnc-app, or by app in the task's file"
 
 NOT_REDACTED = (
-    "{} was recorded without redaction: where the program shows a typed secret, its pictures show it, as do those "
+    "{} was recorded without redaction: where the program shows a typed secret, its screenshots show it, as do those "
     "of this run. Set vnc_show_secrets=true, or {}"
 )
 
@@ -138,8 +138,8 @@ def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
     """Return the key of the test's recording; all repetitions share one.
 
-    Its test id begins with the file's name, so it is the same from whatever folder pytest is started. The recordings of
-    a file that is a symbolic link lie beside the file that it leads to.
+    Its test id begins with the file's name, so it is the same from whatever directory pytest is started. The recordings
+    of a file that is a symbolic link lie beside the file that it leads to.
     """
     from pytest_vnc_use.recordings.store import Key
 
@@ -188,9 +188,6 @@ def _is_gone(key: Key) -> bool:
     """Return whether there is no such test any more. Raises OSError, UnicodeError."""
     name = key.test.partition("[")[0].split("::")[-1]
     return not key.module.exists() or not re.search(rf"\b{re.escape(name)}\b", key.module.read_text(encoding="utf-8"))
-
-
-# --- by demonstration ------------------------------------------------------------------------------------------------
 
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
@@ -251,9 +248,6 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
         return tasks(task, controller, limit_s)
 
     return show
-
-
-# --- a test's end ----------------------------------------------------------------------------------------------------
 
 
 def check_healed(item: pytest.Item) -> None:

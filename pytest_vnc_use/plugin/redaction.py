@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use.plugin.options import secret_sources
-from pytest_vnc_use.plugin.state import ATTACHED, PICTURES, SECRETS, SETTINGS
+from pytest_vnc_use.plugin.state import ATTACHED, SCREENSHOTS, SECRETS, SETTINGS
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
-_CLEAN = frozenset({ATTACHED, PICTURES})
+_CLEAN = frozenset({ATTACHED, SCREENSHOTS})
 """Fields of this plugin, which are made without secrets."""
 _PASSWORD = "VNC_PASSWORD"
 """The name of the password of the newest desktop."""
-_PICTURE = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
+_SCREENSHOT = re.compile(r"(data:image/[^;]+;base64,[A-Za-z0-9+/=]+)")
 
 
 class SessionSecrets:
@@ -64,9 +64,9 @@ class SessionSecrets:
             self.hide_in_id = Redactor({}, others=long).hide
 
     def hide(self, text: str) -> str:
-        """Return a text without secrets; pictures in it stay. A text that cannot be redacted is withheld."""
+        """Return a text without secrets; screenshots in it stay. A text that cannot be redacted is withheld."""
         try:
-            parts = _PICTURE.split(text)
+            parts = _SCREENSHOT.split(text)
             return "".join(part if number % 2 else self._hide(part) for number, part in enumerate(parts))
         except Exception as exc:  # noqa: BLE001  # whatever breaks here must hide neither the failure nor show a secret
             return withheld(exc)

@@ -14,7 +14,7 @@ import pytest
 from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import RunFolderError, VncUseError
+from pytest_vnc_use.errors import RunDirectoryError, VncUseError
 from pytest_vnc_use.plain_text import plain
 from pytest_vnc_use.plugin import costs, recordings
 from pytest_vnc_use.plugin.state import attached_to, begin_attempt, is_ours, put_back, state_of
@@ -69,7 +69,7 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
         item.session.shouldstop = "Ctrl-C in a rehearsal"
         state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
     if figures:
-        from pytest_vnc_use.runs.folder import to_json
+        from pytest_vnc_use.runs.directory import to_json
 
         state.rehearsals = to_json(figures)
         last, count = figures[-1], len(figures)
@@ -83,7 +83,7 @@ def _replay(
 ) -> None:
     """Replay the recording as often as the settings say, or until it does not repeat; write the learnt looks.
 
-    Raises RecordingError, RunFolderUnwritable, OSError.
+    Raises RecordingError, RunDirectoryUnwritable, OSError.
     """
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import load, save
@@ -101,7 +101,7 @@ def _replay(
             print_line(item.config, text)
         rehearsal, started_s = Rehearsal(recording), clock.monotonic()
         reports, failed = _run_again(item, nextitem, rehearsal)
-        attached = {run["folder"]: run for report in reports for run in attached_to(report)["runs"]}
+        attached = {run["directory"]: run for report in reports for run in attached_to(report)["runs"]}
         state.rehearsed_runs += [{**run, "rehearsal": number} for run in attached.values()]
         costs.add(state.rehearsed_costs, attached_to(reports[-1]))
         runs, seconds = [Path(run) for run in attached], round(clock.monotonic() - started_s, 3)
@@ -173,20 +173,17 @@ def _timed(item: pytest.Item) -> Iterator[None]:
         hook.pytest_timeout_cancel_timer(item=item)
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
-
-
 def _figures(
     number: int, seconds: float, rehearsal: Rehearsal, failed: pytest.TestReport | None, runs: list[Path], key: Key
 ) -> RehearsalFigures:
     from pytest_vnc_use.report.results import RehearsalFigures
-    from pytest_vnc_use.runs.folder import read_trace
+    from pytest_vnc_use.runs.directory import read_trace
 
     if failed is None:
         learnt = [f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in rehearsal.regions]
         return RehearsalFigures(number, repeated=True, learnt=tuple(learnt), seconds=seconds)
     for run in runs:
-        with suppress(RunFolderError):
+        with suppress(RunDirectoryError):
             for drift in read_trace(run).drifts[-1:]:
                 recorded, seen = (run / "screens" / f"{ref.digest}.png" for ref in (drift.recorded, drift.seen))
                 advice = _advice(drift, key, recorded, seen)
@@ -202,14 +199,14 @@ def _advice(drift: Drifted, key: Key, recorded: Path, seen: Path) -> str:
     from pytest_vnc_use.recordings.gates import is_maskable, mask_command
     from pytest_vnc_use.recordings.images import pixels_of
 
-    mask = "if the part changes by itself, mask it; "
+    mask = "if the part changes on its own, mask it; "
     if drift.region:
         try:
             cell = cell_around(drift.region, pixels_of(recorded.read_bytes()), pixels_of(seen.read_bytes()))
         except OSError:  # the images were not kept
             cell = drift.region
         is_small = is_maskable((cell,), (drift.seen.height, drift.seen.width))
-        mask = f"if the part changes by itself, mask it: `{mask_command(key.node_id, (cell,))}`; " if is_small else ""
+        mask = f"if the part changes on its own, mask it: `{mask_command(key.node_id, (cell,))}`; " if is_small else ""
     return (
         f"{mask}if it appears late, let the task wait for it, or raise "
         "vnc_gate_seconds; if an earlier run caused it, reset it in a fixture; then record the test again"

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import PICTURES, SETTINGS, attached_to
+from pytest_vnc_use.plugin.state import SCREENSHOTS, SETTINGS, attached_to
 from pytest_vnc_use.plugin.triage import machine_of
 from pytest_vnc_use.settings.settings import Settings
 
@@ -48,9 +48,6 @@ def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], mes
         _add_extras(report, item.config, runs, message)
 
 
-# --- pytest-html ------------------------------------------------------------------------------------------------------
-
-
 def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], message: str) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
     from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
@@ -59,7 +56,7 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
     is_whole = config.getoption("self_contained_html")
     limit = MAX_MEGABYTES * 1_000_000 // getattr(config, "workerinput", {}).get("workercount", 1)
     beside = dir_of(Path(config.getoption("htmlpath")))
-    extras, pictures = [], []
+    extras, screenshots = [], []
     for run in runs:
         assets, size = AssetLink(ASSETS), config.stash.get(_EMBEDDED, 0)
         block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=message)
@@ -70,8 +67,8 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
         config.stash[_EMBEDDED] = size + len(content)
         fields = {"name": None, "format_type": "html", "mime_type": None, "extension": None}
         extras.append({**fields, "content": content})
-        pictures += [(str(run.absolute()), name, png) for name, png in assets.pictures.items()]
-    vars(report).update({"extras": [*getattr(report, "extras", ()), *extras], PICTURES: pictures})
+        screenshots += [(str(run.absolute()), name, png) for name, png in assets.screenshots.items()]
+    vars(report).update({"extras": [*getattr(report, "extras", ()), *extras], SCREENSHOTS: screenshots})
 
 
 def dir_of(html_path: Path) -> Path:
@@ -79,10 +76,10 @@ def dir_of(html_path: Path) -> Path:
     return Path(os.path.expandvars(html_path)).expanduser().absolute().parent
 
 
-def page_of(run: Path, folder: Path) -> str:
-    """Return the URL of a run's page in a page that lies in `folder`."""
+def page_of(run: Path, directory: Path) -> str:
+    """Return the URL of a run's page in a page that lies in `directory`."""
     try:
-        path = os.path.relpath(run.absolute() / "index.html", folder)
+        path = os.path.relpath(run.absolute() / "index.html", directory)
     except ValueError:  # on Windows, another drive
         return (run.absolute() / "index.html").as_uri()
     return quote(path.replace(os.sep, "/"))
@@ -99,8 +96,8 @@ class _AssetsBesideReport:
         """Keep the screenshots that the report carries."""
         from pytest_vnc_use.report.html import keep_asset
 
-        self._has_blocks |= hasattr(report, PICTURES)
-        for run, name, png in vars(report).pop(PICTURES, ()):
+        self._has_blocks |= hasattr(report, SCREENSHOTS)
+        for run, name, png in vars(report).pop(SCREENSHOTS, ()):
             keep_asset(self._dir / name, png, Path(run, "screens", name))
 
     @pytest.hookimpl(optionalhook=True)
@@ -141,20 +138,17 @@ def _insert(cells: list[str], template: str, **texts: str) -> None:
     cells[_COLUMN:_COLUMN] = [render(template, column=column, text=text) for column, text in texts.items()]
 
 
-# --- allure-pytest ----------------------------------------------------------------------------------------------------
-
-
 def add_steps(runs: list[Path]) -> None:
     """Attach each step with its screenshot to the test that runs now, and each drift as three images to compare."""
     import allure
 
-    from pytest_vnc_use.runs.folder import read_trace
+    from pytest_vnc_use.runs.directory import read_trace
 
     text = allure.attachment_type.TEXT
     for run in runs:
         try:
             trace = read_trace(run)
-        except RunFolderError as exc:
+        except RunDirectoryError as exc:
             title = "the run never started" if exc.never_started else "the run cannot be shown"
             allure.attach(exc.never_started or str(exc), title, text)
             continue
@@ -172,7 +166,7 @@ def _drift_attachment(run: Path, drift: Drifted, text: Any) -> tuple[Any, ...]:
 
     try:
         return image_diff(run, drift), drift.problem, DIFF_MIME, "imagediff"
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         return str(exc), drift.problem, text
 
 
@@ -184,18 +178,15 @@ def _step_title(step: Step) -> str:
 
 def _step_attachments(run: Path, step: Step, types: Any) -> Iterator[tuple[Any, ...]]:
     from pytest_vnc_use.report.annotate import mark_action
-    from pytest_vnc_use.runs.folder import RunFolder
+    from pytest_vnc_use.runs.directory import RunDirectory
 
     if text := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
         yield text, "words", types.TEXT
     try:
-        png = mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
+        png = mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
         yield png, "the screen before", types.PNG
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         yield str(exc), "no screenshot", types.TEXT
-
-
-# --- JUnit's XML ------------------------------------------------------------------------------------------------------
 
 
 @pytest.hookimpl(wrapper=True)
@@ -213,7 +204,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     try:
         add_attachments(Path(os.path.expandvars(xml)).expanduser(), workspace(), secrets_of(config).hide)
     except (OSError, ParseError) as exc:
-        config.stash[_PROBLEM] = f"no pictures are attached in {xml}: {exc}"
+        config.stash[_PROBLEM] = f"no screenshots are attached in {xml}: {exc}"
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin import costs, reporting
 from pytest_vnc_use.plugin.recordings import LOST, UNWRITTEN
@@ -33,7 +33,7 @@ _CRASHED = "???"
 """The phase in pytest-xdist's report on a test whose worker died, of which nobody knows if it has a desktop."""
 _LISTED = {
     "healed": "healed; check that each change is intended",
-    "went_on": "not healed: a model went on after a drift, and the test did not pass",
+    "went_on": "not healed: a model continued after a drift, and the test did not pass",
     "transient": "with an unrecorded transient frame",
 }
 """The notes that are listed at the session's end, because such a test is not as it was recorded, with their titles."""
@@ -137,7 +137,7 @@ class _Session:
         try:
             write_results(self._absolute_file, results)
             yield f"results in {self._file}"
-        except (OSError, RunFolderError) as exc:
+        except (OSError, RunDirectoryError) as exc:
             yield f"the results could not be written: {exc}"
         yield from tell_github(results)
 
@@ -146,20 +146,20 @@ class _Session:
         from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
         from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.report.session_view import KnownResults
-        from pytest_vnc_use.runs.folder import make_room
+        from pytest_vnc_use.runs.directory import make_room
 
         try:
             if self._settings.max_megabytes and self._runs_dir.is_dir():
-                bad = [Path(run.folder) for test in results.tests if test.is_bad for run in test.runs]
+                bad = [Path(run.directory) for test in results.tests if test.is_bad for run in test.runs]
                 yield from filter(None, [make_room(self._runs_dir, self._settings.max_megabytes, keep=bad)])
-            runs = written_runs([run.folder for test in results.tests for run in test.runs])
+            runs = written_runs([run.directory for test in results.tests for run in test.runs])
             if self._absolute_file != (beside := self._runs_dir / FILE):
                 write_results(beside, results)  # for `cua-vnc report`, which knows only the runs
             problems = [("", problem) for problem in results.problems]
             known = KnownResults(results.tests, problems, reliability=results.reliability)
             write_report(runs, self._runs_dir, known, quick=True)
             yield f"report in {Path(self._settings.runs_dir, INDEX)}"
-        except (OSError, RunFolderError) as exc:
+        except (OSError, RunDirectoryError) as exc:
             yield f"the report could not be written: {exc}"
 
     @pytest.hookimpl(optionalhook=True)
@@ -171,8 +171,6 @@ class _Session:
 
             rows = reliability_rows(self._results.reliability, lambda run: reporting.page_of(Path(run), self._html_dir))
             prefix.append(render("reliability", rows=rows))
-
-    # --- on the terminal ----------------------------------------------------------------------------------------------
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the results: what needs a look, then counts."""
@@ -268,16 +266,13 @@ def _collection_errors(config: pytest.Config) -> list[str]:
     return [*dict.fromkeys(error.nodeid for error in errors if isinstance(error, pytest.CollectReport))]
 
 
-# --- one test ---------------------------------------------------------------------------------------------------------
-
-
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
     from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
-    from pytest_vnc_use.runs.folder import from_json
+    from pytest_vnc_use.runs.directory import from_json
 
     new = attached_to(report)
-    runs = {run.folder: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
+    runs = {run.directory: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
     checked = {run.task: run.checked_by for run in runs.values() if run.checked_by and not run.rehearsal}
     result = replace(
         result,

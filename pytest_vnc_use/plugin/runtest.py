@@ -18,7 +18,7 @@ from pytest_vnc_use.errors import (
     InfraError,
     ProgramCrashed,
     RecordingDrifted,
-    RunFolderUnwritable,
+    RunDirectoryUnwritable,
     SettingsError,
     TaskFailed,
     faults,
@@ -40,7 +40,7 @@ from pytest_vnc_use.plugin.state import (
     without_notes,
 )
 from pytest_vnc_use.plugin.terminal import print_line
-from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
 from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
@@ -67,7 +67,7 @@ def call_function(item: pytest.Function) -> Generator[None, object, object]:
     agent: Any = item.funcargs.get("vnc_agent")
     if agent is None:
         result = yield
-        markers.check(item)  # the body may have added one, whose task nobody carried out
+        markers.check(item)  # the body may have added one, whose task nobody performed
         return result
     drift = None
     try:
@@ -150,9 +150,6 @@ def check_end(item: pytest.Item) -> None:
     recordings.check_healed(item)
 
 
-# --- while it runs ---------------------------------------------------------------------------------------------------
-
-
 class ItemObserver:
     """An observer of a test's runs: notes the planner and the place, prints steps, calls the hooks of hookspecs.py."""
 
@@ -164,7 +161,7 @@ class ItemObserver:
         from pytest_vnc_use.types import Drifted, Judged, RunEnded, RunStarted, StepFinished, StepStarted
 
         state, secrets = state_of(self._item), secrets_of(self._item.config)
-        run_folder = state.runs[-1] if state.runs else None
+        run_dir = state.runs[-1] if state.runs else None
         match event:
             case RunStarted():
                 state.add_note("planner", event.planner)
@@ -175,18 +172,18 @@ class ItemObserver:
                 state.place = f"after step {step.number}"
                 if self._item.config.get_verbosity() >= 1:
                     print_line(self._item.config, step_line(step))
-                self._call("pytest_vnc_step", step=step, run_folder=run_folder)
+                self._call("pytest_vnc_step", step=step, run_dir=run_dir)
             case Judged(verdict):
-                self._call("pytest_vnc_verdict", verdict=verdict, run_folder=run_folder)
+                self._call("pytest_vnc_verdict", verdict=verdict, run_dir=run_dir)
             case Drifted():
                 drift = replace(event, problem=secrets.hide(event.problem))
-                self._call("pytest_vnc_drift", drift=drift, run_folder=run_folder)
+                self._call("pytest_vnc_drift", drift=drift, run_dir=run_dir)
             case RunEnded():
                 state.place = state.place if event.error else ""
-                if run_folder and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
+                if run_dir and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
                     from pytest_vnc_use.report.results import figures_of
 
-                    self._call("pytest_vnc_run_end", run=figures_of(run_folder))
+                    self._call("pytest_vnc_run_end", run=figures_of(run_dir))
             case _:
                 pass  # the run directory keeps the other events
 
@@ -210,9 +207,6 @@ def _format_hook_failure(name: str, error: BaseException) -> str:
     return line(f"the hook {name}{location} raised {faults.named(error)}")
 
 
-# --- its reports -----------------------------------------------------------------------------------------------------
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -227,7 +221,7 @@ def pytest_runtest_makereport(
     triage.find_out_late(item, call, report)
     # the report on the call includes the runs of a setup that passed
     figures = [] if call.when == "setup" and report.passed else _new_figures(item)
-    runs = [Path(run.folder) for run in figures]
+    runs = [Path(run.directory) for run in figures]
     if runs:
         _keep_logs(item, runs, report)
     runs = [] if state.rehearsal else [*runs, *state.unrepeated_runs]
@@ -237,10 +231,10 @@ def pytest_runtest_makereport(
     if failure and "triage" not in state.notes:
         state.notes |= {"triage": failure.triage, "rule": failure.rule}
     for run in figures:
-        if run.folder not in state.notes.get("run", ()):
+        if run.directory not in state.notes.get("run", ()):
             state.add_note("outcome", run.outcome)
-            state.add_note("run", run.folder)
-            state.add_note("page", str(Path(run.folder, "index.html")))
+            state.add_note("run", run.directory)
+            state.add_note("page", str(Path(run.directory, "index.html")))
     recordings.note_result(item, call, report)
     _attach(item, report, figures, failure.message if failure else "")
     _keep_result(item, call, report)
@@ -268,8 +262,8 @@ def _new_figures(item: pytest.Item) -> list[RunFigures]:
 
     state = state_of(item)
     figures = [figures_of(run) for run in state.runs or ()]
-    new = [run for run in figures if state.reported_runs.get(run.folder) != run]
-    state.reported_runs.update((run.folder, run) for run in new)
+    new = [run for run in figures if state.reported_runs.get(run.directory) != run]
+    state.reported_runs.update((run.directory, run) for run in new)
     return new
 
 
@@ -284,7 +278,7 @@ def _failure_of(item: pytest.Item, report: pytest.TestReport) -> FailureTriage |
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
     """Put the output of the desktop's processes into the test's run directories, before the report reads them."""
-    from pytest_vnc_use.runs.folder import keep_logs
+    from pytest_vnc_use.runs.directory import keep_logs
 
     hide = secrets_of(item.config).hide
     logs_of = getattr(desktop_of(item), "logs", dict)  # a user's own vnc_desktop may have no logs
@@ -299,7 +293,7 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
 
 def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures], message: str) -> None:
     """Attach what the session's results need, and give JUnit's XML the same as properties."""
-    from pytest_vnc_use.runs.folder import to_json
+    from pytest_vnc_use.runs.directory import to_json
 
     state = state_of(item)
     state.notes |= costs.notes_of(state)
@@ -321,7 +315,7 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
 
 def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Note the report; after the last one write the test's result into the directories of its runs."""
-    from pytest_vnc_use.runs.folder import drop_pictures
+    from pytest_vnc_use.runs.directory import drop_screenshots
 
     state = state_of(item)
     state.duration_s += report.duration
@@ -348,11 +342,11 @@ def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
     )
     mode = item.config.stash[SETTINGS].artifacts
     if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
-        ended = replace(ended, pictures=f"not kept: --vnc-artifacts={mode}")
+        ended = replace(ended, screenshots=f"not kept: --vnc-artifacts={mode}")
     for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
         try:
-            if ended.pictures:
-                drop_pictures(run)
+            if ended.screenshots:
+                drop_screenshots(run)
             write_ended_test(run, ended)
-        except (OSError, RunFolderUnwritable) as exc:
-            report.sections.append(("run folder", f"the test's result is not in it: {exc}"))
+        except (OSError, RunDirectoryUnwritable) as exc:
+            report.sections.append(("run directory", f"the test's result is not in it: {exc}"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIXTURES = frozenset({"vnc_settings", "vnc_desktop", "vnc_planner", "vnc_agent"})
 """The fixtures that mark a test as one with a desktop."""
-ATTACHED, PICTURES = "vnc", "vnc_pictures"
+ATTACHED, SCREENSHOTS = "vnc", "vnc_screenshots"
 """The attributes of this plugin on pytest's reports: the notes and more, in JSON's own types, and screenshots as bytes.
 
 pytest documents that "reports can contain arbitrary extra attributes", and sends them from a worker of pytest-xdist to
@@ -102,7 +102,7 @@ class ItemState:
     has_passed: bool = False
     """True if its call has passed."""
     has_failed: bool = False
-    """True if a part of its call has failed, as a subtest may while the test goes on."""
+    """True if a part of its call has failed, as a subtest may while the test continues."""
     duration_s: float = 0.0
     decided: pytest.TestReport | None = None
     """The report that decides: the first that is bad, or else the one on the call."""

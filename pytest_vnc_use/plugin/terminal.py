@@ -93,9 +93,6 @@ def check_keyboard(config: pytest.Config) -> None:
             raise SettingsError(NO_TERMINAL.format(os.devnull if sys.stdin else None))
 
 
-# --- the live line ----------------------------------------------------------------------------------------------------
-
-
 def open_line(item: pytest.Item) -> list[ShownProgress]:
     """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
     config = item.config
@@ -144,9 +141,6 @@ def pytest_enter_pdb(config: pytest.Config) -> None:
         config.stash[_PROGRESS].line.hide()
 
 
-# --- --vnc-record=accept ----------------------------------------------------------------------------------------------
-
-
 def review_of(item: pytest.Item) -> Review:
     """Return the review of a test's replay, which asks about each screen that differs from its recording."""
     from pytest_vnc_use.recordings.accept import Review, Reviewer
@@ -193,6 +187,6 @@ def _lines(question: Question) -> Iterator[str]:
         yield f"  The recording acts there: {act}"
     for target in question.moved:
         yield f"  Record the test again: {target}"
-    keys = [] if question.moved else ["y  this screen is right, go on"]
+    keys = [] if question.moved else ["y  this screen is right, continue"]
     keys += [f"m  mask its {question.masked_px:,} px"] if question.masks else []
     yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])

@@ -4,7 +4,7 @@ app = "python shop"                      # above the first [[test]]: for all tes
 
 [[test]]
 name = "basket"
-task = "Sign in as alice and add two {fruit} to the basket"   # or several, carried out in order
+task = "Sign in as alice and add two {fruit} to the basket"   # or several, performed in order
 expect = ["the basket shows 2 {fruit}"]  # or false: on purpose, no judge is asked about the end state
 max_steps = 20              # also: max_seconds, max_tokens, max_dollars, votes, planner, model, policy, app
 secrets = ["SHOP_PASSWORD"]              # names of environment variables; <secret:SHOP_PASSWORD> in the task
@@ -135,9 +135,6 @@ def _text_of(path: Path) -> str:
         raise SettingsError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
-# --- a table and its tests --------------------------------------------------------------------------------------------
-
-
 def _tests_of(base: Path, line: int, table: Table) -> Iterator[FileTest]:
     """Yield a test for each combination of a table's parameters. Raises SettingsError."""
     tasks, claims, parameters = _listed(table["task"]), table.get("expect", ()), table.get("parameters", {})
@@ -184,9 +181,6 @@ def _fill(text: str, values: Table) -> str:
         return str(values[match[1]])
 
     return _PLACEHOLDER.sub(value_of, text)
-
-
-# --- mistakes ---------------------------------------------------------------------------------------------------------
 
 
 def _mistakes(base: Path, data: Table) -> Iterator[tuple[Location, str]]:

@@ -1,6 +1,6 @@
 """Recordings of tests: what ran once is replayed with a check before every step and at the end, and healed.
 
-The modes of `--vnc-record` are here, because they need none of the libraries for pictures.
+The modes of `--vnc-record` are here, because they need none of the libraries for images.
 """
 
 from __future__ import annotations

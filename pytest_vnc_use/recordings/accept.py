@@ -32,7 +32,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
 from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
 from pytest_vnc_use.recordings.rasterised import really_differing
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
 
@@ -275,7 +275,7 @@ class Review:
 
     reviewer: Reviewer
     test: str
-    folder: RunFolder | None = None
+    directory: RunDirectory | None = None
     """The run directory of the newest run, for the images of a question."""
     masks: tuple[Region, ...] = ()
     """The masks that the reviewer added."""
@@ -372,10 +372,10 @@ class Review:
     def _images(
         self, recorded: Pixels, frame: Frame, changes: Sequence[Change], at: Sequence[Point]
     ) -> tuple[Path, Path, Path]:
-        assert self.folder is not None
+        assert self.directory is not None
         difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
-        stored = [self.folder.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-        was, now, differs = (self.folder.path / "screens" / f"{ref.digest}.png" for ref in stored)
+        stored = [self.directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
+        was, now, differs = (self.directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
         return was, now, differs
 
     # claims
@@ -394,7 +394,7 @@ class Review:
     def ask_claim(self, evidence: Evidence, gate: Gate, frame: Frame, problem: str) -> Answer:
         """Return whether a claim still holds on a screen that differs from its evidence."""
         seen, claim = pixels_in(frame), evidence.claim
-        if evidence.is_end or self.folder is None or seen.shape != gate.expected.shape:
+        if evidence.is_end or self.directory is None or seen.shape != gate.expected.shape:
             return NO
         changes = changes_of(gate, seen)
         asked = [each for each in self.reviewer.answered if each.claim == claim]

@@ -1,7 +1,7 @@
 """The file format of a recording, versioned: a readable line for each step and each claim.
 
-A folder of the same name, beside the file, holds its pictures: of each screen the part that differs from the screen
-before it, of each step the surroundings of its target, of each run the end. The names of pictures end in a digest of
+A directory of the same name, beside the file, holds its images: of each screen the part that differs from the screen
+before it, of each step the surroundings of its target, of each run the end. The names of images end in a digest of
 their content.
 """
 
@@ -86,7 +86,7 @@ class Variant(_Drawn):
 
 
 class DynamicRegion(_Part):
-    """A region of a screen that changes by itself, in pixels.
+    """A region of a screen that changes on its own, in pixels.
 
     A `caret` may be there or not. A region that `blinks` shows its `variants` in turn, and must show all of them.
     An `unstable` region shows one of its `variants`. An `always_changing` region, such as a clock, has none, and is not
@@ -131,9 +131,9 @@ def is_part_of(inner: Region | DynamicRegion, outer: Region | DynamicRegion) -> 
 
 
 class Screen(_Drawn):
-    """A screen at rest, as a picture of the part that differs from the screen before it.
+    """A screen stable, as an image of the part that differs from the screen before it.
 
-    `at` is the top left corner of that picture. `dynamic` are the parts that kept changing by themselves, `redacted`
+    `at` is the top left corner of that image. `dynamic` are the parts that kept changing on their own, `redacted`
     those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
     """
 
@@ -146,9 +146,9 @@ class Screen(_Drawn):
 class RecordedStep(_Part):
     """An action, the planner's reason (`intent`) and name (`call`) for it, and the screen before it.
 
-    `near` is a picture of the target's surroundings, for a person who reads the recording. `answer` is the return value
+    `near` is an image of the target's surroundings, for a person who reads the recording. `answer` is the return value
     of a user's function; None where no function was called. `transients` are the transient frames after the action.
-    They were gone when the screen had come to rest for the next step, `took_s` seconds later. `elements` are what it
+    They were gone when the screen had become stable for the next step, `took_s` seconds later. `elements` are what it
     acted on, if known. They are for people; no replay reads them.
     """
 
@@ -273,8 +273,8 @@ class Recording(_Part):
     """All runs of one test.
 
     `masks` come from the user: no comparison looks at these parts of the screen. `claims` were judged before the first
-    run. Where `redacts` is true, typed secrets are redacted in the pictures. `history` are the accepted changes, the
-    oldest first; their pictures are kept. `machine` is what drew the screens, such as the font of a generic family.
+    run. Where `redacts` is true, typed secrets are redacted in the images. `history` are the accepted changes, the
+    oldest first; their images are kept. `machine` is what drew the screens, such as the font of a generic family.
     """
 
     format: Literal["pytest-vnc-use recording"] = FORMAT

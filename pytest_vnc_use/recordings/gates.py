@@ -94,7 +94,7 @@ class Gate:
             return self._mismatch_of(differs)
         for part in self.parts:
             if variant_of(part, seen, ~self.hidden) is None:
-                words = f"a region that changes by itself shows none of its {len(part.variants)} recorded variants"
+                words = f"a region that changes on its own shows none of its {len(part.variants)} recorded variants"
                 return Mismatch(words, part.region)
         # a caret blinks: it has arrived once the pixels there differ from those before the step
         came = acted_on is None or not self.caret or (self.caret.part_of(acted_on) != self.caret.part_of(seen)).any()
@@ -171,7 +171,7 @@ def gate(
     masks: Sequence[Region] = (),
     targets: tuple[Region, ...] = (),
 ) -> Gate:
-    """Return the gate to a recorded screen on which `parts` changed by themselves.
+    """Return the gate to a recorded screen on which `parts` changed on their own.
 
     A step turned the screen `before` into it; `before` is None where nothing was done yet.
     """
@@ -265,12 +265,12 @@ def is_recoloured(box: Region, targets: Iterable[Point], before: Pixels, seen: P
 
 
 QUIET_S = 1.2
-"""How long nothing may change, except parts that move by themselves, before a screen is recorded."""
+"""How long nothing may change, except parts that move on their own, before a screen is recorded."""
 _GIVE_UP_S = 3.8
-"""How much longer than that a screen is waited for that never comes to rest."""
+"""How much longer than that a screen is waited for that never becomes stable."""
 _SAMPLES, _MORE_SAMPLES = 9, 11
 _SAMPLE_S = 0.15
-"""The time between two samples of the parts that move by themselves.
+"""The time between two samples of the parts that move on their own.
 
 The first samples cover both phases of a caret. More cover a part that blinks within 2 s.
 """
@@ -286,7 +286,7 @@ _LEAST_BAR_PX = 8
 def screen_at_rest(eyes: Controller, quiet_s: float = QUIET_S) -> Screen:
     """Wait until the screen has been quiet for so long; return it with its dynamic regions. Raises DesktopError.
 
-    One that does not come to rest is returned as it is, with `quiet_s` 0.
+    One that does not become stable is returned as it is, with `quiet_s` 0.
     """
     deadline, is_quiet = Deadline(quiet_s + _GIVE_UP_S), False
     while not is_quiet and deadline.remaining_s:

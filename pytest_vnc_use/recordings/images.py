@@ -1,6 +1,6 @@
-"""Pixels as numbers to compare, and pictures of the difference between two screens.
+"""Pixels as numbers to compare, and images of the difference between two screens.
 
-Pictures are lossless WebP: a program's screen takes a third of the bytes that it takes as PNG.
+Images are lossless WebP: a program's screen takes a third of the bytes that it takes as PNG.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first picture
+from PIL import Image, WebPImagePlugin as WebPImagePlugin  # else Pillow loads all its formats at the first image
 
 from pytest_vnc_use.backends.pixels import (
     COLOUR_BITS,
@@ -30,19 +30,19 @@ SAME_LEVELS = 2
 """The largest difference in red, green and blue, of 255 levels, that nobody can see."""
 
 
-def same_picture(one: bytes, other: bytes) -> bool:
+def same_image(one: bytes, other: bytes) -> bool:
     """Return whether two WebP files have the same visible pixels."""
     shown = [np.where(pixels > COLOUR_BITS, pixels, 0) for pixels in map(pixels_with_alpha, (one, other))]
     return np.array_equal(shown[0], shown[1])
 
 
-def size_of(picture: bytes) -> tuple[int, int]:
+def size_of(image: bytes) -> tuple[int, int]:
     """Return width and height of a WebP, and read nothing else.
 
     Raises ValueError where it is no WebP, or a decompression bomb.
     """
     try:
-        return Image.open(io.BytesIO(picture), formats=["WEBP"]).size
+        return Image.open(io.BytesIO(image), formats=["WEBP"]).size
     except (OSError, Image.DecompressionBombError) as exc:
         raise ValueError(str(exc)) from exc
 

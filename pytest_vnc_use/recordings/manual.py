@@ -42,7 +42,7 @@ class ManualRun(ForwardingController):
         if self._done:
             steps = [step for turn in observation.turns for step in turn.steps]
             if refused := next((step for step in steps if step.error), None):
-                why = f"step {refused.number} was shown, but must not be carried out: {refused.error}"
+                why = f"step {refused.number} was shown, but must not be performed: {refused.error}"
                 return Decision("gave_up", why)
             return Decision("finished", f"{PERSON} did it, in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")
         done = self._show(timeout_s)

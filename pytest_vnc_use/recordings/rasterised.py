@@ -125,7 +125,7 @@ def _gap(height: int) -> int:
 
 
 def _runs(drawn: npt.NDArray[np.bool_], gap: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each run of True. A run goes on after a gap of so many at most."""
+    """Yield begin and end of each run of True. A run continues after a gap of so many at most."""
     places = np.flatnonzero(drawn)
     cuts = np.flatnonzero(np.diff(places) > gap + 1)
     for begin, end in zip((0, *(cuts + 1)), (*cuts, len(places) - 1), strict=True):
@@ -274,7 +274,7 @@ def _of_columns(of_glyphs: npt.NDArray[np.intp], starts: npt.NDArray[np.intp], w
 
 
 def _keeps_ink(before: Coverage, now: Coverage) -> bool:
-    """Return whether each connected part, such as a stem, a dot or a comma, has about as much ink in both pictures."""
+    """Return whether each connected part, such as a stem, a dot or a comma, has about as much ink in both images."""
     inks = [np.abs(each).mean(axis=2) for each in (before, now)]
     inked = np.maximum(*inks) > _FAINT
     parts = np.where(inked, np.arange(1, inked.size + 1).reshape(inked.shape), 0)

@@ -37,7 +37,7 @@ from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay
 from pytest_vnc_use.recordings.store import Key, check_writable, former_of, load_of, save
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import to_json
 from pytest_vnc_use.types import (
     Action,
@@ -117,19 +117,19 @@ def saved_by(runs: Iterable[tuple[Live | None, Meter]]) -> tuple[float, float | 
 class _Run:
     """One run of the test: what is replayed of it, and what is recorded as it happens.
 
-    `screen` waits for the screen at rest. `known` is the recorded run, if one is replayed.
+    `screen` waits for the screen stable. `known` is the recorded run, if one is replayed.
     """
 
     def __init__(
         self,
         started: RunStarted,
         planner: str,
-        folder: RunFolder,
+        directory: RunDirectory,
         emit: Callable[[RunEvent], None],
         screen: Callable[[], Screen],
         known: RecordedRun | None = None,
     ) -> None:
-        self.task, self.planner, self.folder, self.emit = started.task, planner, folder, emit
+        self.task, self.planner, self.directory, self.emit = started.task, planner, directory, emit
         self.expected = () if started.body_checks else started.expect or (end_state_claim(self.task),)
         """The claims that are judged at the run's end; none with `expect=None`."""
         self.known = known
@@ -165,10 +165,10 @@ class _Run:
 
     def load(self, frame: FrameRef) -> Pixels:
         """Return the pixels of a stored frame."""
-        return pixels_of(self.folder.load_png(frame))
+        return pixels_of(self.directory.load_png(frame))
 
     def observe(self, event: RunEvent) -> None:
-        """Record the steps of a planner; before each, wait for the screen to be at rest.
+        """Record the steps of a planner; before each, wait for the screen to be stable.
 
         Waits and looks are left out, as gates take their place, and so are failed steps.
         """
@@ -197,7 +197,7 @@ class _Run:
                 pass
 
     def _next_screen(self) -> Screen:
-        """Return the screen at rest after the newest step, and note how long after it that is. Raises DesktopError."""
+        """Return the screen stable after the newest step, and note how long after it that is. Raises DesktopError."""
         screen = self._screen()
         if self._steps:
             self._change_newest(took_s=round(clock.monotonic() - self._acted_at, 1))
@@ -293,14 +293,14 @@ class RecordedTest:
         self._marked_off, self._left_over, self._look_at_machine = marked_off, left_over, look_at_machine
         self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
-        """The differences from the recording at which a planner or a judge went on: healed if the test passes."""
+        """The differences from the recording at which a planner or a judge continued: healed if the test passes."""
         self.transients: list[str] = []
         """Messages about transient frames of a replay that its recording does not have."""
         self.unrecorded = ""
         """Why the test cannot be recorded, such as that a task of it ended as denied; "" if it can."""
         self._recording = rehearsal.recording if rehearsal else load_of(key) if mode in ("auto", "replay") else None
         self.redacts = self._recording.redacts_secrets(redacts) if self._recording else redacts
-        """True if typed secrets are redacted in all pictures of this test; a replay does as its recording does."""
+        """True if typed secrets are redacted in all images of this test; a replay does as its recording does."""
         former = self._recording or former_of(key)
         self._masks = former.masks if former else ()
         self._history = former.history if former else ()
@@ -333,7 +333,7 @@ class RecordedTest:
         started: RunStarted,
         planner: Planner,
         desktop: Controller,
-        folder: RunFolder,
+        directory: RunDirectory,
         emit: Callable[[RunEvent], None],
     ) -> tuple[Planner, Controller]:
         """Return the planner and the controller for a run that begins now. Raises RecordingError, DesktopError."""
@@ -348,16 +348,16 @@ class RecordedTest:
             _ = self._machine  # the desktop may be gone once the recording is written
         if self._show:
             user = ManualRun(partial(self._show, started.task, desktop), desktop)
-            self._runs.append(_Run(started, user.name, folder, emit, user.screen))
+            self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)
         at_rest = partial(screen_at_rest, desktop, max(QUIET_S, self._watch_s))
-        run = _Run(started, planner.name, folder, emit, at_rest, known)
+        run = _Run(started, planner.name, directory, emit, at_rest, known)
         self._runs.append(run)
         if known is None:
             return planner, desktop
         if self._review:
-            self._review.folder = folder
+            self._review.directory = directory
         earlier = before.replay if before else None
         let_go = earlier.let_go if earlier else None
         if acts_unseen or (before and earlier is None):  # only a replay knows where a button was released last
@@ -417,7 +417,7 @@ class RecordedTest:
         """Take in an event of a run: keep steps and answers, report transient frames."""
         match event:
             case RunStarted():  # a run with its own planner did not call `begin`
-                started = self._newest and self._newest.folder.path.name == event.run_id
+                started = self._newest and self._newest.directory.path.name == event.run_id
                 self._current = self._newest if started else None
                 self._acts_unseen |= not started
                 if self._records and self._current and self._current.is_live and len(self._runs) == 1:
@@ -466,7 +466,7 @@ class RecordedTest:
             self._check_end(run, run.replay.watch_end())
 
     def leave(self) -> None:
-        """Watch the end of the newest run, then note that the test acts by itself from now on.
+        """Watch the end of the newest run, then note that the test acts on its own from now on.
 
         Raises as `conclude` does.
         """
@@ -496,7 +496,7 @@ class RecordedTest:
             stays = evidence_gate(run.ended.end).mismatch(pixels_in(desktop.glance())) is None
             run.ended = run.ended.model_copy(update={"stays": stays})
         if run.is_replayed:
-            passed = [run.folder.store(frame) for frame in desktop.transient_frames()]
+            passed = [run.directory.store(frame) for frame in desktop.transient_frames()]
             self._report_transients(run, "after the last step", passed)
 
     @cached_property
@@ -512,9 +512,9 @@ class RecordedTest:
     def _report(
         self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, at_end: bool = False
     ) -> None:
-        """Report a screen that differs from the recorded one. Where a model may go on, it is healed."""
+        """Report a screen that differs from the recorded one. Where a model may continue, it is healed."""
         is_healed = self.mode != "replay" and not at_end
-        recorded = run.folder.store(frame_of(expected))
+        recorded = run.directory.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
         self.healed += [problem] if is_healed else []
 
@@ -522,7 +522,7 @@ class RecordedTest:
         if mismatch and run.replay and run.known:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.folder.store(frame), at_end=True)
+            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), at_end=True)
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -589,8 +589,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                self._report(run, evidence.screen.pixels(), mismatch, problem, run.folder.store(frame))
-            elif self.mode != "replay":  # no run folder for the pictures before the first run
+                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame))
+            elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
             answers.append(self._evidence(claim, judged, frame))

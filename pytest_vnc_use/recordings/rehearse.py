@@ -172,7 +172,7 @@ def _may_be(part: DynamicRegion) -> bool:
 
 
 def is_same_drawing(one: Pixels, other: Pixels) -> bool:
-    """Return whether two pictures show the same drawing, moved by a pixel at most and a little lighter or darker.
+    """Return whether two images show the same drawing, moved by a pixel at most and a little lighter or darker.
 
     The outermost pixels of both must be equal, or nearly: the move leaves them out of the comparison.
     """

@@ -66,14 +66,14 @@ from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
-_PICTURES = "If not, the product has a fault. Both pictures are in the report."
+_IMAGES = "If not, the product has a fault. Both images are in the report."
 _WITH_A_PLANNER = (
     f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
-    f"(--vnc-record=auto). {_PICTURES}"
+    f"(--vnc-record=auto). {_IMAGES}"
 )
 _AGAIN_BY_HAND = (
     f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
-    f"does it, or --vnc-record=auto lets a model continue from here. {_PICTURES}"
+    f"does it, or --vnc-record=auto lets a model continue from here. {_IMAGES}"
 )
 _NO_MASK = (
     "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
@@ -94,7 +94,7 @@ _CHOOSES = (*(KeyCombo((key,)) for key in ("enter", "return")), *_MOVES)
 _LIST_S = 0.5
 """The time for a list that the screen does not show, before a key moves in it: jQuery UI asks for it after 0.3 s."""
 _OTHER_S, _OTHER_REST_S, _SLOWER, _OTHER_SHARE = 3.5, 3.0, 5.0, 0.05
-"""When a first screen is another one and stays so: after this time, if it has been at rest for so long, if the recorded
+"""When a first screen is another one and stays so: after this time, if it has been stable for so long, if the recorded
 one came so many times sooner, and if the tiles that differ are this share of the screen or more.
 
 A machine with a load of 8 on two cores is four to five times slower than a quiet one. A program that takes long to
@@ -123,12 +123,13 @@ class Replay(ForwardingController):
     """The ports Planner and Controller for one run of a recording.
 
     As a planner it reads its decisions from the recording, as a controller it waits for the recorded screens. A gate is
-    waited for up to `limit_s`, and the end watched for `watch_s`, if it came to rest when it was recorded. `earlier` is
-    the screen before the last step of the test's run before, `let_go` the last click before the replay, which its first
-    click must not join. `masks` are left out of all comparisons; the command that adds one names `test`. A `rehearsal`
-    learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the time that a
-    long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed` receives,
-    of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was seen.
+    waited for up to `limit_s`, and the end watched for `watch_s`, if it became stable when it was recorded. `earlier`
+    is the screen before the last step of the test's run before, `let_go` the last click before the replay, which its
+    first click must not join. `masks` are left out of all comparisons; the command that adds one names `test`. A
+    `rehearsal` learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the
+    time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed`
+    receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was
+    seen.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class Replay(ForwardingController):
 
     @property
     def newest_step(self) -> RecordedStep | None:
-        """Return the step that was carried out last; None before the first."""
+        """Return the step that was performed last; None before the first."""
         return self._run.steps[self._next - 1] if self._next else None
 
     @property
@@ -223,7 +224,7 @@ class Replay(ForwardingController):
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self._at_end:
-            return Decision("finished", "all recorded steps were carried out, and the screen is as at their end")
+            return Decision("finished", "all recorded steps were performed, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._before = self._gate.expected
         self._next += 1
@@ -265,7 +266,7 @@ class Replay(ForwardingController):
         """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
         if self._review and self._review.moved:
             moved = self._review.moved
-            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_PICTURES}"
+            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_IMAGES}"
         else:
             if self._review and self._review.unasked:
                 yield f"Nobody was asked whether the screen is right: {self._review.unasked}."
@@ -282,7 +283,7 @@ class Replay(ForwardingController):
         lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
         hidden = int(mask_of(masks, seen.shape).sum())
         yield (
-            f"If that part changes by itself, mask it: `{mask_command(self._test, masks)}` hides {hidden:,} "
+            f"If that part changes on its own, mask it: `{mask_command(self._test, masks)}` hides {hidden:,} "
             f"pixels{lost}."
         )
 
@@ -372,7 +373,7 @@ class Replay(ForwardingController):
         """Return where a transient frame differs from all that this run's recording shows there.
 
         A slow program shows an earlier screen with a part of a later one: of the next gate's, or of the one after it.
-        What comes by itself, such as a notification, may come at another step than when it was recorded.
+        What comes on its own, such as a notification, may come at another step than when it was recorded.
         It shows a step's target for longer in other colours and with another border: pressed, or losing the focus.
         """
         if self.is_live:
@@ -410,7 +411,7 @@ class Replay(ForwardingController):
         return seen or self.desktop.frame()
 
     def shows_end(self, seen: Pixels) -> bool:
-        """Return whether a screen is the recorded end, once all steps were carried out."""
+        """Return whether a screen is the recorded end, once all steps were performed."""
         return self._at_end and self._look(seen) is None
 
     def settle(self, *, briefly: bool = False) -> Settled:
@@ -516,7 +517,7 @@ class Replay(ForwardingController):
         return self._mismatch(frame.ref, partial(pixels_in, frame))
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out an action on the desktop.
+        """Perform an action on the desktop.
 
         A click waits first, so that it does not join the last one as a double click.
         """

@@ -46,15 +46,15 @@ from pytest_vnc_use.recordings.images import (
     Pixels,
     changed_tiles,
     pixels_of,
-    same_picture,
+    same_image,
     size_of,
     webp_of,
 )
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import load_json
 from pytest_vnc_use.types import JsonObject, Region
 
-FOLDER = "__vnc_recordings__"
+DIRECTORY = "__vnc_recordings__"
 _LONGEST_NAME = 100
 _LOCK_S = 60.0
 _LFS_POINTER = b"version https://git-lfs"
@@ -81,7 +81,7 @@ class Key:
     @property
     def path(self) -> Path:
         """The path of the recording, beside the module: `__vnc_recordings__/<module>/<test>.json`."""
-        return self.module.parent / FOLDER / self.module.stem / f"{_file_name(self.test)}.json"
+        return self.module.parent / DIRECTORY / self.module.stem / f"{_file_name(self.test)}.json"
 
     @property
     def node_id(self) -> str:
@@ -130,7 +130,7 @@ def parse(text: str, where: str) -> Recording:
     """Return the recording in a file's text; `where` names the file. Raises RecordingError."""
     if _CONFLICT.search(text):
         raise RecordingError(
-            f"{where} holds the conflict marks of a merge: take one side of it and of its pictures (git checkout "
+            f"{where} holds the conflict marks of a merge: take one side of it and of its images (git checkout "
             f"--ours or --theirs), or {AGAIN}"
         )
     try:
@@ -245,53 +245,53 @@ def _digest(image: bytes) -> str:
 
 def check_writable(path: Path) -> None:
     """Raise RecordingError where no recording can be written at `path`; make nothing."""
-    for folder in (path.parent, path.with_suffix("")):
-        nearest = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+    for directory in (path.parent, path.with_suffix("")):
+        nearest = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
         try:
             tempfile.TemporaryFile(dir=nearest).close()
         except OSError as exc:
             raise RecordingError(
                 f"the recording {str(path)!r} cannot be written, so nothing is done: {exc}; {str(nearest)!r} must be a "
-                "folder in which you may make files"
+                "directory in which you may make files"
             ) from exc
 
 
 def save(path: Path, recording: Recording) -> bool:
     """Write a recording, images first, and remove other images; return whether its file changed.
 
-    Raises RunFolderUnwritable; OSError if the folder cannot be made or read, or if another process holds the lock for
-    60 s.
+    Raises RunDirectoryUnwritable; OSError if the directory cannot be made or read, or if another process holds the lock
+    for 60 s.
     """
     with _locked(path):
-        folder = path.with_suffix("")
-        recording, images = _with_images(recording, folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = path.with_suffix("")
+        recording, images = _with_images(recording, directory)
+        directory.mkdir(parents=True, exist_ok=True)
         for name, content in images.items():
-            if not (folder / name).exists():
-                write_atomically(folder / name, content, opener=None)
+            if not (directory / name).exists():
+                write_atomically(directory / name, content, opener=None)
         text = text_of(recording).encode()
         is_other = not path.exists() or path.read_bytes() != text
         if is_other:
             write_atomically(path, text, opener=None)
-        kept = {folder / name for name in (*images, *(each.image for each in recording.history))}
-        for stale in set(folder.glob("*.webp")) - kept:
+        kept = {directory / name for name in (*images, *(each.image for each in recording.history))}
+        for stale in set(directory.glob("*.webp")) - kept:
             stale.unlink(missing_ok=True)
         return is_other
 
 
-def _with_images(recording: Recording, folder: Path) -> tuple[Recording, dict[str, bytes]]:
+def _with_images(recording: Recording, directory: Path) -> tuple[Recording, dict[str, bytes]]:
     """Return the recording with the names of its images, and these by name.
 
-    An image that is in the folder already stays as it is, also where another libwebp would encode it another way.
+    An image that is in the directory already stays as it is, also where another libwebp would encode it another way.
     """
-    former = {file.name.rpartition("-")[0]: file.read_bytes() for file in folder.glob("*.webp")}
+    former = {file.name.rpartition("-")[0]: file.read_bytes() for file in directory.glob("*.webp")}
     images: dict[str, bytes] = {}
     before = np.zeros(recording.screen_size[::-1], np.uint32)
     names = (name for name, _ in named_screens(recording))
 
     def add(name: str, pixels: Pixels, visible: Mask | None = None) -> str:
         content = webp_of(pixels, visible)
-        if former.get(name, content) != content and same_picture(former[name], content):
+        if former.get(name, content) != content and same_image(former[name], content):
             content = former[name]
         image = f"{name}-{_digest(content)}.webp"
         images[image] = content
@@ -347,7 +347,7 @@ def add_masks(path: Path, masks: Sequence[Region]) -> bool:
         if new and share > MAX_MASKED:
             raise RecordingError(
                 f"the masks of {str(path)!r} would hide {share:.0%} of the screen, the maximum is {MAX_MASKED:.0%}: "
-                "mask only what changes by itself"
+                "mask only what changes on its own"
             )
         if not new:
             return False
@@ -367,7 +367,7 @@ def recordings_of(test: str) -> list[Path]:
     module_path = Path(module).resolve()
     found = [
         path
-        for path in sorted((module_path.parent / FOLDER / module_path.stem).glob("*.json"))
+        for path in sorted((module_path.parent / DIRECTORY / module_path.stem).glob("*.json"))
         if not name or _is_of(path, f"{module_path.name}::{name}")
     ]
     if not found:

@@ -13,7 +13,7 @@ from math import atan2, cos, pi, sin
 
 from PIL import Image, ImageDraw
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.types import Action, Click, Direction, Drag, MouseDown, MouseUp, Move, Scroll, TypeText
 
 Point = tuple[float, float]
@@ -31,30 +31,30 @@ MAX_PIXELS = 1 << 24
 
 
 def size_of(png: bytes) -> tuple[int, int]:
-    """Return the width and height that a PNG claims. Raises RunFolderError if it is none."""
+    """Return the width and height that a PNG claims. Raises RunDirectoryError if it is none."""
     if png[:8] != b"\x89PNG\r\n\x1a\n" or png[12:16] != b"IHDR" or len(png) < 24:
-        raise RunFolderError("the screenshot is damaged: it is no PNG")
+        raise RunDirectoryError("the screenshot is damaged: it is no PNG")
     width, height = int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
     if width * height > MAX_PIXELS:
-        raise RunFolderError(f"the screenshot has {width}×{height} pixels, too many to open")
+        raise RunDirectoryError(f"the screenshot has {width}×{height} pixels, too many to open")
     return width, height
 
 
 def open_png(png: bytes) -> Image.Image:
-    """Return a PNG with all its pixels read. Raises RunFolderError if it is damaged, or a bomb."""
+    """Return a PNG with all its pixels read. Raises RunDirectoryError if it is damaged, or a bomb."""
     size_of(png)
     try:
         image = Image.open(BytesIO(png), formats=["PNG"])
         image.load()
     except (OSError, SyntaxError, ValueError) as exc:
-        raise RunFolderError(f"the screenshot is damaged: {exc}") from exc
+        raise RunDirectoryError(f"the screenshot is damaged: {exc}") from exc
     return image
 
 
 def mark_action(png: bytes, action: Action) -> bytes:
     """Return the frame `png` with the action's point or path on it; unchanged if the action has none.
 
-    A point off the frame is drawn at its edge. Raises RunFolderError if the image is damaged.
+    A point off the frame is drawn at its edge. Raises RunDirectoryError if the image is damaged.
     """
     image = open_png(png)
     mark = _mark(action, image.size)

@@ -56,7 +56,7 @@ def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", senten
 
 
 def thumbnail(png: bytes) -> str:
-    """Return a small copy of a screenshot as a URL. Raises RunFolderError if it is damaged."""
+    """Return a small copy of a screenshot as a URL. Raises RunDirectoryError if it is damaged."""
     content = BytesIO()
     image = open_png(png)
     small = image.convert("RGB").reduce(max(image.width // (2 * _THUMB[0]), 1))
@@ -73,12 +73,12 @@ class AssetLink:
     """
 
     prefix: str
-    pictures: dict[str, bytes] = field(default_factory=dict)
+    screenshots: dict[str, bytes] = field(default_factory=dict)
 
     def __call__(self, png: bytes) -> str:
         """Note a screenshot, and return its URL."""
         name = f"{hashlib.sha256(png).hexdigest()}.png"
-        self.pictures[name] = png
+        self.screenshots[name] = png
         return self.prefix + name
 
 

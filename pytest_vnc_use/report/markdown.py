@@ -16,11 +16,11 @@ from urllib.parse import quote
 
 from typing_extensions import assert_never
 
-from pytest_vnc_use.errors import RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryUnwritable
 from pytest_vnc_use.report.phrases import free_name, sanitize, short
 from pytest_vnc_use.report.run_view import NOT_HEALED, ClaimView, RunPage, StepView, show_run
 from pytest_vnc_use.report.screenshots import NOT_MARKED, Box, Pair, Shot
-from pytest_vnc_use.runs.folder import Trace, write_atomically
+from pytest_vnc_use.runs.directory import Trace, write_atomically
 from pytest_vnc_use.runs.transcript import CaptionPart
 from pytest_vnc_use.settings.settings import FIELDS, Settings, argument
 from pytest_vnc_use.types import SECRET_MARK, JsonObject
@@ -44,7 +44,7 @@ class RunText:
 
 
 def run_markdown(run: Path, base: Path) -> str:
-    """Return a run as Markdown, with links from the folder `base`. It says what is missing or damaged."""
+    """Return a run as Markdown, with links from the directory `base`. It says what is missing or damaged."""
     return run_text(run, base).text
 
 
@@ -58,21 +58,21 @@ def run_text(run: Path, base: Path) -> RunText:
     return RunText("\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n", is_shown=True)
 
 
-def write_markdown(runs: Iterable[Path], folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Write each run as Markdown into a folder; yield the file, and whether the run could be shown.
+def write_markdown(runs: Iterable[Path], directory: Path) -> Iterator[tuple[Path, bool]]:
+    """Write each run as Markdown into a directory; yield the file, and whether the run could be shown.
 
-    Raises RunFolderUnwritable.
+    Raises RunDirectoryUnwritable.
 
-    Runs of the same name, from several folders, get a file each: `RUN.md`, `RUN-2.md`.
+    Runs of the same name, from several directories, get a file each: `RUN.md`, `RUN-2.md`.
     """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write the report into {str(folder)!r}: {exc}") from exc
+        raise RunDirectoryUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
     taken: set[str] = set()
     for run in runs:
-        target = folder / f"{free_name(run.name, taken)}.md"
-        written = run_text(run, folder)
+        target = directory / f"{free_name(run.name, taken)}.md"
+        written = run_text(run, directory)
         write_atomically(target, written.text.encode("utf-8", "replace"))
         yield target, written.is_shown
 
@@ -111,7 +111,7 @@ def _part(part: CaptionPart) -> str:
 
 
 class Links:
-    """The links from a folder to what a run left. The words of a link are this package's own."""
+    """The links from a directory to what a run left. The words of a link are this package's own."""
 
     def __init__(self, run: Path, base: Path) -> None:
         self._run, self._base = run, base

@@ -22,14 +22,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.report.phrases import free_name, without_place
 from pytest_vnc_use.report.run_view import RunPage, show_run
 from pytest_vnc_use.report.screenshots import Shot, data_uri
 from pytest_vnc_use.report.session_view import NO_RESULTS, KnownResults, session_view
 from pytest_vnc_use.report.templates import render
 from pytest_vnc_use.runs import logger as messages
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.directory import write_atomically
 
 INDEX = "index.html"
 SHARED = ("report.css", "report.js")
@@ -119,7 +119,7 @@ def write_report(
     """Write the pages of a session and of these runs into a directory, and return the path of the first page.
 
     With `one_file` it is a single file. With `quick` the screens of tests that did not fail are not compared: that
-    takes most of the time. Raises RunFolderUnwritable, also if a file with the same name is no part of a report.
+    takes most of the time. Raises RunDirectoryUnwritable, also if a file with the same name is no part of a report.
     """
     try:
         _check_replaceable(directory, [INDEX] if one_file else _KNOWN)
@@ -127,12 +127,12 @@ def write_report(
         page = _one_file(runs, known) if one_file else _directory(runs, directory, known, quick=quick)
         write_atomically(directory / INDEX, page.encode("utf-8", "replace"))
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
+        raise RunDirectoryUnwritable(f"cannot write the report into {str(directory)!r}: {exc}") from exc
     return directory / INDEX
 
 
 def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
-    """Raise RunFolderUnwritable if there is a file of one of these names that belongs to no report."""
+    """Raise RunDirectoryUnwritable if there is a file of one of these names that belongs to no report."""
     for name in names:
         if not (file := directory / name).is_file():
             continue
@@ -140,7 +140,7 @@ def _check_replaceable(directory: Path, names: Iterable[str]) -> None:
             beginning = content.read(_BEGINNING)
         if not any(mark in beginning for mark in _KNOWN[name]):
             problem = f"{str(file)!r} is no part of a report, and stays as it is: name another directory"
-            raise RunFolderUnwritable(problem)
+            raise RunDirectoryUnwritable(problem)
 
 
 def shared_text(name: str) -> str:
@@ -148,9 +148,9 @@ def shared_text(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def written_runs(folders: Sequence[str]) -> list[Path]:
+def written_runs(directories: Sequence[str]) -> list[Path]:
     """Return the run directories that are on this machine; a session on several machines may have others."""
-    return [path for path in map(Path, dict.fromkeys(folders)) if (path / "trace.jsonl").is_file()]
+    return [path for path in map(Path, dict.fromkeys(directories)) if (path / "trace.jsonl").is_file()]
 
 
 # a directory of pages
@@ -197,15 +197,15 @@ def _write_run(run: Path, target: Path, *, quick: bool) -> RunPage:
             write_atomically(target / address, content)
         html = render("run", view=page.view, assets=Assets("../", f"../{INDEX}"), pics=LinkedShots())
         write_atomically(target / INDEX, html.encode("utf-8", "replace"))
-    except (OSError, RunFolderError) as exc:
+    except (OSError, RunDirectoryError) as exc:
         return page.without_content("", without_place(exc, target))
     return page.without_content(f"{quote(os.fsencode(target.name))}/{INDEX}")
 
 
 def _make_own(directory: Path) -> None:
-    """Make a directory if there is none. Raises RunFolderUnwritable if it is a link: it may lead anywhere."""
+    """Make a directory if there is none. Raises RunDirectoryUnwritable if it is a link: it may lead anywhere."""
     if directory.is_symlink():
-        raise RunFolderUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
+        raise RunDirectoryUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_vnc_use.plain_text import LONGEST, cut
-from pytest_vnc_use.runs.folder import Trace
+from pytest_vnc_use.runs.directory import Trace
 from pytest_vnc_use.runs.transcript import Caption, action_in_words as action_in_words, caption, is_named as is_named
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import Divergence, DivergentRun, ItemResult, Reliability
-from pytest_vnc_use.runs.folder import Trace, read_trace
+from pytest_vnc_use.runs.directory import Trace, read_trace
 from pytest_vnc_use.runs.transcript import plain, step_line
 from pytest_vnc_use.types import Action, Step
 
@@ -80,8 +80,8 @@ def _first_divergence(tests: Sequence[ItemResult]) -> Divergence | None:
 def _trace_of(test: ItemResult) -> Trace | None:
     """Return the trace of the test's first run; None if it has none, or it cannot be read here."""
     try:
-        return read_trace(Path(test.runs[0].folder)) if test.runs else None
-    except RunFolderError:
+        return read_trace(Path(test.runs[0].directory)) if test.runs else None
+    except RunDirectoryError:
         return None
 
 
@@ -97,13 +97,15 @@ def _divergence_of(one: tuple[ItemResult, Trace], other: tuple[ItemResult, Trace
 
 
 def _side(test: ItemResult, trace: Trace, number: int) -> DivergentRun:
-    folder = str(trace.path)
+    directory = str(trace.path)
     if number > len(trace.steps):
         ended = trace.ended.message if trace.ended else "the run was not finished"
         last = trace.steps[-1].frame_after if trace.steps else trace.started.screen
-        return DivergentRun(test.test, folder, f"ended: {plain(ended)}", ended, last)
+        return DivergentRun(test.test, directory, f"ended: {plain(ended)}", ended, last)
     step = trace.steps[number - 1]
-    return DivergentRun(test.test, folder, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before)
+    return DivergentRun(
+        test.test, directory, step_line(step), f"{step.proposal.intent} {step.words}", step.frame_before
+    )
 
 
 def same_step(one: Step, other: Step) -> bool:
@@ -151,7 +153,7 @@ def reliability_lines(reliability: Reliability) -> Iterator[str]:
         yield f"  its runs part at step {divergence.step}{about}:"
         for side in divergence.sides:
             yield f"    {repetition_of(side.test)}: {side.did.splitlines()[0]}"
-            yield f"      in {side.folder}"
+            yield f"      in {side.directory}"
 
 
 @dataclass(frozen=True)
@@ -189,9 +191,9 @@ def reliability_rows(found: Sequence[Reliability], page_of: Callable[[str], str]
         about = f", probably in \u201c{divergence.sentence}\u201d" if divergence.sentence else ""
         sides = []
         for side in divergence.sides:
-            page = page_of(side.folder)
+            page = page_of(side.directory)
             step = f"step-{divergence.step}"
             at = "" if not page else f"{page}-{step}" if page.startswith("#") else f"{page}#{step}"
-            sides.append(DivergentSide(repetition_of(side.test), side.did, side.folder, at))
+            sides.append(DivergentSide(repetition_of(side.test), side.did, side.directory, at))
         rows.append(ReliabilityRow(cells, f"Runs part at step {divergence.step}{about}", tuple(sides)))
     return rows

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import got
-from pytest_vnc_use.runs.folder import FINE, Trace, from_json, read_trace, to_json, write_atomically
+from pytest_vnc_use.runs.directory import FINE, Trace, from_json, read_trace, to_json, write_atomically
 from pytest_vnc_use.runs.json_lines import LARGEST, load_json, read_whole
 from pytest_vnc_use.runs.transcript import outcome_of
 from pytest_vnc_use.types import FrameRef, Usage
@@ -46,7 +46,7 @@ class RunFigures:
     recorded it, or with `expect=None` the test's `body`.
     """
 
-    folder: str
+    directory: str
     task: str = ""
     outcome: str = "unreadable"
     message: str = ""
@@ -66,7 +66,7 @@ class RunFigures:
 class RehearsalFigures:
     """One replay of a recording right after it was made.
 
-    If the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the pictures.
+    If the test did not repeat, `problem` says why, `advice` what to do, and `recorded` and `seen` are the screenshots.
     `learnt` are the parts of the screen, as `(left, top) to (right, bottom)`, of which another look was learnt.
     """
 
@@ -87,7 +87,7 @@ class ItemResult:
     `result` is `passed, failed, error, skipped, xfailed` or `xpassed`. A test that failed has a `triage` (`settings` if
     a setting is wrong), the `rule` that decided it and a line of `message`. `retried_for` are the triages of earlier
     attempts by pytest-rerunfailures. `runs` are the runs of all attempts, oldest first, and of the `rehearsals` of its
-    recording, whose time is in `duration_s` too. `healed` and `went_on` are the drifts at which a model went on, each
+    recording, whose time is in `duration_s` too. `healed` and `went_on` are the drifts at which a model continued, each
     as a line: `healed` of the attempt that passed, `went_on` of those that did not. `checked_by` is that of each task,
     `none` for a test without a task.
     """
@@ -119,10 +119,10 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class DivergentRun:
-    """One of two runs where they diverge: its folder, its action there (a line), and the screen before that action."""
+    """One of two runs where they diverge: its directory, its action there (a line), and the screen before it."""
 
     test: str
-    folder: str
+    directory: str
     did: str
     words: str
     frame: FrameRef | None
@@ -193,18 +193,15 @@ class SessionResults:
     version: int = VERSION
 
 
-# --- making results ---------------------------------------------------------------------------------------------------
-
-
-def figures_of(run_folder: Path) -> RunFigures:
-    """Return the figures of a run folder; if it cannot be read, the message says why."""
+def figures_of(run_dir: Path) -> RunFigures:
+    """Return the figures of a run directory; if it cannot be read, the message says why."""
     try:
-        trace = read_trace(run_folder)
-    except RunFolderError as exc:
-        return RunFigures(str(run_folder), message=str(exc))
+        trace = read_trace(run_dir)
+    except RunDirectoryError as exc:
+        return RunFigures(str(run_dir), message=str(exc))
     times = [step.times for step in trace.steps]
     return RunFigures(
-        folder=str(run_folder),
+        directory=str(run_dir),
         task=trace.started.task,
         outcome=outcome_of(trace),
         message=": ".join(filter(None, [trace.ended.message, trace.ended.error])) if trace.ended else "",
@@ -244,31 +241,26 @@ def session_results(started_at: str, ended_at: str, tests: Sequence[ItemResult])
     return SessionResults(started_at, ended_at, tuple(tests), totals)
 
 
-# --- writing and reading ----------------------------------------------------------------------------------------------
-
-
 def write_results(path: Path, results: SessionResults) -> None:
-    """Write all results or nothing, in place of earlier ones. Raises RunFolderUnwritable, OSError."""
+    """Write all results or nothing, in place of earlier ones. Raises RunDirectoryUnwritable, OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = json.dumps(to_json(results), ensure_ascii=False, indent=1)
     write_atomically(path, text.encode("utf-8", "replace"))
 
 
 def read_results(path: Path) -> SessionResults:
-    """Return the results in a file. Raises RunFolderError if there are none, or they are of a newer version."""
+    """Return the results in a file. Raises RunDirectoryError if there are none, or they are of a newer version."""
     try:
         content: Any = load_json(read_whole(path, LARGEST))
     except (OSError, ValueError, RecursionError) as exc:
-        raise RunFolderError(f"{str(path)!r} must be results in JSON: {exc}") from exc
+        raise RunDirectoryError(f"{str(path)!r} must be results in JSON: {exc}") from exc
     header = {name: content.get(name) for name in ("format", "version")} if isinstance(content, dict) else None
     match header:
         case {"format": str(form), "version": int(version)} if form == FORMAT and version <= VERSION:
             return from_json(SessionResults, content)
     seen = got(header) if header else f"a {type(content).__name__}"
-    raise RunFolderError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {seen}")
+    raise RunDirectoryError(f"{str(path)!r} must be {FORMAT} up to version {VERSION}, got {seen}")
 
-
-# --- problems of the session ------------------------------------------------------------------------------------------
 
 _FAILED = 1
 _WORDS = {

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report import phrases
 from pytest_vnc_use.report.phrases import Tone, short, without_place
 from pytest_vnc_use.report.screenshots import Compare, Pair, Shot, Shots
-from pytest_vnc_use.runs.folder import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
+from pytest_vnc_use.runs.directory import EndedTest, Trace, read_ended_test, read_exchanges, read_logs, read_trace
 from pytest_vnc_use.runs.transcript import Caption, outcome_of
 from pytest_vnc_use.types import (
     Drifted,
@@ -225,22 +225,22 @@ def show_run(path: Path, *, compare: Compare = "all", copy: bool = False) -> Run
     ended = None
     try:
         ended = read_ended_test(path)
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         damage.append(without_place(exc, path))
     is_fine, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"
     compares = compare == "all" or (compare == "failed" and not is_fine)
-    missing = ended.pictures if ended else ""
+    missing = ended.screenshots if ended else ""
     shots = Shots(path, missing, compares=compares, copy=copy, is_lossy=has_passed)
     try:
         trace = read_trace(path, damage_of_trace)
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         return RunPage(path, _problem_view(path, exc, ended), shots.added, None, ended)
     view = _view(trace, ended, shots, [*damage, *damage_of_trace], compares=compares or not is_fine)
     ways = Counter(step.way for step in view.steps)
     return RunPage(path, view, shots.added, trace, ended, is_result_damaged=bool(damage), ways=ways)
 
 
-def _problem_view(path: Path, error: RunFolderError, ended: EndedTest | None) -> RunView:
+def _problem_view(path: Path, error: RunDirectoryError, ended: EndedTest | None) -> RunView:
     """Return a run without a screen, and why it has none."""
     badge = Badge("never started" if error.never_started else "cannot be shown", "bad")
     why = short(without_place(error.never_started or error, path))
@@ -532,7 +532,7 @@ def _before_each(trace: Trace) -> dict[int, _Before]:
 def _exchanges(trace: Trace) -> list[Exchange]:
     try:
         return [_exchange(exchange) for exchange in read_exchanges(trace.path)]
-    except (RunFolderError, AttributeError, TypeError) as exc:  # the lines are damaged
+    except (RunDirectoryError, AttributeError, TypeError) as exc:  # the lines are damaged
         return [Exchange("request", "", "", f"cannot be read: {short(exc, 300)}") for _ in trace.exchanges]
 
 

@@ -20,10 +20,10 @@ import numpy as np
 from PIL import Image, ImageChops
 
 from pytest_vnc_use.backends.pixels import Mask, box_of, boxes_of
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.annotate import action_path, open_png, size_of
 from pytest_vnc_use.report.phrases import without_place
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Action, Drifted, FrameRef, Region
 
 ADDED = "page"
@@ -116,28 +116,28 @@ class Comparison:
 class Screens:
     """The stored frames of one run directory, the latest of them in memory."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, directory: RunDirectory) -> None:
         # no caches of methods: they would refer to this object, and keep its images until the garbage collector runs
-        self.png = lru_cache(maxsize=4)(partial(_load_png, folder))
+        self.png = lru_cache(maxsize=4)(partial(_load_png, directory))
         self.image = lru_cache(maxsize=4)(lambda ref, png=self.png: _opaque(open_png(png(ref))))
 
     def compare(self, left: FrameRef, right: FrameRef, region: Region | None = None) -> Comparison | None:
         """Return what differs, within `region` if one is given; None for screens of different sizes.
 
-        Raises RunFolderError.
+        Raises RunDirectoryError.
         """
         before, after = self.image(left), self.image(right)
         return _compare(before, after, region) if before.size == after.size else None
 
 
-def _load_png(folder: RunFolder, ref: FrameRef) -> bytes:
-    """Return the PNG of a frame. Raises RunFolderError if it is missing, damaged or of another size."""
-    png = folder.load_png(ref)
+def _load_png(directory: RunDirectory, ref: FrameRef) -> bytes:
+    """Return the PNG of a frame. Raises RunDirectoryError if it is missing, damaged or of another size."""
+    png = directory.load_png(ref)
     width, height = size_of(png)
     if (width, height) != (ref.width, ref.height):
-        raise RunFolderError(f"the screenshot must be {ref.width}×{ref.height} pixels, got {width}×{height}")
+        raise RunDirectoryError(f"the screenshot must be {ref.width}×{ref.height} pixels, got {width}×{height}")
     if width * height == 0:
-        raise RunFolderError(f"the screenshot has no pixels: it is {width}×{height}")
+        raise RunDirectoryError(f"the screenshot has no pixels: it is {width}×{height}")
     return png
 
 
@@ -239,7 +239,7 @@ class Shots:
     ) -> None:
         self._run, self._missing, self._compares = run, missing, compares
         self._copy, self._is_lossy = copy, is_lossy
-        self._screens = Screens(RunFolder(run))
+        self._screens = Screens(RunDirectory(run))
         self._shots: dict[FrameRef, Shot] = {}
         self.added: dict[str, bytes] = {}
 
@@ -258,7 +258,7 @@ class Shots:
                 self.added[address] = _webp(self._screens.image(ref), is_lossy=self._is_lossy)
             elif self._copy:
                 self.added[address] = png
-        except RunFolderError as exc:
+        except RunDirectoryError as exc:
             return Shot("", problem=self._missing or f"no screenshot: {without_place(exc, self._run)}")
         return Shot("", address, ref.width, ref.height)
 
@@ -290,7 +290,7 @@ class Shots:
             return replace(pair, note="" if refs[0] == refs[1] else NOT_MARKED)
         try:
             found = self._screens.compare(*refs, region)
-        except RunFolderError as exc:
+        except RunDirectoryError as exc:
             return replace(pair, note=f"not compared: {exc}")
         if found is None:
             sizes = f"{left.width}×{left.height} and {right.width}×{right.height}"
@@ -332,8 +332,8 @@ def data_uri(content: bytes, kind: str = "png") -> str:
 
 
 def image_diff(run: Path, drift: Drifted) -> str:
-    """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunFolderError."""
-    screens = Screens(RunFolder(run))
+    """Return a drift as Allure's JSON of three images: recorded, seen, and the difference. Raises RunDirectoryError."""
+    screens = Screens(RunDirectory(run))
     images = {"expected": screens.png(drift.recorded), "actual": screens.png(drift.seen)}
     found = screens.compare(drift.recorded, drift.seen, drift.region)
     if found and found.shade:

@@ -14,7 +14,7 @@ from pytest_vnc_use.report.reliability import ReliabilityRow, reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
 from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
 from pytest_vnc_use.report.summaries import checked_by_body
-from pytest_vnc_use.runs.folder import EndedTest
+from pytest_vnc_use.runs.directory import EndedTest
 
 REHEARSAL = "rehearsal"
 """The result of a line for a rehearsal whose test is not here."""
@@ -222,7 +222,7 @@ def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestL
         rest.setdefault(run.path.name, []).append(run)
     found = []
     for result in results:
-        names = [PureWindowsPath(figures.folder).name for figures in result.runs]  # it takes / and \ alike
+        names = [PureWindowsPath(figures.directory).name for figures in result.runs]  # it takes / and \ alike
         found.append((result, [rest[name].pop(0) for name in names if rest.get(name)]))
     times = Counter(result.test for result, _ in found)
     count: dict[str, ItemResult] = {}

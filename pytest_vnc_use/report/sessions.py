@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 
-from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.report.phrases import without_place
 from pytest_vnc_use.report.reliability import reliabilities
@@ -33,13 +33,15 @@ _URL = re.compile(r"https?://[^\s()<>|]+")
 def find_runs(paths: Iterable[Path], *, may_be_none: bool = False) -> list[Path]:
     """Return all run directories that are one of the paths or lie below it, each once, oldest first.
 
-    Raises RunFolderError if there is none at one of the paths, unless there `may_be_none`.
+    Raises RunDirectoryError if there is none at one of the paths, unless there `may_be_none`.
     """
     found: dict[Path, Path] = {}
     for path in paths:
         runs = {run.resolve(): run for run in _runs_below(path)}
         if not runs and not may_be_none:
-            raise RunFolderError(f"{str(path)!r} must be a run directory, or one with some below: there is no {_TRACE}")
+            raise RunDirectoryError(
+                f"{str(path)!r} must be a run directory, or one with some below: there is no {_TRACE}"
+            )
         found |= runs
     return sorted(found.values(), key=lambda run: (run.name, str(run)))
 
@@ -83,7 +85,7 @@ def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
     for file in files:
         try:
             read = read_results(file)
-        except RunFolderError as exc:
+        except RunDirectoryError as exc:
             problem = file.name, without_place(exc, file)
             known = replace(known, is_partial=True, problems=[*known.problems, problem])
         else:
@@ -166,7 +168,7 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
 
 def _last_run(result: ItemResult) -> str:
     """Return the name of the run that decided a test; empty if it has none."""
-    names = [PureWindowsPath(run.folder).name for run in result.runs if not run.rehearsal]
+    names = [PureWindowsPath(run.directory).name for run in result.runs if not run.rehearsal]
     return names[-1] if names else ""
 
 

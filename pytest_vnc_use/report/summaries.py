@@ -77,13 +77,13 @@ def markdown(results: SessionResults) -> str:
 
 
 def _takeovers(results: SessionResults) -> Iterator[str]:
-    """Yield how many tests went on with a model after a drift, and how many of these were healed."""
+    """Yield how many tests continued with a model after a drift, and how many of these were healed."""
     healed = sum(bool(test.healed) for test in results.tests)
     went_on = sum(bool(test.went_on) and not test.healed for test in results.tests)
     if healed:
         yield f"{healed} healed"
     if went_on:
-        yield f"{went_on} not healed: a model went on after a drift, and the test did not pass"
+        yield f"{went_on} not healed: a model continued after a drift, and the test did not pass"
 
 
 def tell_github(results: SessionResults) -> Iterator[str]:

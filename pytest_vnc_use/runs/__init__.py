@@ -1,1 +1,1 @@
-"""Run folders on disk: their parts, and the data that is never written."""
+"""Run directories on disk: their parts, and the data that is never written."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.types import JsonObject
@@ -81,22 +81,22 @@ def from_json(form: Any, data: Any) -> Any: ...
 def from_json(form: Any, data: Any) -> Any:
     """Return the value of type `form` (a class of `types`, or a union such as `Action`) that `to_json` wrote.
 
-    Raises RunFolderError if `data` is no such value.
+    Raises RunDirectoryError if `data` is no such value.
     """
     try:
         return _adapter(form).validate_python(data)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "it"
-        raise RunFolderError(f"{place} does not fit: {first['msg']}, got {got(first['input'])}") from exc
+        raise RunDirectoryError(f"{place} does not fit: {first['msg']}, got {got(first['input'])}") from exc
 
 
 def from_line(path: Path, form: Any, line: JsonObject) -> Any:
-    """Return the value of type `form` that a line of the file `path` holds. Raises RunFolderError if it holds none."""
+    """Return the value of type `form` that a line of the file `path` holds. Raises RunDirectoryError without one."""
     try:
         return from_json(form, line)
-    except RunFolderError as exc:
-        raise RunFolderError(f"{str(path)!r} is damaged: {exc}") from exc
+    except RunDirectoryError as exc:
+        raise RunDirectoryError(f"{str(path)!r} is damaged: {exc}") from exc
 
 
 def load_json(text: bytes) -> Any:
@@ -117,7 +117,7 @@ class JsonLines:
     def append(self, value: JsonObject) -> None:
         """Write one line. A character that UTF-8 cannot hold (half a surrogate pair) becomes "?".
 
-        Raises RunFolderUnwritable, also for a line that would make the file larger than what is read.
+        Raises RunDirectoryUnwritable, also for a line that would make the file larger than what is read.
         """
         line = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
@@ -131,29 +131,29 @@ class JsonLines:
                 file.write(line + b"\n")
             self._is_whole = True
         except OSError as exc:
-            raise RunFolderUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
+            raise RunDirectoryUnwritable(f"cannot write {str(self.path)!r}: {exc}") from exc
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Yield the objects of all whole lines; none if there is no file. Raises RunFolderError at a damaged line."""
+        """Yield the objects of all whole lines; none if there is no file. Raises RunDirectoryError."""
         return self.parsed(self.lines())
 
     def lines(self) -> list[bytes]:
-        """Return all whole lines as they are; none if there is no file. Raises RunFolderError."""
+        """Return all whole lines as they are; none if there is no file. Raises RunDirectoryError."""
         try:
             return read_whole(self.path).split(b"\n")[:-1]
         except FileNotFoundError:
             return []
         except OSError as exc:
-            raise RunFolderError(f"cannot read {str(self.path)!r}: {exc}") from exc
+            raise RunDirectoryError(f"cannot read {str(self.path)!r}: {exc}") from exc
 
     def parsed(self, lines: Iterable[bytes], first: int = 1) -> Iterator[dict[str, Any]]:
-        """Yield the objects of this file's lines, from number `first` on. Raises RunFolderError at a damaged line."""
+        """Yield the objects of this file's lines, from number `first` on. Raises RunDirectoryError."""
         for number, line in enumerate(lines, start=first):
             damaged = f"{str(self.path)!r} is damaged: line {number} is"
             try:
                 value = load_json(line)
             except (ValueError, RecursionError) as exc:
-                raise RunFolderError(f"{damaged} not JSON: {exc}") from exc
+                raise RunDirectoryError(f"{damaged} not JSON: {exc}") from exc
             if not isinstance(value, dict):
-                raise RunFolderError(f"{damaged} {got(value)}, not a JSON object")
+                raise RunDirectoryError(f"{damaged} {got(value)}, not a JSON object")
             yield value

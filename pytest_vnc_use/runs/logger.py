@@ -1,4 +1,4 @@
-"""What is written while a run goes on, without secrets: its events, and the messages to its VNC server.
+"""What is written while a run continues, without secrets: its events, and the messages to its VNC server.
 
 The messages are `messages.jsonl` in the run directory, one a line. A text that holds a secret is one line with the
 secret's name, in place of its keys and of what the clipboard held.
@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.runs.json_lines import private
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog
@@ -28,12 +28,12 @@ class RunLogger:
 
     `start_redactor` is for the start of the run, because another process continues with its task and settings. It
     leaves words alone that are the same as the desktop's password. In a reopened directory the logger continues where
-    the previous one stopped. Raises RunFolderError if it cannot write.
+    the previous one stopped. Raises RunDirectoryError if it cannot write.
     """
 
-    def __init__(self, folder: RunFolder, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
-        self.folder = folder
-        self._execution = ExecutionLog(folder.path)
+    def __init__(self, directory: RunDirectory, redactor: Redactor, start_redactor: Redactor | None = None) -> None:
+        self.directory = directory
+        self._execution = ExecutionLog(directory.path)
         self._redactor = redactor
         self._start_redactor = start_redactor or redactor
 
@@ -41,7 +41,7 @@ class RunLogger:
         """Write one event without its secrets."""
         redactor = self._start_redactor if isinstance(event, RunStarted) else self._redactor
         hidden = redactor.hide_in(event)
-        self.folder.append(hidden)
+        self.directory.append(hidden)
         self._execution.observe(hidden)
 
 
@@ -57,10 +57,10 @@ class MessageLog:
         self._hide: Callable[[str], str] = str
         self._began_s, self._left = 0.0, 0
 
-    def begin(self, folder: Path, began_s: float, hide: Callable[[str], str]) -> None:
+    def begin(self, directory: Path, began_s: float, hide: Callable[[str], str]) -> None:
         """Write into this run directory from now on. The run began at `began_s` of the monotonic clock."""
         with self._lock:
-            self._path, self._began_s, self._hide = folder / FILE, began_s, hide
+            self._path, self._began_s, self._hide = directory / FILE, began_s, hide
             written = self._path.stat().st_size if self._path.exists() else 0
             self._left = max(MOST_BYTES - written, 0)
 

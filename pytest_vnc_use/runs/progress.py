@@ -182,7 +182,7 @@ class Progress:
             figures.append(f"{self._dollars * 100:.{1 if self._dollars >= 0.01 else 2}f} cents")
         end = f" ({', '.join(figures)})"
         test = f"{fit(self._safe(self._test), columns // 3)}: " if self._test else ""
-        limit = f" of {self._limit}" if self._limit else ""  # not known where a run goes on in another process
+        limit = f" of {self._limit}" if self._limit else ""  # not known where a run continues in another process
         step = f"step {self._step}{limit}: " if limit or self._step else ""
         now = self._what
         if self._gate_until_s is not None:

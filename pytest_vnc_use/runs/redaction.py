@@ -23,7 +23,7 @@ from pytest_vnc_use.types import SECRET_MARK, FrameRef
 from pytest_vnc_use.types.actions import SecretText
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PICTURE = re.compile(r"sha256:[0-9a-f]{64}")
+_SCREENSHOT = re.compile(r"sha256:[0-9a-f]{64}")
 _MIN_CORE = 8
 """The fewest characters of base64 that identify a secret within a longer text; fewer would also match by chance."""
 SHORT = 4
@@ -133,13 +133,13 @@ class Redactor:
             raise SettingsError(f"<totp:…>: the secret {mark[1]!r} must be {exc}") from None
 
     def hide_json(self, value: Any) -> Any:
-        """Return a JSON value without secrets in keys, strings and whole numbers. References to pictures stay."""
+        """Return a JSON value without secrets in keys, strings and whole numbers. References to screenshots stay."""
         if isinstance(value, Mapping):
             return {self.hide(str(key)): self.hide_json(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.hide_json(item) for item in value]
         if isinstance(value, str):
-            return value if _PICTURE.fullmatch(value) else self.hide(value)
+            return value if _SCREENSHOT.fullmatch(value) else self.hide(value)
         return self._hidden.get(str(value), value) if type(value) is int and not self._acts else value
 
     def hide_in_error(self, error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Reading a trace: the events of a run folder, put together."""
+"""Reading a trace: the events of a run directory, put together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 
 from pydantic import Field
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.runs.json_lines import JsonLines, from_line
 from pytest_vnc_use.types import (
@@ -65,11 +65,11 @@ class TimedEvent:
 
 @dataclass(frozen=True)
 class Trace:
-    """The content of a run folder.
+    """The content of a run directory.
 
     `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
-    was carried out. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
-    `read_exchanges`). `ended` is None while a run goes on, and after it was killed. `events` are all
+    was performed. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
+    `read_exchanges`). `ended` is None while a run continues, and after it was killed. `events` are all
     events as they came, with their times.
     """
 
@@ -120,7 +120,7 @@ class Trace:
 def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
     """Return the content of a run directory, finished or not.
 
-    With `damage`, damaged lines are left out and named there. Raises RunFolderError if it is missing, damaged, of a
+    With `damage`, damaged lines are left out and named there. Raises RunDirectoryError if it is missing, damaged, of a
     newer version, or of a run that never saw a screen.
     """
     header, file, lines = open_trace(path)
@@ -130,7 +130,7 @@ def read_trace(path: Path, damage: list[str] | None = None) -> Trace:
             parsed = next(file.parsed([line], number))
             if parsed.get("kind") in _KINDS:
                 events.append(_event_of(file.path, parsed))
-        except RunFolderError:
+        except RunDirectoryError:
             if damage is None:
                 raise
             damage.append(f"line {number} of {file.path.name} is damaged: it is left out")
@@ -171,7 +171,7 @@ def _put_together(path: Path, header: Header, events: Sequence[TimedEvent]) -> T
     if started is None:
         reason = (ended.error or ended.message) if ended else ""
         so = f"; it ended so: {reason}" if reason else ""
-        error = RunFolderError(f"the run in {str(path)!r} never started, it has no first frame{so}")
+        error = RunDirectoryError(f"the run in {str(path)!r} never started, it has no first frame{so}")
         error.never_started = reason
         raise error
     by_turn: dict[int, list[Step]] = {}
@@ -196,21 +196,21 @@ def _put_together(path: Path, header: Header, events: Sequence[TimedEvent]) -> T
 
 
 def open_trace(path: Path) -> tuple[Header, JsonLines, list[bytes]]:
-    """Return the header of a trace, its file, and its whole lines. Raises RunFolderError."""
+    """Return the header of a trace, its file, and its whole lines. Raises RunDirectoryError."""
     file = JsonLines(path / "trace.jsonl")
     if not os.path.isfile(file.path):  # isfile raises no error for an impossible file name
         if not os.path.isdir(path):  # noqa: PTH112  # Path.is_dir may raise
-            raise RunFolderError(f"there is no run folder {str(path)!r}")
-        raise RunFolderError(f"{str(path)!r} is not a run folder: it has no {file.path.name}")
+            raise RunDirectoryError(f"there is no run directory {str(path)!r}")
+        raise RunDirectoryError(f"{str(path)!r} is not a run directory: it has no {file.path.name}")
     lines = file.lines()
     first = next(file.parsed(lines[:1]), {})
     if first.get("format") != FORMAT:
-        raise RunFolderError(
+        raise RunDirectoryError(
             f"{str(file.path)!r} is damaged: it must begin with the header of a {FORMAT}, got {got(first)}"
         )
     header: Header = from_line(file.path, Header, first)
     if header.version > VERSION:
-        raise RunFolderError(
+        raise RunDirectoryError(
             f"{str(file.path)!r} was written by a newer pytest-vnc-use: its version is {header.version}, "
             f"this one reads up to {VERSION}; upgrade pytest-vnc-use"
         )

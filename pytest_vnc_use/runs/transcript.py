@@ -15,7 +15,7 @@ from typing import Literal
 
 from typing_extensions import assert_never
 
-from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.plain_text import cut, line as line, plain as plain
 from pytest_vnc_use.runs.trace import Trace, read_trace
 from pytest_vnc_use.types import (
@@ -76,7 +76,7 @@ def action_in_words(action: Action, elements: Elements = ()) -> str:
 
 
 def is_named(step: Step) -> bool:
-    """Return whether the caption of a step has the name of an element; else the report shows a picture of the place."""
+    """Return whether the caption of a step names an element; else the report shows a screenshot of the place."""
     return any(part.is_name for part in caption(step.proposal.action, step.elements))
 
 
@@ -202,7 +202,7 @@ def format_run_failure(headline: str, result: RunResult) -> str:
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
     if VIEWER_OPEN in result.message:
         steps = []
-    return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run folder: {result.run_folder}"])
+    return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run directory: {result.run_dir}"])
 
 
 def format_end(result: RunResult) -> str:
@@ -237,7 +237,7 @@ def line_of(path: Path) -> RunEntry:
     """Return the list entry of the run in the directory `path`. If it cannot be read, its outcome says why."""
     try:
         trace = read_trace(path)
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         return RunEntry(path.name, f"unreadable: {plain(str(exc))}", "", "")
     return RunEntry(path.name, outcome_of(trace), plain(trace.started.task), plain(trace.started.test_id))
 
@@ -269,7 +269,7 @@ def summary_of(trace: Trace) -> RunSummary:
 
 
 def outcome_of(trace: Trace) -> str:
-    """Return an `Outcome`, or `broke`, or `unfinished` if the run still goes on or was killed."""
+    """Return an `Outcome`, or `broke`, or `unfinished` if the run still continues or was killed."""
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.asked else "unfinished"
     return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"
@@ -308,6 +308,6 @@ def seen_by_live(observation: Observation) -> Observation:
     task = observation.task
     if done:
         steps = "\n".join(done)
-        task += f"\n\nThese steps of it have been carried out already; go on from what the screen shows:\n{steps}"
+        task += f"\n\nThese steps of it have been performed already; continue from what the screen shows:\n{steps}"
     first = own[0].steps[0].frame_before if own and own[0].steps else observation.frame
     return replace(observation, task=task, first_frame=first, turns=own)

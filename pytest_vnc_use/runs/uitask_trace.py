@@ -1,6 +1,6 @@
 """The actions of a run in the words of UiPath's computer-use harness: `execution.json` in the run directory.
 
-It is a list of the actions that were carried out, in order: `[{"action": …, "params": …}, …]`. Source:
+It is a list of the actions that were performed, in order: `[{"action": …, "params": …}, …]`. Source:
 github.com/UiPath/uipath_enterprise_benchmark, DeterministicBenchmark/eval/uitask, `record_action` and `reenact` in
 computer_use/act.py and the types in tools/pointer.py. The harness has no words for the middle button, keys held down,
 addresses and functions: these are written as the action's `kind` and fields, and the harness skips them.
@@ -9,7 +9,7 @@ Each record also has the step's number, the planner's name for the action, its i
 action that was refused or failed is left out. `task_marked_complete` is always null, "nobody looked": the run's
 verdicts say whether the task is done. A run that ended as done has a last record `finish`.
 
-While a run goes on, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
+While a run continues, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
 crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run directory's
 `trace.jsonl` has more; this file is for repeating the actions.
 """
@@ -27,9 +27,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable, SettingsError
 from pytest_vnc_use.files import read_regular
-from pytest_vnc_use.runs.folder import write_atomically
+from pytest_vnc_use.runs.directory import write_atomically
 from pytest_vnc_use.runs.json_lines import from_json, load_json, to_json
 from pytest_vnc_use.runs.trace import read_trace
 from pytest_vnc_use.types import (
@@ -68,7 +68,7 @@ _OWN = Annotated[Action, Field(discriminator="kind")]
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionStep:
-    """One action that was carried out, as a part of step `number`.
+    """One action that was performed, as a part of step `number`.
 
     `name` is the planner's name for it. `screenshot` is the one after it, relative to the run directory.
     """
@@ -139,11 +139,11 @@ def _mouse(name: str, **values: Any) -> Record:
 class ExecutionLog:
     """A RunObserver that writes the action trace into the run directory. Its events must be free of secrets.
 
-    In a reopened directory it continues where the previous one stopped. Raises RunFolderError if it cannot write.
+    In a reopened directory it continues where the previous one stopped. Raises RunDirectoryError if it cannot write.
     """
 
-    def __init__(self, run_folder: Path) -> None:
-        self._final, self._partial, self._error = (run_folder / name for name in (FINAL, PARTIAL, ERROR))
+    def __init__(self, run_dir: Path) -> None:
+        self._final, self._partial, self._error = (run_dir / name for name in (FINAL, PARTIAL, ERROR))
         self._lines: dict[int, str] | None = None
         self._params: JsonObject = {}
 
@@ -177,7 +177,7 @@ class ExecutionLog:
         try:
             self._partial.replace(self._final)
         except OSError as exc:
-            raise RunFolderUnwritable(f"cannot write {str(self._final)!r}: {exc}") from exc
+            raise RunDirectoryUnwritable(f"cannot write {str(self._final)!r}: {exc}") from exc
 
     def _lines_so_far(self) -> dict[int, str] | None:
         """Return the lines so far by step, also those of another process; None if the run never saw a screen."""
@@ -226,25 +226,25 @@ def _write(target: Path, text: str) -> None:
 def read_execution(path: Path) -> Execution:
     """Return the action trace in a file or in a run directory, finished or not, made here or by the harness.
 
-    Raises RunFolderError if there is none, or if a record is wrong; the error names the record.
+    Raises RunDirectoryError if there is none, or if a record is wrong; the error names the record.
     """
     file: Path | None = path
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing
         # if both files exist, the partial one is newer
         file = next((inner for name in (PARTIAL, FINAL) if (inner := path / name).is_file()), None)
     if file is None:
-        raise RunFolderError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
+        raise RunDirectoryError(f"{str(path)!r} has no action trace: it must hold {FINAL} or {PARTIAL}")
     try:
         records = _records_in(file)
         steps = tuple(
             from_json(ExecutionStep, {"number": number, "name": record["action"], **record, "action": to_json(action)})
             for number, (record, action) in enumerate(actions_of(records), start=1)
         )
-    except RunFolderError as exc:
-        raise RunFolderError(f"{str(file)!r} is no action trace: {exc}") from exc
+    except RunDirectoryError as exc:
+        raise RunDirectoryError(f"{str(file)!r} is no action trace: {exc}") from exc
     finishes = (record["params"].get("params") for record in reversed(records) if record["action"] == FINISH)
     execution = Execution(params=next(finishes, {}) or {}, steps=steps)
-    with suppress(RunFolderError):  # it is not in one of our run directories
+    with suppress(RunDirectoryError):  # it is not in one of our run directories
         started = read_trace(file.parent).started
         return replace(execution, run_id=started.run_id, task=started.task)
     return execution
@@ -254,21 +254,21 @@ def _records_in(file: Path) -> list[dict[str, Any]]:
     try:
         records = load_json(read_regular(file))
     except (OSError, ValueError, RecursionError) as exc:
-        raise RunFolderError(f"it must be JSON: {exc}") from exc
+        raise RunDirectoryError(f"it must be JSON: {exc}") from exc
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise RunFolderError(f"it must be a list of actions with their params, got {records!r:.100}")
+        raise RunDirectoryError(f"it must be a list of actions with their params, got {records!r:.100}")
     return records
 
 
 def actions_of(records: Sequence[Any]) -> Iterator[tuple[Mapping[str, Any], Action]]:
-    """Yield each action in order, with its record. Raises RunFolderError that names the record."""
+    """Yield each action in order, with its record. Raises RunDirectoryError that names the record."""
     pointer: Point | None = None
     for number, record in enumerate(records, start=1):
         try:
             actions = _read(record["action"], record["params"], pointer)
-        except (LookupError, TypeError, ValueError, RunFolderError) as exc:
+        except (LookupError, TypeError, ValueError, RunDirectoryError) as exc:
             reason = f"{type(exc).__name__}: {exc}"
-            raise RunFolderError(
+            raise RunDirectoryError(
                 f"record {number} must be an action with `params`, got {record!r:.200} ({reason})"
             ) from exc
         for action in actions:

@@ -34,8 +34,6 @@ from pytest_vnc_use.types.keys import key_set, unknown_keys
 
 tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
-# --- the file's form -------------------------------------------------------------------------------------------------
-
 
 def _regex(value: Any) -> re.Pattern[str]:
     try:
@@ -162,11 +160,9 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
     return f"{wrong.replace('Input should', 'must').replace('String should', 'must')}, got {got(error['input'])}"
 
 
-# --- a policy in sentences -------------------------------------------------------------------------------------------
-
 _NO: dict[OnDeny, str] = {
     "end": "a no ends the run",
-    "continue": "the planner is told of a no, and the run goes on",
+    "continue": "the planner is told of a no, and the run continues",
 }
 
 

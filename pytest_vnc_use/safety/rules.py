@@ -1,7 +1,7 @@
 """Rules on actions, and the policy that reads them in order.
 
 A rule sees what an action says of itself: its name, keys, text, address and place, and the model's reason. It sees no
-picture, and does not know what a program makes of keys. Secrets appear as placeholders: no rule sees their values.
+screenshot, and does not know what a program makes of keys. Secrets appear as placeholders: no rule sees their values.
 """
 
 from __future__ import annotations
@@ -49,8 +49,6 @@ MOST_READ = 1_000_000
 """The most characters of one action that rules on text read."""
 MOST_TYPED = 10_000
 """The most characters of earlier typing that are remembered."""
-
-# --- patterns --------------------------------------------------------------------------------------------------------
 
 MOST_SEARCH_S = 2.0
 """The most processor time that a rule may take to search for one pattern, in all texts of one action together."""
@@ -105,8 +103,6 @@ def _compiled(pattern: re.Pattern[str]) -> regex.Pattern[str]:
     except regex.error as exc:
         raise SettingsError(f"the pattern {in_slashes(pattern)} cannot be read ({exc})") from exc
 
-
-# --- what an action says of itself -----------------------------------------------------------------------------------
 
 _CLICKS = {1: "click", 2: "double_click", 3: "triple_click"}
 _SHORTCUTS = frozenset({"ctrl", "alt", "super", "hyper"})
@@ -224,8 +220,6 @@ class ReviewContext:
         return replace(self, typed=typed, held=held)
 
 
-# --- rules -----------------------------------------------------------------------------------------------------------
-
 CONDITIONS = ("action", "category", "explanation", "text", "keys", "region", "test", "task")
 """The fields of a rule that say when it applies."""
 
@@ -324,8 +318,6 @@ class Rule:
         return any(within) if self.decision != "allow" else bool(within) and all(within)
 
 
-# --- presets ---------------------------------------------------------------------------------------------------------
-
 _ENTRY = re.compile(r"((?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}|\*))?")
 _ADDRESS = re.compile(
     r"(?:(https?)://)?([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::(\d{1,5}))?([/?#][^\s\x00-\x1f\x7f]*)?",
@@ -401,8 +393,6 @@ def _fits(entry: str, host: str, port: str | None) -> bool:
     return is_host and (known == "*" or (port == known if known else port in (None, "80", "443")))
 
 
-# --- policies --------------------------------------------------------------------------------------------------------
-
 _CONSEQUENCE: dict[RulingKind, str] = {
     "allow": "the action is allowed",
     "deny": "the action is denied",
@@ -431,7 +421,7 @@ class Policy:
         return cls(rules, unmatched="ask")
 
     def review(self, proposal: Proposal, context: ReviewContext) -> Ruling:
-        """Return the ruling on a proposal before it is carried out. No rule allows what the model's service blocks."""
+        """Return the ruling on a proposal before it is performed. No rule allows what the model's service blocks."""
         action, preset = proposal.action, self.preset
         if proposal.confirmation and proposal.confirmation.blocks:
             return self._ruling("deny", BLOCKED, proposal)

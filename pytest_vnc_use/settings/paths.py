@@ -83,5 +83,5 @@ def _container_args(text: str, base: Path) -> str:
 
 
 def policy_path(base: Path, policy: str) -> str:
-    """Return the path of a policy file that is named from the folder `base`; the name of a preset as it is."""
+    """Return the path of a policy file that is named from the directory `base`; the name of a preset as it is."""
     return policy if policy in POLICY_PRESETS else str(base / policy)

@@ -22,8 +22,8 @@ _COMMAND_S = 60.0
 def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
     """Return a secret's name and value from text such as `SHOP_PASSWORD=file:password.txt`.
 
-    A name alone is the environment variable of that name. `base` is the folder of relative paths, and of commands. Line
-    feeds at the end of a file or an output are no part of the value. Raises SettingsError, without the value.
+    A name alone is the environment variable of that name. `base` is the directory of relative paths, and of commands.
+    Line feeds at the end of a file or an output are no part of the value. Raises SettingsError, without the value.
     """
     name, equals, place = text.partition("=")
     kind, colon, where = place.partition(":") if equals else ("env", ":", name)

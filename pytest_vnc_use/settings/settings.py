@@ -103,7 +103,7 @@ class Settings:
         "",
         str,
         "address of Chrome's DevTools on the desktop: host:port, or the file PROFILE/DevToolsActivePort in the "
-        "program's folder",
+        "program's directory",
     )
     playwright: bool = _setting(
         False,
@@ -118,7 +118,7 @@ class Settings:
         "only vnc_cdp)",
     )
     show_secrets: bool = _setting(
-        False, _switch, "show typed secrets in pictures as the screen does (default: redact them)"
+        False, _switch, "show typed secrets in screenshots as the screen does (default: redact them)"
     )
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
@@ -167,8 +167,8 @@ class Settings:
     policy: str = _setting(
         "", str, "TOML file with the actions that are allowed without a person; or strict, a preset", "FILE"
     )
-    max_steps: int = _setting(40, _count, "most actions of one run", "N")
-    max_seconds: float = _setting(300.0, _seconds, "most seconds of one run", "S")
+    max_steps: int = _setting(40, _count, "maximum actions of one run", "N")
+    max_seconds: float = _setting(300.0, _seconds, "maximum seconds of one run", "S")
     watch: bool = _setting(
         True,
         _switch,
@@ -185,14 +185,14 @@ class Settings:
         "type text by keys, as far as the server supports them, or paste all text, as for a keyboard layout without "
         "Latin letters",
     )
-    max_tokens: int | None = _setting(None, _limit(_count), "most tokens of one test, with its judge", "N")
-    max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of one test", "USD")
+    max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of one test, with its judge", "N")
+    max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of one test", "USD")
     session_max_steps: int | None = _setting(
-        None, _limit(_count), "most steps of the session, over all its processes", "N"
+        None, _limit(_count), "maximum steps of the session, over all its processes", "N"
     )
-    session_max_seconds: float | None = _setting(None, _limit(_seconds), "most seconds of the session", "S")
-    session_max_tokens: int | None = _setting(None, _limit(_count), "most tokens of the session", "N")
-    session_max_dollars: float | None = _setting(None, _limit(_dollars), "most US dollars of the session", "USD")
+    session_max_seconds: float | None = _setting(None, _limit(_seconds), "maximum seconds of the session", "S")
+    session_max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of the session", "N")
+    session_max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of the session", "USD")
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
     record: str = _setting(
         "",
@@ -222,23 +222,28 @@ class Settings:
     env_file: str = _setting(
         "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"
     )
-    runs_dir: str = _setting("runs", str, "folder of the run folders", "DIR")
+    runs_dir: str = _setting("runs", str, "directory of the run directories", "DIR")
     artifacts: str = _setting(
         "on",
         _one_of("on", "retain-on-failure", "off"),
-        "keep pictures, logs and exchanges in the run folders: on, retain-on-failure or off",
+        "keep screenshots, logs and exchanges in the run directories: on, retain-on-failure or off",
         "WHEN",
     )
     rfb_log: bool = _setting(
-        False, _switch, "keep in the run folder each key, click and text that is sent to the VNC server, with its time"
+        False,
+        _switch,
+        "keep in the run directory each key, click and text that is sent to the VNC server, with its time",
     )
     max_megabytes: int = _setting(
         0,
         _count_or_none,
-        "most megabytes of the run folders; at the session's end the oldest passed runs are deleted (0: no limit)",
+        "maximum megabytes of run directories; at the session's end the oldest passed runs are deleted (0: no limit)",
     )
     results: str = _setting(
-        "", str, "JSON file for the results of the tests (default: vnc-results.json in the folder of the runs)", "FILE"
+        "",
+        str,
+        "JSON file for the results of the tests (default: vnc-results.json in the directory of the runs)",
+        "FILE",
     )
 
     def __init__(self, **given: Any) -> None:

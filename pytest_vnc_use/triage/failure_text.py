@@ -94,7 +94,7 @@ def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
 
 
 def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
-    """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended by itself.
+    """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
 
     With `of_itself`, only signals count that a program causes by its own fault. For signal n, a shell reports exit code
     128 + n.

@@ -180,7 +180,7 @@ class CallFunction:
 
 @dataclass(frozen=True)
 class InvalidAction:
-    """A request of the planner that cannot be carried out. `problem` tells the planner why, for its next turn."""
+    """A request of the planner that cannot be performed. `problem` tells the planner why, for its next turn."""
 
     name: str
     problem: str
@@ -203,7 +203,7 @@ DesktopAction = Union[
     Wait,
     TakeScreenshot,
 ]
-"""The actions that a Controller carries out."""
+"""The actions that a Controller performs."""
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
 """Every action that a planner can propose, in screen pixels, never in a model's own vocabulary."""

@@ -22,10 +22,10 @@ class FrameRef:
 
 @dataclass(frozen=True)
 class Frame:
-    """The whole screen at one moment, as PNG (8-bit RGB). Frames with the same picture are equal.
+    """The whole screen at one moment, as PNG (8-bit RGB). Frames with the same image are equal.
 
     `taken_at` is that moment on the monotonic clock. `changed` is where the screen changed since the previous frame of
-    the same connection. `moving` is where the screen keeps changing by itself (a spinner, a video); it may be in
+    the same connection. `moving` is where the screen keeps changing on its own (a spinner, a video); it may be in
     `changed` too. `pixels` are the pixels of the PNG as an array of shape (height, width), with blue in the lowest byte
     and any value in the highest. They are None if they were not at hand when the frame was taken. Code must not write
     to them. `redacted` are the boxes over typed secrets, which no comparison looks at.
@@ -96,7 +96,7 @@ class Region:
 class Drifted:
     """A screen that differs from its recording within `region`. `problem` says how.
 
-    `healed` is true if a model went on. The recording is healed only if the test then passed, which is not known yet.
+    `healed` is true if a model continued. The recording is healed only if the test then passed, which is not known yet.
     """
 
     problem: str
@@ -118,11 +118,11 @@ class Transient:
 
 
 @dataclass(frozen=True)
-class FolderMade:
-    """A run has its folder now; it begins once the desktop is seen. Observers receive it; the trace does not."""
+class DirectoryMade:
+    """A run has its directory now; it begins once the desktop is seen. Observers receive it; the trace does not."""
 
-    folder: Path
-    kind: Literal["folder_made"] = "folder_made"
+    directory: Path
+    kind: Literal["directory_made"] = "directory_made"
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ REDACTED_COLOUR = 0x777A93
 BAR_PX = (3, 48)
 """The width and height of the largest caret that is a bar, in pixels."""
 CARET_PX = (12, 48)
-"""The width and height of the largest caret, in pixels: differences within one such box may blink by themselves."""
+"""The width and height of the largest caret, in pixels: differences within one such box may blink on their own."""
 LOOK = "pytest_vnc_use.look"
 """The audit event of a look at the desktop."""
 NO_FRAME = FrameRef("", 0, 0)

@@ -14,13 +14,11 @@ from typing import Any, Literal, TypedDict, Union
 
 from pytest_vnc_use.types.actions import Action, JsonObject
 from pytest_vnc_use.types.elements import Elements
-from pytest_vnc_use.types.frames import Drifted, FolderMade, FrameRef, GateAwaited, SettledReason, Transient
+from pytest_vnc_use.types.frames import DirectoryMade, Drifted, FrameRef, GateAwaited, SettledReason, Transient
 from pytest_vnc_use.types.verdicts import Reading, Usage, Verdict
 
 DecisionKind = Literal["act", "finished", "gave_up"]
 RulingKind = Literal["allow", "deny", "ask"]
-
-# --- decisions -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Decision:
     """The planner's answer.
 
     `words` is the model's text: the reason for the proposals, or the closing message. With `stop_at_error`, the
-    proposals after one that fails are not carried out. `provider_details` is JSON that the provider must get back
+    proposals after one that fails are not performed. `provider_details` is JSON that the provider must get back
     unchanged; only the planner reads it. `params` are the parameters that a user's own planner finished with.
 
     The loop adds `asked_again` and `stale`. `asked_again` counts the repeated requests, made because the screen changed
@@ -79,7 +77,7 @@ class Ruling:
     explanation: str = ""
     by: Literal["policy", "person"] = "policy"
     ends_run: bool = True
-    """For a denial: if true, the run ends here; if false, the planner gets the refusal and goes on."""
+    """For a denial: if true, the run ends here; if false, the planner gets the refusal and continues."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +92,13 @@ class Times:
 
 @dataclass(frozen=True)
 class Step:
-    """One action that was carried out, refused or failed. `number` and `turn` count from 1 in the run.
+    """One action that was performed, refused or failed. `number` and `turn` count from 1 in the run.
 
     `words`, `model`, `usage` and `asked_again` are the turn's. The last two are set on the turn's first step only, so
-    that sums are right. `error` is empty if the action was carried out. `output` is the result of a user function, as
+    that sums are right. `error` is empty if the action was performed. `output` is the result of a user function, as
     text. `note` is a message to the planner beside the result. `passed` are the transient frames since the previous
     step ended, oldest first. `url` is the browser's address after the step, if it is known. `elements` are what it
-    acted on, if known; `crop` is a picture of the place. Both are only for readers.
+    acted on, if known; `crop` is an image of the place. Both are only for readers.
     """
 
     number: int
@@ -241,7 +239,7 @@ class RunResult:
     run_id: str
     outcome: Outcome
     message: str
-    run_folder: Path
+    run_dir: Path
     task: str = ""
     steps: tuple[Step, ...] = ()
     usage: Usage = Usage()
@@ -253,18 +251,15 @@ class RunResult:
         raise TypeError("a RunResult is neither true nor false: compare its `outcome`, and `verify` what matters")
 
 
-# --- events for observers --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class RunStarted:
     """The start of a run.
 
     `started_at` is UTC in ISO 8601. `screen` is the first frame. `expect` are the claims to judge once the task is
     done. `settings` are the agent's settings by name; another process needs them to continue the run. They hold no
-    secrets. `own_policy` is true if the user gave a policy object, `own_judge` if the user gave a judge: a run folder
-    cannot hold these. `secrets` and `functions` are names only. `body_checks` is true if the user wrote `expect=None`:
-    then no judge is asked about the end state.
+    secrets. `own_policy` is true if the user gave a policy object, `own_judge` if the user gave a judge: a run
+    directory cannot hold these. `secrets` and `functions` are names only. `body_checks` is true if the user wrote
+    `expect=None`: then no judge is asked about the end state.
     """
 
     run_id: str
@@ -299,7 +294,7 @@ class TurnDecided:
 class StepStarted:
     """The start of a step.
 
-    It is written before the action is carried out, so that a resumed run never acts twice.
+    It is written before the action is performed, so that a resumed run never acts twice.
     """
 
     number: int
@@ -372,7 +367,7 @@ RunEvent = Union[
     Drifted,
     Transient,
     GateAwaited,
-    FolderMade,
+    DirectoryMade,
     RunEnded,
 ]
 
@@ -380,7 +375,7 @@ RunEvent = Union[
 class CUAState(TypedDict, total=False):
     """The state of the graph: counters and pending proposals, in JSON types.
 
-    It has a bounded size, and holds no history and no picture.
+    It has a bounded size, and holds no history and no image.
     """
 
     run_id: str

@@ -53,7 +53,7 @@ class Watching(Protocol):
         """Return the transient frames between the frames that were taken, oldest first, each only once.
 
         A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Regions
-        that move by themselves make none. The number and the bytes are bounded; the newest frames stay.
+        that move on their own make none. The number and the bytes are bounded; the newest frames stay.
         """
 
 
@@ -64,12 +64,12 @@ class Controller(Watching, Protocol):
         """Return the screen as it is now. Raises DesktopError."""
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
+        """Perform one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
 
     def settle(self, *, briefly: bool = False) -> Settled:
         """Wait until the screen has answered the last action and is quiet. Raises DesktopError.
 
-        With `briefly` a shorter wait is enough, because the caller goes on watching the screen.
+        With `briefly` a shorter wait is enough, because the caller continues watching the screen.
         """
 
     def close(self) -> None:
@@ -127,13 +127,13 @@ class Desktop(Protocol):
         """The password of its VNC server; None if it needs none, or if only the user knows it."""
 
     def read_file(self, name: str) -> str:
-        """Return the text of a file in the program's working folder. Raises FileNotFoundError, DesktopError."""
+        """Return the text of a file in the program's working directory. Raises FileNotFoundError, DesktopError."""
 
     def write_file(self, name: str, text: str) -> None:
-        """Write a text file in the program's working folder. Raises DesktopError."""
+        """Write a text file in the program's working directory. Raises DesktopError."""
 
     def run(self, command: Sequence[str], *, timeout_s: float = 60.0) -> Ran:
-        """Run a command on the desktop, in the program's working folder, until it ends.
+        """Run a command on the desktop, in the program's working directory, until it ends.
 
         Its background processes stay alive and end with the desktop. Raises DesktopError if the command cannot be
         started, or has not ended within `timeout_s`; then it is killed.
@@ -221,7 +221,7 @@ class Approver(Protocol):
     """A person, or a substitute, who answers yes or no about one action."""
 
     def approve(self, asked: ApprovalAsked) -> bool:
-        """Return whether the action may be carried out."""
+        """Return whether the action may be performed."""
 
 
 class RunObserver(Protocol):
@@ -242,7 +242,7 @@ class ForwardingController:
         return self.desktop.frame()
 
     def perform(self, action: DesktopAction) -> None:
-        """Carry out one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
+        """Perform one action. Raises ActionError if it cannot be done, DesktopError if the desktop is gone."""
         self.desktop.perform(action)
 
     def settle(self, *, briefly: bool = False) -> Settled:

@@ -44,7 +44,7 @@ class Verdict:
     """A judge's verdict on a claim about a frame, with the reason first.
 
     It is true if the claim holds and false if it fails. An unsure verdict is neither: its `bool()` raises Inconclusive,
-    so that neither `assert` nor `assert not` passes. To go on, ask whether it `holds`, or ask for its `kind`.
+    so that neither `assert` nor `assert not` passes. To continue, ask whether it `holds`, or ask for its `kind`.
 
     `votes` are the single votes, in order. `looks` is the number of screens, one after the other, that were judged; the
     last one decides. `usage` is the sum over all of them.

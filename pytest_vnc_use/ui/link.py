@@ -1,6 +1,6 @@
 """The connection of a process of a test session to the desk: what happens goes out, what a user wants comes in.
 
-A thread sends and another receives, so no test waits for the desk; if the desk dies, tests go on as without it.
+A thread sends and another receives, so no test waits for the desk; if the desk dies, tests continue as without it.
 """
 
 from __future__ import annotations

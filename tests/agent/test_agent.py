@@ -1,4 +1,4 @@
-"""`VncUseAgent` as a Python programmer has it: a real Qt program over VNC, the model's stand-in over HTTP."""
+"""`VncUseAgent` as a Python programmer has it: a real Qt program over VNC, the model's fake server over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.runs.folder import read_exchanges, read_trace
+from pytest_vnc_use.runs.directory import read_exchanges, read_trace
 from support.gemini_server import GeminiServer, Reply, calls, hang, overloaded, text, wants_confirmation
 from support.qt_desktop import QtDesktop
 
@@ -25,7 +25,7 @@ RISKY = calls(("click", wants_confirmation({"x": 250, "y": 250}, "this buys two 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., GeminiServer]]:
-    """Start a stand-in that answers with these replies; the environment leads to it. Run folders go to a tmp_path."""
+    """Start a fake server that answers with these replies; the environment leads to it. Runs go to a tmp_path."""
     servers: list[GeminiServer] = []
 
     def start(*replies: Reply) -> GeminiServer:
@@ -45,7 +45,7 @@ def presses(fresh_pad: QtDesktop) -> list[str]:
     return [line for line in fresh_pad.read_file("events.txt").splitlines() if line.startswith("press")]
 
 
-def test_a_task_is_carried_out_and_a_claim_judged(fresh_pad: QtDesktop, model: Callable[..., GeminiServer]) -> None:
+def test_task_is_carried_out_and_claim_judged(fresh_pad: QtDesktop, model: Callable[..., GeminiServer]) -> None:
     holds = text(json.dumps({"reason": "it is written there", "verdict": "holds", "box_2d": [0, 0, 500, 500]}))
     model(calls(CLICK, ("type", {"text": "apples"})), text("done so"), holds)
     with VncUseAgent(fresh_pad.server) as agent:
@@ -57,10 +57,10 @@ def test_a_task_is_carried_out_and_a_claim_judged(fresh_pad: QtDesktop, model: C
     assert verdict
     assert verdict.region is not None
     assert (verdict.region.right, verdict.region.bottom) == (720, 450)
-    assert read_trace(result.run_folder).verdicts == (verdict,)
+    assert read_trace(result.run_dir).verdicts == (verdict,)
 
 
-def test_the_hands_answer_with_what_is_then_on_the_screen(fresh_pad: QtDesktop, tmp_path: Path) -> None:
+def test_hands_answer_with_what_is_then_on_screen(fresh_pad: QtDesktop, tmp_path: Path) -> None:
     with VncUseAgent(fresh_pad.server) as agent:
         before = agent.screenshot()
         after = agent.click(100, 100, count=2)
@@ -72,22 +72,20 @@ def test_the_hands_answer_with_what_is_then_on_the_screen(fresh_pad: QtDesktop, 
     assert events[-2:] == ["text é", "text !"]
 
 
-def test_each_attempt_at_the_model_is_in_the_run_folder(
-    fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
-) -> None:
+def test_each_attempt_at_model_is_in_run_dir(fresh_pad: QtDesktop, model: Callable[..., GeminiServer]) -> None:
     server = model(overloaded(), calls(CLICK), text("done"))
     with VncUseAgent(fresh_pad.server) as agent:
         result = agent.run("Buy apples")
-    exchanges = list(read_exchanges(result.run_folder))
+    exchanges = list(read_exchanges(result.run_dir))
     assert [(exchange.attempt, bool(exchange.error)) for exchange in exchanges] == [(1, True), (2, False), (1, False)]
     assert "sha256:" in json.dumps(exchanges[0].request)
-    written = (result.run_folder / "exchanges.jsonl").read_text(encoding="utf-8")
+    written = (result.run_dir / "exchanges.jsonl").read_text(encoding="utf-8")
     assert server.api_key not in written
     assert "iVBOR" not in written
 
 
 @pytest.mark.slow
-def test_an_approval_from_another_process_after_the_first_has_died(
+def test_approval_from_another_process_after_first_has_died(
     fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:
     server = model(RISKY, text("bought"))
@@ -102,7 +100,7 @@ def test_an_approval_from_another_process_after_the_first_has_died(
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_while_the_model_thought_goes_on(
+def test_run_that_was_killed_while_model_thought_goes_on(
     fresh_pad: QtDesktop, model: Callable[..., GeminiServer]
 ) -> None:
     server = model(calls(CLICK), hang(), text("done"))

@@ -44,10 +44,7 @@ def asked_until_refused(budget: Budget, used: Usage, asked: ModelAsked = SMALL) 
     raise AssertionError("never refused")
 
 
-# --- one test --------------------------------------------------------------------------------------------------------
-
-
-def test_tokens_of_a_test() -> None:
+def test_tokens_of_test() -> None:
     budget = Budget(PRICES, Most(tokens=1000), Most("--vnc-session-max-"))
     calls, told = asked_until_refused(budget, Usage(input=100, output=100))
     assert calls == 5
@@ -57,13 +54,13 @@ def test_tokens_of_a_test() -> None:
     )
 
 
-def test_a_call_that_may_go_beyond_the_limit_is_not_made() -> None:
+def test_call_that_may_go_beyond_limit_is_not_made() -> None:
     budget = Budget(PRICES, Most(tokens=SMALL_TOKENS - 1), Most("--vnc-session-max-"))
     with pytest.raises(BudgetExceeded, match="0 of 199, and the next call may take 200"):
         budget.before(SMALL)
 
 
-def test_dollars_of_a_test() -> None:
+def test_dollars_of_test() -> None:
     budget = Budget(PRICES, Most(dollars=0.01), Most("--vnc-session-max-"))
     calls, told = asked_until_refused(budget, Usage(input=1500, cached=300, output=40, thinking=60))
     assert calls == 7
@@ -71,14 +68,14 @@ def test_dollars_of_a_test() -> None:
     assert "the dollars of this test are used up: 0.0091 of 0.01" in told
 
 
-def test_pictures_count_as_the_price_table_says() -> None:
+def test_images_count_as_price_table_says() -> None:
     budget = Budget(PRICES, Most(tokens=2240 + SMALL_TOKENS), Most("--vnc-session-max-"))
     budget.before(ModelAsked("planner", MODEL, 300, images=1, answer_tokens=100))
     with pytest.raises(BudgetExceeded):
         budget.before(ModelAsked("planner", MODEL, 300, images=2, answer_tokens=100))
 
 
-def test_the_longest_answer_so_far_is_reckoned_with() -> None:
+def test_longest_answer_so_far_is_reckoned_with() -> None:
     budget = Budget(PRICES, Most(tokens=10_000), Most("--vnc-session-max-"))
     long_winded = ModelAsked("planner", MODEL, 0, 0, answer_tokens=8192)
     budget.before(long_winded)
@@ -122,7 +119,7 @@ def test_planner_leaves_what_coming_judgings_cost(started: dict[str, Any], judgi
 @pytest.mark.parametrize(
     ("test", "session"), [(Most(dollars=9.0), Most()), (Most(), Most("--vnc-session-max-", dollars=9.0))]
 )
-def test_a_model_without_a_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
+def test_model_without_price_is_not_asked_where_dollars_are_limited(test: Most, session: Most) -> None:
     budget = Budget(PRICES, test, session)
     with pytest.raises(SettingsError, match=r"the price of the model 'qwen3-vl-8b' is unknown, .*vnc_prices"):
         budget.before(ModelAsked("judge", "qwen3-vl-8b", 300, 0, 100))
@@ -153,7 +150,7 @@ def test_call_without_price_and_count_is_unpriced() -> None:
     assert (budget.spent.unpriced, budget.spent.tokens) == ({"qwen3-vl-8b"}, SMALL_TOKENS + 100)
 
 
-def test_a_request_that_reached_nobody_costs_nothing() -> None:
+def test_request_that_reached_nobody_costs_nothing() -> None:
     budget = Budget(PRICES, Most(tokens=SMALL_TOKENS), Most("--vnc-session-max-"))
     for _ in range(3):
         budget.before(SMALL)
@@ -161,7 +158,7 @@ def test_a_request_that_reached_nobody_costs_nothing() -> None:
     assert (budget.spent.tokens, budget.spent.dollars, budget.spent.uncounted) == (0, 0.0, 0)
 
 
-def test_a_call_that_is_under_way_costs_what_was_reckoned() -> None:
+def test_call_under_way_costs_what_was_reckoned() -> None:
     """Also where Ctrl-C or pytest-timeout ended its test, so that nobody waits for its thread."""
     budget = Budget(PRICES, Most(tokens=SMALL_TOKENS + 1), Most("--vnc-session-max-"))
     asked, answered = threading.Event(), threading.Event()
@@ -193,7 +190,7 @@ def test_who_asks_again_was_interrupted_before(tmp_path: Path) -> None:
     assert budget.spent.tokens == Ledger(tmp_path).used().tokens == SMALL_TOKENS + 60
 
 
-def test_steps_of_a_session_without_a_ledger() -> None:
+def test_steps_of_session_without_ledger() -> None:
     budget = Budget(PRICES, Most(), Most("--vnc-session-max-", steps=2))
     for _ in range(2):
         budget.before(SMALL)
@@ -202,9 +199,6 @@ def test_steps_of_a_session_without_a_ledger() -> None:
         BudgetExceeded, match=r"the steps of this session are used up: 2 of 2; .*--vnc-session-max-steps"
     ):
         budget.before(SMALL)
-
-
-# --- a session -------------------------------------------------------------------------------------------------------
 
 
 def test_what_one_test_used_another_does_not_have(tmp_path: Path) -> None:
@@ -246,7 +240,7 @@ def test_ledger_locked_and_frozen_clock_raises_infra_error(tmp_path: Path, monke
         ledger.used()
 
 
-def test_seconds_of_a_session_are_counted_from_its_start(tmp_path: Path) -> None:
+def test_seconds_of_session_are_counted_from_its_start(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.settle("", Amount())
     with pytest.raises(BudgetExceeded, match="seconds of this session are used up"):
@@ -274,7 +268,7 @@ print(budget.spent.tokens)
 
 
 @pytest.mark.slow
-def test_four_processes_never_use_more_than_the_limit_and_one_call_each(tmp_path: Path) -> None:
+def test_four_processes_never_use_more_than_limit_and_one_call_each(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WORKER, str(tmp_path)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     used = [int(worker.communicate(timeout=400)[0]) for worker in workers]
@@ -293,7 +287,7 @@ signal.pause()
 """
 
 
-def test_what_a_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
+def test_what_killed_process_asked_for_stays_reserved(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -371,7 +365,7 @@ ROUNDING = 1e-9
     dollars=st.floats(1e-5, 8e-3),
     events=st.lists(st.tuples(st.integers(0, 3), EVENTS, st.integers(0, 3_000), st.integers(0, 900)), max_size=50),
 )
-def test_no_order_of_calls_and_crashes_goes_beyond_the_limit_and_one_call_each(
+def test_no_order_of_calls_and_crashes_goes_beyond_limit_and_one_call_each(
     tmp_path_factory: pytest.TempPathFactory,
     tokens: int | None,
     dollars: float,

@@ -17,7 +17,7 @@ from support import vnc_servers
 
 
 @pytest.mark.desktop
-def test_given_addresses_are_shared_one_user_at_a_time() -> None:
+def test_given_addresses_are_shared_one_user_at_time() -> None:
     with vnc_servers.tigervnc() as one, vnc_servers.tigervnc() as two:
         settings = Settings(server=f"{one.address}, {two.address}", lease_seconds=0.2)
         first, second = build.lease_desktop(settings, "one"), build.lease_desktop(settings, "two")
@@ -52,7 +52,7 @@ def test_what_is_missing_is_told(settings: Settings, told: str) -> None:
         build.lease_desktop(settings)
 
 
-def test_the_judge_of_a_model_that_only_acts_is_another_model() -> None:
+def test_judge_of_model_that_only_acts_is_another_model() -> None:
     settings = Settings(planner="gemini", model="gemini-2.5-computer-use-preview-10-2025")
     assert build.model_that_judges(settings) == "gemini-3.8-flash"
     assert build.model_that_judges(replace(settings, model="gemini-3.5-flash-lite")) == "gemini-3.5-flash-lite"
@@ -82,13 +82,13 @@ LOCAL = "http://localhost:1234/v1"
         ),
     ],
 )
-def test_the_planner_and_the_judge_that_are_named(keys: None, settings: Settings, planner: str, judge: str) -> None:
+def test_planner_and_judge_named(keys: None, settings: Settings, planner: str, judge: str) -> None:
     assert build.build_planner(settings).name == planner
     assert build.model_that_judges(settings) == judge
     assert type(build.build_judge(settings)).__name__ != "NoJudge"
 
 
-def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planner_of_users_own_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_planner.py").write_text("def plan(observation):\n    return None\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert build.build_planner(Settings(planner="own_planner:plan")).name == "callable (own_planner:plan)"
@@ -103,7 +103,7 @@ def test_a_planner_of_the_users_own_is_found_by_its_name(tmp_path: Path, monkeyp
         (Settings(planner="no_such_module:plan"), "'no_such_module:plan' must be importable"),
     ],
 )
-def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: str) -> None:
+def test_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: str) -> None:
     with pytest.raises(SettingsError, match=told):
         build.build_planner(settings)
 
@@ -120,11 +120,11 @@ def test_a_planner_that_cannot_be_is_told(keys: None, settings: Settings, told: 
         (Settings(), (1920, 1080)),
     ],
 )
-def test_elements_are_listed_in_what_the_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
+def test_elements_are_listed_in_what_planner_counts_in(settings: Settings, size: tuple[int, int]) -> None:
     assert counted_in(settings)(1920, 1080) == size
 
 
-def test_without_a_model_nobody_judges() -> None:
+def test_without_model_nobody_judges() -> None:
     assert type(build.build_judge(Settings())).__name__ == "NoJudge"
 
 

@@ -13,17 +13,15 @@ from pytest_vnc_use.agent.claims import CONFIRMING_VOTES, MOST_FRAMES
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, ModelUnavailable, ProductFailed, SettingsError
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import Click, Frame, Proposal
 from support.judges import OUTAGE, USAGE, ListJudge, PassingController, SightJudge, agent_before
 from support.memory_desktop import ListPlanner, PaintedController, act, finished, painted
 
 CLAIM = "a toast says 'Saved'"
 
-# --- votes and verdicts ----------------------------------------------------------------------------------------------
 
-
-def test_votes_are_the_settings_where_a_call_names_none(tmp_path: Path) -> None:
+def test_votes_are_settings_where_call_names_none(tmp_path: Path) -> None:
     judge = ListJudge(["holds", "fails", "holds", "fails"])
     agent = agent_before(judge, tmp_path, votes=3)
     assert agent.assess(CLAIM).votes == ("holds", "fails", "holds")
@@ -35,7 +33,7 @@ def test_all_verdicts_are_kept_and_told_of(tmp_path: Path) -> None:
     result = agent.run("Save it")
     verdicts = [agent.assess(CLAIM), agent.assess("it is open")]
     assert agent.verdicts == verdicts
-    assert read_trace(result.run_folder).verdicts == tuple(verdicts)
+    assert read_trace(result.run_dir).verdicts == tuple(verdicts)
     assert [verdict.holds for verdict in agent.verdicts] == [True, False]
 
 
@@ -52,10 +50,7 @@ def test_what_cannot_be_judged_is_refused_before_anybody_is_asked(options: dict[
     assert judge.asked == []
 
 
-# --- within a time ---------------------------------------------------------------------------------------------------
-
-
-def test_a_claim_may_come_to_hold_and_is_asked_again_only_where_the_screen_changed(tmp_path: Path) -> None:
+def test_claim_may_come_to_hold_and_is_asked_again_only_where_screen_changed(tmp_path: Path) -> None:
     judge = SightJudge([3])
     agent = agent_before(judge, tmp_path, PassingController(1, 1, 2, 3, 4))
     verdict = agent.assess(CLAIM, within_s=60.0)
@@ -66,7 +61,7 @@ def test_a_claim_may_come_to_hold_and_is_asked_again_only_where_the_screen_chang
     assert "(asked on 3 screens)" in str(verdict)
 
 
-def test_a_claim_that_never_holds_ends_with_the_last_verdict_once_the_time_is_up(tmp_path: Path) -> None:
+def test_claim_that_never_holds_ends_with_last_verdict_once_time_is_up(tmp_path: Path) -> None:
     judge = SightJudge([9])
     started = time.monotonic()
     verdict = agent_before(judge, tmp_path, PassingController(1, 2)).assess(CLAIM, within_s=0.3)
@@ -82,7 +77,7 @@ class SlowJudge(SightJudge):
         return super().judge(*asked, **options)
 
 
-def test_what_changed_while_the_judge_thought_is_looked_at_once_the_time_is_up(tmp_path: Path) -> None:
+def test_what_changed_while_judge_thought_is_looked_at_once_time_is_up(tmp_path: Path) -> None:
     judge = SlowJudge([2])
     verdict = agent_before(judge, tmp_path, PassingController(1, 2, 3)).assess(CLAIM, within_s=0.1)
     assert (bool(verdict), verdict.looks) == (True, 2)
@@ -91,10 +86,7 @@ def test_what_changed_while_the_judge_thought_is_looked_at_once_the_time_is_up(t
     assert (bool(verdict), verdict.looks) == (False, 2)
 
 
-# --- since the last step ---------------------------------------------------------------------------------------------
-
-
-def test_a_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
+def test_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
     judge = SightJudge([7])
     verdict = agent_before(judge, tmp_path, PassingController(1, passed=[5, 7, 6])).saw(CLAIM)
     assert verdict
@@ -104,7 +96,7 @@ def test_a_toast_that_came_and_went_was_seen(tmp_path: Path) -> None:
     assert verdict.usage.input == 6 * USAGE.input
 
 
-def test_one_mistake_of_the_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
+def test_one_mistake_of_judge_on_one_of_many_frames_is_no_toast(tmp_path: Path) -> None:
     judge = ListJudge(["fails", "holds", "fails", "fails", "fails", "fails"])
     with pytest.raises(ProductFailed, match="it holds on none of 3 frames; I see it fails"):
         agent_before(judge, tmp_path, PassingController(1, passed=[5, 7])).saw(CLAIM)
@@ -117,7 +109,7 @@ def test_what_is_unsure_on_one_frame_is_unsure(tmp_path: Path) -> None:
     assert agent.verdicts[-1].frame == painted(7).ref
 
 
-def test_only_so_many_of_the_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
+def test_only_so_many_of_newest_frames_are_looked_through_each_once(tmp_path: Path) -> None:
     judge = SightJudge([])
     controller = PassingController(1, passed=[*range(20, 40), 39, 1])
     with pytest.raises(ProductFailed):
@@ -138,7 +130,7 @@ class Toasting(PaintedController):
         return (painted(100 + len(self.performed)),) if self.performed else ()
 
 
-def test_the_steps_of_a_run_are_looked_through_until_the_hands_act(tmp_path: Path) -> None:
+def test_steps_of_run_are_looked_through_until_hands_act(tmp_path: Path) -> None:
     click = Proposal(Click(10, 10), "save")
     agent = agent_before(SightJudge([101]), tmp_path, Toasting())
     agent.run("Save it twice", planner=ListPlanner([act(click), act(click), finished()]))
@@ -148,9 +140,6 @@ def test_the_steps_of_a_run_are_looked_through_until_the_hands_act(tmp_path: Pat
     agent.click(10, 10)
     with pytest.raises(ProductFailed):
         agent.saw(CLAIM, steps=2)
-
-
-# --- softly ----------------------------------------------------------------------------------------------------------
 
 
 def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
@@ -171,15 +160,12 @@ def test_soft_checks_are_told_together_and_once(tmp_path: Path) -> None:
     assert agent.unmet() is None
 
 
-def test_a_verdict_speaks_for_itself_and_a_condition_needs_words(tmp_path: Path) -> None:
+def test_verdict_speaks_for_itself_and_condition_needs_words(tmp_path: Path) -> None:
     agent = agent_before(SightJudge([]), tmp_path)
     assert not agent.check(agent.assess(CLAIM))
     assert CLAIM in str(agent.unmet())
     with pytest.raises(SettingsError, match="`check` needs a `message` for the condition False"):
         agent.check(False)
-
-
-# --- the marker's claims ---------------------------------------------------------------------------------------------
 
 
 def carried_out(tmp_path: Path, answers: list[str], *claims: str, **settings: Any) -> VncUseAgent:
@@ -188,7 +174,7 @@ def carried_out(tmp_path: Path, answers: list[str], *claims: str, **settings: An
     return agent
 
 
-def test_claims_of_a_task_that_fail_are_the_products_each_on_its_line(tmp_path: Path) -> None:
+def test_claims_of_task_that_fail_are_products_each_on_its_line(tmp_path: Path) -> None:
     with pytest.raises(ProductFailed) as raised:
         carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
     assert str(raised.value).splitlines()[:4] == [
@@ -212,17 +198,17 @@ def test_first_line_of_failure_has_whole_claim(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "error"), [("fails", AgentFailed), ("unsure", Inconclusive)])
-def test_a_task_without_claims_is_judged_by_its_end_state(tmp_path: Path, answer: str, error: type[Exception]) -> None:
+def test_task_without_claims_is_judged_by_its_end_state(tmp_path: Path, answer: str, error: type[Exception]) -> None:
     assert "Save it" in carried_out(tmp_path, ["holds"]).verdicts[0].claim
     with pytest.raises(error, match="carried out completely: Save it"):
         carried_out(tmp_path, [answer])
 
 
-def test_a_marker_may_ask_for_votes(tmp_path: Path) -> None:
+def test_marker_may_ask_for_votes(tmp_path: Path) -> None:
     agent = carried_out(tmp_path, ["fails", "holds", "holds"], "it is saved", votes=3)
     assert agent.verdicts[0].votes == ("fails", "holds", "holds")
 
 
-def test_an_outage_of_the_judge_is_no_failure_of_the_product(tmp_path: Path) -> None:
+def test_outage_of_judge_is_no_failure_of_product(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable):
         carried_out(tmp_path, ["holds", OUTAGE], "it is open", "it is saved")

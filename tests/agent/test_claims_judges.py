@@ -43,7 +43,7 @@ def before(tmp_path: Path) -> Iterator[Callable[..., tuple[GeminiServer, VncUseA
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> None:
+def test_judge_wrong_one_time_in_eight_is_outvoted(before: Any) -> None:
     answers = ["holds"] * 3 + ["fails"] + ["holds"] * 4
     server, agent = before(map(says, itertools.cycle(answers)))
     assert [bool(agent.assess(CLAIM, votes=1)) for _ in range(8)].count(False) == 1
@@ -52,7 +52,7 @@ def test_a_judge_that_is_wrong_one_time_in_eight_is_outvoted(before: Any) -> Non
     assert 0 < asked_thrice == len(server.requests) - 8 - 2 * 16
 
 
-def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:
+def test_malformed_answer_is_vote_for_nothing(before: Any) -> None:
     malformed = [gemini_server.text("It holds, I think."), gemini_server.text('{"verdict": "holds"}')]
     server, agent = before([*malformed, says("holds"), says("holds")])
     verdict = agent.assess(CLAIM, votes=3)
@@ -62,7 +62,7 @@ def test_a_malformed_answer_is_a_vote_for_nothing(before: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_slow_is_an_outage_once_the_time_is_up(before: Any) -> None:
+def test_judge_slow_is_outage_once_time_is_up(before: Any) -> None:
     _, agent = before([says("holds"), gemini_server.hang(60.0)], max_seconds=2.0)
     with pytest.raises(ModelUnavailable, match="did not answer within"):
         agent.assess(CLAIM, votes=3)
@@ -79,7 +79,7 @@ DOWN = [
 
 
 @pytest.mark.parametrize("reply", DOWN, ids=lambda reply: str(reply.status))
-def test_a_judge_that_is_down_reads_as_neither_success_nor_failure(before: Any, reply: Reply) -> None:
+def test_judge_down_reads_as_neither_success_nor_failure(before: Any, reply: Reply) -> None:
     _, agent = before(itertools.repeat(reply))
     for ask in (agent.verify, agent.saw, agent.check):
         with pytest.raises(InfraError):
@@ -87,7 +87,7 @@ def test_a_judge_that_is_down_reads_as_neither_success_nor_failure(before: Any, 
     assert (agent.verdicts, agent.unmet()) == ([], None)
 
 
-def test_a_judge_that_goes_down_after_a_failed_check_leaves_the_check_failed(before: Any) -> None:
+def test_judge_that_goes_down_after_failed_check_leaves_check_failed(before: Any) -> None:
     _, agent = before([says("fails"), gemini_server.blocked_prompt()])
     assert not agent.check(CLAIM)
     with pytest.raises(InfraError):

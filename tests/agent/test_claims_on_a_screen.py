@@ -1,4 +1,4 @@
-"""Claims about a real screen that changes by itself: within a time, and what was only there for half a second."""
+"""Claims about a real screen that changes on its own: within a time, and what was only there for half a second."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ColourJudge:
 
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         self.asked += 1
-        picture = Image.open(io.BytesIO(frame.png))
-        colour = "#" + bytes(picture.getpixel((picture.width // 2, picture.height // 2))).hex()
+        image = Image.open(io.BytesIO(frame.png))
+        colour = "#" + bytes(image.getpixel((image.width // 2, image.height // 2))).hex()
         return Verdict(claim, "holds" if claim.endswith(colour) else "fails", f"it is {colour}")
 
 
@@ -53,7 +53,7 @@ def painting(*colours: str, each_s: float) -> list[str]:
     return ["sh", "-c", "; ".join(f"xsetroot -solid '{colour}'; sleep {each_s}" for colour in colours)]
 
 
-def test_a_claim_that_comes_to_hold_is_asked_once_a_change(
+def test_claim_that_comes_to_hold_is_asked_once_change(
     agent: VncUseAgent, judge: ColourJudge, tigervnc: VncServer
 ) -> None:
     with tigervnc.run(*painting("#0000ff", "#00ff00", "#ff0000", each_s=1.0)):
@@ -62,12 +62,12 @@ def test_a_claim_that_comes_to_hold_is_asked_once_a_change(
     assert judge.asked == verdict.looks <= 5
 
 
-def test_a_screen_that_does_not_change_is_judged_once(agent: VncUseAgent, judge: ColourJudge) -> None:
+def test_screen_that_does_not_change_is_judged_once(agent: VncUseAgent, judge: ColourJudge) -> None:
     assert not agent.assess("the screen is #123456", within_s=1.0)
     assert judge.asked == 1
 
 
-def test_a_toast_of_half_a_second_was_seen(agent: VncUseAgent, tigervnc: VncServer) -> None:
+def test_toast_of_half_second_was_seen(agent: VncUseAgent, tigervnc: VncServer) -> None:
     agent.key("a")
     with tigervnc.run(*painting("#0000ff", "#ff0000", "#0000ff", each_s=0.5)) as painter:
         painter.wait(LIMIT_S)

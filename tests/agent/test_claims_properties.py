@@ -31,7 +31,7 @@ def lost(said: Sequence[str]) -> bool:
 
 @UNHURRIED
 @given(votes=st.sampled_from([1, 3, 5, 7]), said=st.lists(ANSWER, min_size=7, max_size=7))
-def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[str]) -> None:
+def test_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[str]) -> None:
     frame = PassingController().frame()
     judge = ListJudge(said)
     try:
@@ -49,10 +49,10 @@ def test_a_verdict_is_what_counting_all_votes_comes_to(votes: int, said: list[st
 @pytest.mark.slow
 @UNHURRIED
 @given(said=st.lists(ANSWER, min_size=30, max_size=30), passed=st.lists(st.integers(1, 9), max_size=5))
-def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passed: list[int]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+def test_nothing_was_seen_that_majority_did_not_confirm(said: list[str], passed: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
         judge = ListJudge(said)
-        agent = agent_before(judge, Path(folder), PassingController(0, passed=passed))
+        agent = agent_before(judge, Path(directory), PassingController(0, passed=passed))
         try:
             verdict = agent.saw(CLAIM)
         except TaskFailed:
@@ -65,9 +65,6 @@ def test_nothing_was_seen_that_a_majority_did_not_confirm(said: list[str], passe
     about = [answer for (_, ref), answer in zip(judge.asked, asked, strict=True) if ref == verdict.frame]
     assert not verdict.holds or about.count("holds") >= 4
     assert verdict.kind != "fails" or "unsure" not in asked or "holds" in asked
-
-
-# --- whole tests -----------------------------------------------------------------------------------------------------
 
 
 def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
@@ -92,10 +89,10 @@ def carried_out(agent: VncUseAgent, ways: Sequence[str]) -> None:
 @pytest.mark.slow
 @UNHURRIED
 @given(ways=st.lists(st.sampled_from(WAYS), min_size=1, max_size=6), said=st.lists(ANSWER, min_size=30, max_size=30))
-def test_a_test_with_an_unmet_claim_never_passes(ways: list[str], said: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+def test_test_with_unmet_claim_never_passes(ways: list[str], said: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
         judge = ListJudge(said)
-        agent = agent_before(judge, Path(folder), test_id="test_it")
+        agent = agent_before(judge, Path(directory), test_id="test_it")
         try:
             carried_out(agent, ways)
         except (AssertionError, TaskFailed, InfraError) as exc:
@@ -115,7 +112,7 @@ def test_a_test_with_an_unmet_claim_never_passes(ways: list[str], said: list[str
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_outage_at_any_point_is_neither_success_nor_the_product(way: str, tmp_path: Path) -> None:
+def test_outage_at_any_point_is_neither_success_nor_product(way: str, tmp_path: Path) -> None:
     agent = agent_before(ListJudge([OUTAGE]), tmp_path, test_id="test_it")
     with pytest.raises(InfraError):
         carried_out(agent, [way])

@@ -31,7 +31,7 @@ def check(environment: dict[str, str]) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("server", ["qt", "xvnc"])
-def test_of_a_desktop_that_is_started_here(server: str) -> None:
+def test_of_desktop_started_here(server: str) -> None:
     if server == "xvnc":
         require("Xtigervnc")
     settings = Settings(server=server, app=PAD_LINE, qt_host_network="true", password_env="SHOP_VNC")
@@ -42,6 +42,6 @@ def test_of_a_desktop_that_is_started_here(server: str) -> None:
         desktop.stop()
 
 
-def test_of_a_desktop_that_a_command_leads_to() -> None:
+def test_of_desktop_that_command_leads_to() -> None:
     settings = Settings(server="localhost::1", exec="env", app=shlex.join(PRINTS), password_env="SHOP_VNC")
     check(json.loads(given_desktop(settings).run(PRINTS).stdout))

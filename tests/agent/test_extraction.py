@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, RootModel
 from pytest_vnc_use.agent.claims import Form, NoJudge
 from pytest_vnc_use.errors import Inconclusive, SettingsError
 from pytest_vnc_use.planners.common.judge import value_schema
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import Region
 from support.judges import ListJudge, agent_before
 from support.messages_server import schema_problems
@@ -81,18 +81,16 @@ BASKET = {
     "owner": "alice",
 }
 
-# --- schemas ---------------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("model", [Basket, Tree, Pet, int, float | None, list[Line], tuple[int, str]])
-def test_every_service_takes_the_schema(model: Any) -> None:
+def test_every_service_takes_schema(model: Any) -> None:
     schema = value_schema(Form.of(model).schema)
     assert list(problems_of_format({"name": "value", "strict": True, "schema": schema}, "text.format")) == []
     assert list(schema_problems({**schema, "properties": {**schema["properties"], "box_2d": {}}})) == []
     assert schema["required"] == ["reason", "value", "box_2d"]
 
 
-def test_what_a_field_is_described_as_is_told() -> None:
+def test_what_field_is_described_as_is_told() -> None:
     assert Form.of(Basket).schema["$defs"]["Line"]["properties"]["count"]["description"] == "how many of it"
 
 
@@ -111,7 +109,7 @@ def test_what_a_field_is_described_as_is_told() -> None:
         (list, "list may be anything"),
     ],
 )
-def test_a_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
+def test_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
     model: Any, problem: str, tmp_path: Path
 ) -> None:
     judge = ListJudge([])
@@ -120,15 +118,12 @@ def test_a_model_that_cannot_be_asked_for_is_refused_before_anybody_is_asked(
     assert judge.asked == []
 
 
-def test_a_question_must_be_one(tmp_path: Path) -> None:
+def test_question_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="`question` must name the value to read, got ' '"):
         agent_before(ListJudge([]), tmp_path).extract(Basket, " ")
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
+def test_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
     agent = agent_before(ListJudge([BASKET]), tmp_path)
     basket = agent.extract(Basket, "what is in the basket?")
     assert basket.total == Decimal("3.00")
@@ -142,11 +137,11 @@ def test_a_model_is_filled_and_says_where_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "said", "value"), [(int, 3, 3), (list[int], [1, 2], [1, 2]), (int | None, None, None)]
 )
-def test_a_value_need_be_no_model(model: Any, said: Any, value: Any, tmp_path: Path) -> None:
+def test_value_need_be_no_model(model: Any, said: Any, value: Any, tmp_path: Path) -> None:
     assert agent_before(ListJudge([said]), tmp_path).extract(model, "how many apples?") == value
 
 
-def test_a_wrong_type_is_an_error_that_shows_what_was_read(tmp_path: Path) -> None:
+def test_wrong_type_is_error_that_shows_what_was_read(tmp_path: Path) -> None:
     wrong = {**BASKET, "total": "three", "lines": [{"fruit": "apple", "count": 0}]}
     agent = agent_before(ListJudge([wrong]), tmp_path)
     with pytest.raises(Inconclusive) as raised:
@@ -158,25 +153,25 @@ def test_a_wrong_type_is_an_error_that_shows_what_was_read(tmp_path: Path) -> No
     assert agent.extracted[0].value == wrong
 
 
-def test_what_is_not_on_the_screen_is_an_error(tmp_path: Path) -> None:
+def test_what_is_not_on_screen_is_error(tmp_path: Path) -> None:
     with pytest.raises(Inconclusive, match=r"no Basket is on the screen for 'what is in the basket\?': it is written"):
         agent_before(ListJudge([None]), tmp_path).extract(Basket, "what is in the basket?")
 
 
-def test_without_a_model_nobody_can_read(tmp_path: Path) -> None:
+def test_without_model_nobody_can_read(tmp_path: Path) -> None:
     with pytest.raises(Inconclusive, match="nobody can read values: NoJudge only judges claims"):
         agent_before(NoJudge(), tmp_path).extract(int, "how many apples?")
 
 
-def test_what_was_read_is_in_the_run_folder_without_secrets(tmp_path: Path) -> None:
+def test_what_was_read_is_in_run_directory_without_secrets(tmp_path: Path) -> None:
     agent = agent_before(ListJudge([["pass", "word-1"], "many"]), tmp_path, secrets={"PASSWORD": "word-1"})
     result = agent.run("Open the basket")
     assert agent.extract(list[str], "what is written there?") == ["pass", "word-1"]
     with pytest.raises(Inconclusive):
         agent.extract(int, "how many apples?")
-    first, second = read_trace(result.run_folder).extracted
+    first, second = read_trace(result.run_dir).extracted
     assert first.reading.value == ["pass", "<secret:PASSWORD>"]
     assert (first.form, first.problem) == ("list", "")
     assert (second.form, second.reading.value) == ("int", "many")
     assert "got 'many'" in second.problem
-    assert (result.run_folder / "screens" / f"{first.reading.frame.digest}.png").exists()
+    assert (result.run_dir / "screens" / f"{first.reading.frame.digest}.png").exists()

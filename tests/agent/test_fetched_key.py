@@ -28,7 +28,7 @@ def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
     with ChatServer([call("wait")], api_key="fetched-key") as server:
         settings = Settings(planner="openai", base_url=server.url, model="some-model", api_key_command=command)
         assert isinstance(build_planner(settings), OpenAICompatible)
-        assert "fetched-key" in ambient_secrets(settings).values()  # reports and run folders hide it
+        assert "fetched-key" in ambient_secrets(settings).values()  # reports and run directories hide it
         build_judge(settings)
         decision = Talk(server, build_planner(settings), history=History()).decide()
     assert decision.kind == "act"
@@ -47,14 +47,14 @@ def test_it_is_fetched_once_and_sent(tmp_path: Path) -> None:
         (python("import time; print('secret-1', flush=True); time.sleep(60)"), "it did not end within 2 s"),
     ],
 )
-def test_a_failure_is_one_error_without_the_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failure_is_one_error_without_output(command: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_vnc_use.agent.build.KEY_COMMAND_S", 2.0)
     with pytest.raises(SettingsError, match=problem) as failed:
         build_planner(Settings(planner="gemini", api_key_command=command))
     assert "secret-1" not in str(failed.value).replace(repr(command), "")
 
 
-def test_the_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(KeyMissing):
         build_judge(Settings(planner="gemini", judge="anthropic", api_key_command=python("print('fetched-key')")))

@@ -1,4 +1,4 @@
-"""The loop: order, limits, the gate, and going on after a wait or a crash, in this process and in another."""
+"""The loop: order, limits, the gate, and continuing after a wait or a crash, in this process and in another."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pytest_vnc_use.errors import (
     ConnectionLost,
     ModelUnavailable,
     RecordingDrifted,
-    RunFolderError,
+    RunDirectoryError,
     SettingsError,
     TaskFailed,
 )
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -88,7 +88,7 @@ def proposals(*actions: Click) -> tuple[Proposal, ...]:
     return tuple(Proposal(action) for action in actions)
 
 
-def test_all_calls_of_a_turn_are_carried_out_in_order(
+def test_all_calls_of_turn_are_carried_out_in_order(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     result = agent_of(act(*proposals(*CLICKS)), act(Proposal(KeyCombo(("enter",)))), finished("bought")).run("buy")
@@ -98,7 +98,7 @@ def test_all_calls_of_a_turn_are_carried_out_in_order(
     assert [step.frame_before for step in result.steps[1:]] == [step.frame_after for step in result.steps[:-1]]
 
 
-def test_the_planner_sees_the_task_the_turns_and_the_pictures(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_planner_sees_task_turns_and_images(agent_of: Callable[..., VncUseAgent]) -> None:
     planner = ListPlanner([act(*proposals(CLICKS[0])), finished()])
     agent = agent_of()
     agent._given_planner = planner
@@ -109,14 +109,14 @@ def test_the_planner_sees_the_task_the_turns_and_the_pictures(agent_of: Callable
     assert second.load_png(second.frame).startswith(b"\x89PNG")
 
 
-def test_usage_is_counted_once_a_turn(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_usage_is_counted_once_turn(agent_of: Callable[..., VncUseAgent]) -> None:
     turn = Decision("act", "", proposals(*CLICKS), usage=Usage(100, 10, 5, 2))
     result = agent_of(turn, finished()).run("count")
     assert result.usage == Usage(100, 10, 5, 2)
     assert [step.usage.input for step in result.steps] == [100, 0, 0]
 
 
-def test_an_action_that_cannot_be_done_is_told_to_the_planner_and_the_run_goes_on(
+def test_action_that_cannot_be_done_is_told_to_planner_and_run_goes_on(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     wrong = (Proposal(KeyCombo(("nosuchkey",))), Proposal(InvalidAction("fly", "there is no action 'fly'")))
@@ -126,17 +126,17 @@ def test_an_action_that_cannot_be_done_is_told_to_the_planner_and_the_run_goes_o
     assert result.outcome is Outcome.DONE
 
 
-def test_a_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_batch_stops_at_its_first_error(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     batch = (Proposal(CLICKS[0]), Proposal(InvalidAction("click", "off the screen")), Proposal(CLICKS[1]), RISKY)
     waits = agent_of(Decision("act", proposals=batch, stop_at_error=True), finished(), hitl_mode=True)
     result = waits.run("click")
     assert result.outcome is Outcome.DONE
     assert controller.performed == [CLICKS[0]]
     errors = [step.error for step in result.steps]
-    assert errors == ["", "off the screen", *2 * ["not carried out: an earlier action of this turn failed"]]
+    assert errors == ["", "off the screen", *2 * ["not performed: an earlier action of this turn failed"]]
 
 
-def test_a_users_function_is_called_by_name_and_its_error_is_told(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_users_function_is_called_by_name_and_its_error_is_told(agent_of: Callable[..., VncUseAgent]) -> None:
     def price(item: str) -> float:
         return {"apple": 1.5}[item]
 
@@ -151,10 +151,7 @@ def test_a_users_function_is_called_by_name_and_its_error_is_told(agent_of: Call
     assert "'cost'" in result.steps[2].error
 
 
-# --- limits ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_step_limit_ends_the_run_in_the_middle_of_a_turn(
+def test_step_limit_ends_run_in_middle_of_turn(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     result = agent_of(act(*proposals(*CLICKS))).run("click", limits=Limits(steps=2))
@@ -162,7 +159,7 @@ def test_the_step_limit_ends_the_run_in_the_middle_of_a_turn(
     assert controller.performed == CLICKS[:2]
 
 
-def test_the_time_limit_holds_while_the_planner_hangs(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_time_limit_holds_while_planner_hangs(agent_of: Callable[..., VncUseAgent]) -> None:
     released = threading.Event()
 
     def hang() -> Decision:
@@ -174,7 +171,7 @@ def test_the_time_limit_holds_while_the_planner_hangs(agent_of: Callable[..., Vn
     assert result.outcome is Outcome.TIME_LIMIT
 
 
-def test_the_time_limit_holds_while_the_hands_hang_and_no_late_action_follows(
+def test_time_limit_holds_while_hands_hang_and_no_late_action_follows(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     import_module("pytest_vnc_use.agent.graph")  # with LangGraph, which takes a part of the limit
@@ -184,16 +181,14 @@ def test_the_time_limit_holds_while_the_hands_hang_and_no_late_action_follows(
     assert controller.closed
 
 
-def test_a_long_wait_is_cut_to_what_is_left(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_long_wait_is_cut_to_what_is_left(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     agent_of(act(Proposal(Wait(3600))), finished()).run("wait", limits=Limits(seconds=5))
     (waited,) = controller.performed
     assert isinstance(waited, Wait)
     assert waited.duration_s <= 5
 
 
-def test_standing_still_is_told_and_then_ends_the_run(tmp_path: Path) -> None:
+def test_standing_still_is_told_and_then_ends_run(tmp_path: Path) -> None:
     controller = PaintedController(repaint=False)
     planner = ListPlanner([act(*proposals(CLICKS[0]))] * 10)
     settings = Settings(runs_dir=str(tmp_path))
@@ -209,7 +204,7 @@ def test_waiting_is_not_standing_still(tmp_path: Path) -> None:
     assert VncUseAgent(settings=settings, controller=controller, planner=planner).run("wait").outcome is Outcome.DONE
 
 
-def test_a_refused_answer_blocks_the_run(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_refused_answer_blocks_run(agent_of: Callable[..., VncUseAgent]) -> None:
     def refuse() -> Decision:
         raise AnswerRefused("the prompt was blocked: SAFETY")
 
@@ -217,7 +212,7 @@ def test_a_refused_answer_blocks_the_run(agent_of: Callable[..., VncUseAgent]) -
     assert (result.outcome, result.message) == (Outcome.BLOCKED, "the prompt was blocked: SAFETY")
 
 
-def test_a_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUseAgent]) -> None:
     def fail() -> Decision:
         raise ModelUnavailable("503 after 5 attempts")
 
@@ -230,9 +225,6 @@ def test_a_broken_model_is_raised_and_written_down(agent_of: Callable[..., VncUs
     assert "ModelUnavailable: 503" in ended.error
 
 
-# --- the gate --------------------------------------------------------------------------------------------------------
-
-
 def test_hitl_block(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     """Without a person and without a rule, what the model wants confirmed is not done, and ends the run."""
     result = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), hitl_mode=False).run("buy")
@@ -241,7 +233,7 @@ def test_hitl_block(agent_of: Callable[..., VncUseAgent], controller: PaintedCon
     assert "this spends money" in result.message
 
 
-def test_a_confirmation_holds_only_its_own_call(
+def test_confirmation_holds_only_its_own_call(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     agent = agent_of(act(Proposal(CLICKS[0]), RISKY, Proposal(CLICKS[1])), finished())
@@ -254,16 +246,14 @@ def test_a_confirmation_holds_only_its_own_call(
     assert [step.ruling.by for step in result.steps] == ["policy", "person", "policy"]
 
 
-def test_a_no_ends_the_run(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_no_ends_run(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     agent = agent_of(act(RISKY))
     result = agent.deny(agent.run("buy").run_id)
     assert result.outcome is Outcome.DENIED
     assert controller.performed == []
 
 
-def test_on_deny_continue_tells_the_planner_no(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_on_deny_continue_tells_planner_no(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished(), policy=Policy(on_deny="continue"), hitl_mode=False)
     result = agent.run("buy")
     assert result.outcome is Outcome.DONE
@@ -271,7 +261,7 @@ def test_on_deny_continue_tells_the_planner_no(
     assert controller.performed == [CLICKS[0]]
 
 
-def test_an_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     class Yes:
         def __init__(self) -> None:
             self.asked: list[int] = []
@@ -287,38 +277,36 @@ def test_an_approver_is_asked_for_each(agent_of: Callable[..., VncUseAgent], con
     assert controller.performed == [RISKY.action, CLICKS[0], RISKY.action]
 
 
-def test_only_a_waiting_run_is_approved_and_only_an_unfinished_one_resumed(
+def test_only_waiting_run_is_approved_and_only_unfinished_one_resumed(
     agent_of: Callable[..., VncUseAgent],
 ) -> None:
     agent = agent_of(finished())
     run_id = agent.run("look").run_id
-    with pytest.raises(RunFolderError, match="is over, it ended as 'done'"):
+    with pytest.raises(RunDirectoryError, match="is over, it ended as 'done'"):
         agent.approve(run_id)
-    with pytest.raises(RunFolderError, match="is over"):
+    with pytest.raises(RunDirectoryError, match="is over"):
         agent.resume(run_id)
     for name in ("nosuchrun", "x" * 5000):
-        with pytest.raises(RunFolderError, match="there is no run folder"):
+        with pytest.raises(RunDirectoryError, match="there is no run directory"):
             agent.resume(name)
 
 
-def test_resume_without_checkpoint_raises_run_folder_error(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_resume_without_checkpoint_raises_run_directory_error(agent_of: Callable[..., VncUseAgent]) -> None:
     agent = agent_of(act(RISKY), finished())
     waiting = agent.run("buy")
     (agent.runs[-1] / CHECKPOINTS).unlink()
-    with pytest.raises(RunFolderError, match="left no checkpoint to go on from"):
+    with pytest.raises(RunDirectoryError, match="left no checkpoint to continue from"):
         agent.approve(waiting.run_id)
 
 
-def test_a_waiting_run_that_is_resumed_still_waits(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_waiting_run_resumed_still_waits(agent_of: Callable[..., VncUseAgent]) -> None:
     agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
     assert agent.resume(waiting.run_id).outcome is Outcome.WAITING
 
 
-def test_the_last_answer_of_a_person_counts(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
-    """A yes that never led to the action, for the desktop was gone, and then a no: the action is not carried out."""
+def test_last_answer_of_person_counts(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+    """A yes that never led to the action, for the desktop was gone, and then a no: the action is not performed."""
     agent = agent_of(act(RISKY))
     waiting = agent.run("buy")
     controller.closed = True
@@ -329,7 +317,7 @@ def test_the_last_answer_of_a_person_counts(
     assert controller.performed == []
 
 
-def test_a_yes_is_not_carried_out_on_another_screen(
+def test_yes_is_not_carried_out_on_another_screen(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     agent = agent_of(act(RISKY, Proposal(CLICKS[0])), finished("looked again"))
@@ -341,16 +329,16 @@ def test_a_yes_is_not_carried_out_on_another_screen(
     assert ["the screen changed while the run was stopped" in step.error for step in result.steps] == [True, True]
 
 
-def test_a_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_yes_is_for_one_step_only(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     agent = agent_of(act(RISKY, RISKY), finished())
     waiting = agent.run("buy")
     assert agent.approve(waiting.run_id, step=1).outcome is Outcome.WAITING
-    with pytest.raises(RunFolderError, match="does not wait for an answer about step 1"):
+    with pytest.raises(RunDirectoryError, match="does not wait for an answer about step 1"):
         agent.approve(waiting.run_id, step=1)
     assert controller.performed == [RISKY.action]
 
 
-def test_a_run_goes_on_under_the_policy_of_its_own(
+def test_run_goes_on_under_policy_of_its_own(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     strict = Policy((Rule("deny", text=re.compile("rm -rf")),), unmatched="ask")
@@ -363,24 +351,24 @@ def test_a_run_goes_on_under_the_policy_of_its_own(
     assert controller.performed == [RISKY.action]
 
 
-def test_a_password_that_is_also_a_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_password_also_word_harms_nothing(agent_of: Callable[..., VncUseAgent]) -> None:
     agent = agent_of(act(RISKY), finished(), vnc_password="pinned")
     waiting = agent.run("show the pinned settings", expect=["the pinned settings are shown"])
-    started = read_trace(waiting.run_folder).started
+    started = read_trace(waiting.run_dir).started
     assert (started.task, started.settings["rendering"]) == ("show the pinned settings", "pinned")
     assert agent.approve(waiting.run_id).outcome is Outcome.DONE
 
 
-def test_nobody_is_asked_about_a_step_beyond_the_limit(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_nobody_is_asked_about_step_beyond_limit(agent_of: Callable[..., VncUseAgent]) -> None:
     result = agent_of(act(Proposal(CLICKS[0]), RISKY)).run("buy", limits=Limits(steps=1))
     assert result.outcome is Outcome.STEP_LIMIT
 
 
-def test_a_run_is_driven_by_one_at_a_time(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_run_is_driven_by_one_at_time(agent_of: Callable[..., VncUseAgent]) -> None:
     told: list[str] = []
 
     def meddle() -> Decision:
-        with pytest.raises(RunFolderError, match="is carrying out run") as caught:
+        with pytest.raises(RunDirectoryError, match="is performing run") as caught:
             agent.resume("r1")
         told.append(str(caught.value))
         return finished()
@@ -390,7 +378,7 @@ def test_a_run_is_driven_by_one_at_a_time(agent_of: Callable[..., VncUseAgent]) 
     assert told
 
 
-def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_check_turns_end_not_done_into_failure(agent_of: Callable[..., VncUseAgent]) -> None:
     gave_up = Decision("gave_up", "no basket\x1b[2J in sight")
     with pytest.raises(TaskFailed, match="ended as gave_up: no basket") as caught:
         agent_of(gave_up, check=True).run("open the basket")
@@ -400,7 +388,7 @@ def test_check_turns_an_end_that_is_not_done_into_a_failure(agent_of: Callable[.
         bool(agent_of(finished()).run("look"))
 
 
-def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_decision_to_act_without_action_is_error(agent_of: Callable[..., VncUseAgent]) -> None:
     with pytest.raises(AgentFailed, match="is `act` without any action"):
         agent_of(act()).run("look")
 
@@ -408,9 +396,6 @@ def test_a_decision_to_act_without_an_action_is_an_error(agent_of: Callable[...,
 def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
     with pytest.raises(SettingsError, match="must have a name of its own"):
         agent_of(finished(), functions=[print, print])
-
-
-# --- a replay --------------------------------------------------------------------------------------------------------
 
 
 class RecordedTurns(ListPlanner):
@@ -462,9 +447,6 @@ def test_resume_replay_elsewhere_raises_settings_error(replaying: Callable[..., 
         other.resume(agent.runs[-1].name)
 
 
-# --- threads ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("build", ["agent_of", "replaying"])
 def test_run_started_in_thread_resumes_in_another(
     build: str, controller: PaintedController, request: pytest.FixtureRequest
@@ -482,8 +464,6 @@ def test_run_started_in_thread_resumes_in_another(
     thread.join()
     assert (outcomes, controller.performed) == ([Outcome.DONE], [RISKY.action])
 
-
-# --- another process -------------------------------------------------------------------------------------------------
 
 PROGRAM = """
 import os, signal, sys
@@ -514,7 +494,7 @@ def in_another_process(tmp_path: Path, call: str, decisions: str, controller: st
 
 
 @pytest.mark.slow
-def test_a_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
+def test_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
     decisions = "[act(RISKY, *proposals(CLICKS[0])), finished()]"
     first = in_another_process(tmp_path, "agent.run('buy', run_id='r1')", decisions, "PaintedController")
     assert first.stdout.strip() == "waiting_for_approval", first.stderr
@@ -524,7 +504,7 @@ def test_a_waiting_run_is_approved_from_another_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) -> None:
+def test_run_killed_in_action_goes_on_and_never_acts_twice(tmp_path: Path) -> None:
     decisions = "[act(*proposals(*CLICKS)), finished()]"
     first = in_another_process(tmp_path, "agent.run('click', run_id='r1')", decisions, "Deadly")
     assert first.returncode == -signal.SIGKILL, first.stderr
@@ -537,10 +517,7 @@ def test_a_run_killed_in_an_action_goes_on_and_never_acts_twice(tmp_path: Path) 
     assert "decide again" in steps[2].error
 
 
-# --- secrets ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_secret_is_typed_but_stands_nowhere(
+def test_secret_is_typed_but_stands_nowhere(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     typed = Proposal(TypeText("<secret:PIN>"), "type hunter2")
@@ -548,7 +525,7 @@ def test_a_secret_is_typed_but_stands_nowhere(
     result = agent.run("log in with hunter2")
     assert controller.typed == "hunter2"
     assert "hunter2" not in repr(result)
-    for file in result.run_folder.rglob("*"):
+    for file in result.run_dir.rglob("*"):
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 
@@ -562,7 +539,7 @@ def test_only_declared_secrets_are_ever_typed(
     assert controller.performed == []
     assert "the secret 'GOOGLE_API_KEY' is not declared" in result.steps[0].error
     assert "the-key" not in result.message
-    trace = read_trace(result.run_folder)
+    trace = read_trace(result.run_dir)
     assert "pass" in agent._given_planner.seen[0].task  # type: ignore[union-attr]
     assert "the-key" not in str(trace.ended)
 
@@ -575,14 +552,14 @@ class Wordless(Exception):
 @pytest.mark.parametrize(
     ("error", "told"), [(Wordless(), "leave raised Wordless: "), (SystemExit(3), "leave raised SystemExit: 3")]
 )
-def test_the_planner_is_told_whatever_a_function_raises(
+def test_planner_is_told_whatever_function_raises(
     agent_of: Callable[..., VncUseAgent], error: BaseException, told: str
 ) -> None:
     def leave() -> str:
         raise error
 
     agent = agent_of(act(Proposal(CallFunction("leave", {}))), finished(), functions=[leave])
-    (step,) = read_trace(agent.run("leave").run_folder).steps
+    (step,) = read_trace(agent.run("leave").run_dir).steps
     assert step.error.startswith(told)
 
 
@@ -604,7 +581,7 @@ def test_no_secret_is_in_what_functions_and_errors_say(agent_of: Callable[..., V
         assert file.is_dir() or b"hunter2" not in file.read_bytes(), file
 
 
-def test_functions_get_the_values_of_secrets_wherever_they_stand(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_functions_get_values_of_secrets_wherever_they_stand(agent_of: Callable[..., VncUseAgent]) -> None:
     paid: list[object] = []
 
     def pay(card: dict[str, object], pin: int) -> None:
@@ -632,7 +609,7 @@ wait_for_all_tracers()
 
 
 @pytest.mark.slow
-def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
+def test_nothing_of_run_is_traced(tmp_path: Path) -> None:
     """LangGraph would send the state to the address in LANGSMITH_ENDPOINT."""
 
     def accept(_: Posted) -> Reply:
@@ -651,15 +628,12 @@ def test_nothing_of_a_run_is_traced(tmp_path: Path) -> None:
         assert server.requests == []
 
 
-# --- growth ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_disk_and_memory_grow_linearly_with_the_steps(tmp_path: Path) -> None:
-    """Ten times the steps take about ten times the room; with pictures or history in a checkpoint it were a hundred."""
+def test_disk_and_memory_grow_linearly_with_steps(tmp_path: Path) -> None:
+    """Ten times the steps take about ten times the room; with images or history in a checkpoint it were a hundred."""
     small, large = (room_taken(tmp_path / str(steps), steps) for steps in (30, 300))
     assert large.checkpoints < 13 * small.checkpoints
-    assert large.folder < 13 * small.folder
+    assert large.directory < 13 * small.directory
     assert large.memory < 13 * small.memory
 
 
@@ -668,7 +642,7 @@ class Room:
     """Bytes on disk before the last turn, and bytes of memory still held when the run is over."""
 
     checkpoints: int
-    folder: int
+    directory: int
     memory: int
 
 
@@ -706,7 +680,7 @@ class Forgetful(ListPlanner):
 
 
 @pytest.mark.slow
-def test_elapsed_time_is_kept_over_a_wait(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_elapsed_time_is_kept_over_wait(agent_of: Callable[..., VncUseAgent]) -> None:
     """The limit counts what the run itself took, not how long a person took to answer."""
     agent = agent_of(act(RISKY), finished())
     waiting = agent.run("buy", limits=Limits(seconds=2))

@@ -25,13 +25,13 @@ def test_cached_tokens_are_cheaper_and_thoughts_are_paid_as_answers() -> None:
 @pytest.mark.parametrize(
     ("day", "dollars"), [(date(2026, 12, 31), 0.75), (date(2027, 1, 1), 1.50), (date(2030, 5, 1), 1.50)]
 )
-def test_a_price_holds_from_its_day_on(day: date, dollars: float) -> None:
+def test_price_holds_from_its_day_on(day: date, dollars: float) -> None:
     price = load_prices(today=day).of("gemini-3.8-flash")
     assert price is not None
     assert price.dollars(Usage(input=1_000_000)) == pytest.approx(dollars)
 
 
-def test_today_is_the_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_today_is_day_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     new_year = datetime(2027, 1, 1, 0, 30, tzinfo=timezone.utc)
     monkeypatch.setattr(clock, "epoch", new_year.timestamp)
     price = load_prices().of("gemini-3.8-flash")
@@ -57,7 +57,7 @@ def test_models_by_their_names(name: str, input_price: float | None) -> None:
     assert (price.input if price else None) == input_price
 
 
-def test_the_users_prices_stand_over_those_of_the_package(tmp_path: Path) -> None:
+def test_users_prices_stand_over_those_of_package(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text(
         '[[price]]\nmodels = ["gemini-3.8-flash"]\ninput = 9\noutput = 0\n'
@@ -87,12 +87,12 @@ def test_the_users_prices_stand_over_those_of_the_package(tmp_path: Path) -> Non
         ("[[price", "must be TOML"),
     ],
 )
-def test_a_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> None:
+def test_table_that_makes_no_sense(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "p.toml").write_text(text)
     with pytest.raises(SettingsError, match=problem):
         load_prices(str(tmp_path / "p.toml"))
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_file_not_there() -> None:
     with pytest.raises(SettingsError, match=r"vnc_prices must name a TOML file of prices, got 'nowhere.toml'"):
         load_prices("nowhere.toml")

@@ -1,4 +1,4 @@
-"""A run that is resumed is the same run: what it needs is given again, or it does not go on; nor does a stranger's."""
+"""A resumed run is the same run: what it needs is given again, or it does not continue; nor does a stranger's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.run import other_planner
-from pytest_vnc_use.errors import RunFolderError, SettingsError, VncUseError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
 from pytest_vnc_use.planners.local.callables import Answer, CallablePlanner, finish
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
@@ -59,11 +59,8 @@ def plan(observation: Observation) -> Answer:
     return [RISKY, TYPES] if not observation.turns else finish()
 
 
-# --- what it needs ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("word", ["approve", "resume"])
-def test_a_lost_secret_is_asked_for_and_its_name_is_never_typed(
+def test_lost_secret_is_asked_for_and_its_name_is_never_typed(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController, word: str
 ) -> None:
     turns = act(RISKY, TYPES), finished()
@@ -86,7 +83,7 @@ def test_lost_functions_are_asked_for(agent_of: Callable[..., VncUseAgent]) -> N
     assert result.steps[1].output == "packed"
 
 
-def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
+def test_lost_planner_is_asked_for_and_no_other_takes_its_place(
     agent_of: Callable[..., VncUseAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "key")
@@ -99,14 +96,14 @@ def test_a_lost_planner_is_asked_for_and_no_other_takes_its_place(
     assert agent_of(secrets=secrets).approve(waiting.run_id, planner=plan).outcome is Outcome.DONE
 
 
-def test_after_a_replay_the_planner_that_went_on_is_asked_for() -> None:
+def test_after_replay_planner_that_went_on_is_asked_for() -> None:
     started = RunStarted("r1", "Buy", "", "recording, or where that drifts list", NO_FRAME, "")
     assert [*other_planner(started, Settings(), lambda: ListPlanner([]))] == []
     (problem,) = other_planner(started, Settings(), lambda: CallablePlanner(plan))
     assert problem.startswith("its planner was 'list', but now")
 
 
-def test_a_policy_of_the_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_policy_of_agents_own_is_not_lost_either(agent_of: Callable[..., VncUseAgent]) -> None:
     waiting = agent_of(act(RISKY), policy=Policy(unmatched="ask")).run("Buy")
     with pytest.raises(SettingsError, match="started with a policy object"):
         agent_of(act(RISKY), finished()).approve(waiting.run_id)
@@ -115,9 +112,7 @@ def test_a_policy_of_the_agents_own_is_not_lost_either(agent_of: Callable[..., V
     )
 
 
-def test_a_no_that_ends_the_run_needs_nothing(
-    agent_of: Callable[..., VncUseAgent], controller: PaintedController
-) -> None:
+def test_no_that_ends_run_needs_nothing(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     waiting = agent_of(planner=plan, secrets={"PW": "x"}, functions=[order_status]).run("Sign in")
     assert agent_of(named="gemini").deny(waiting.run_id).outcome is Outcome.DENIED
     assert controller.performed == []
@@ -130,14 +125,11 @@ def test_what_it_used_before_counts(agent_of: Callable[..., VncUseAgent]) -> Non
     assert agent.budget._steps == 2
 
 
-# --- where it came from ----------------------------------------------------------------------------------------------
-
-
 def waiting_run(agent_of: Callable[..., VncUseAgent]) -> Path:
-    return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_folder
+    return agent_of(act(RISKY, Proposal(Click(2, 2)))).run("Buy").run_dir
 
 
-def test_run_folder_gives_no_settings(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
+def test_run_directory_gives_no_settings(agent_of: Callable[..., VncUseAgent], controller: PaintedController) -> None:
     run = waiting_run(agent_of)
     trace = run / "trace.jsonl"
     header, started, *rest = trace.read_text("utf-8").splitlines()
@@ -166,7 +158,7 @@ def test_approve_other_action_than_asked_about_refused(
 ) -> None:
     """The trace has the question; the checkpoint, that of another run, has another action."""
     run = waiting_run(agent_of)
-    evil = agent_of(act(dataclasses.replace(RISKY, action=Click(66, 66)))).run("Rob").run_folder
+    evil = agent_of(act(dataclasses.replace(RISKY, action=Click(66, 66)))).run("Rob").run_dir
     with (
         closing(sqlite3.connect(run / "checkpoints.sqlite")) as mine,
         closing(sqlite3.connect(evil / "checkpoints.sqlite")) as theirs,
@@ -177,7 +169,7 @@ def test_approve_other_action_than_asked_about_refused(
             mine.execute(f"delete from {table}")
             marks = ",".join("?" * len(rows[0]))
             mine.executemany(f"insert into {table} values ({marks})", [(run.name, *row[1:]) for row in rows])
-    with pytest.raises(RunFolderError, match="holds another action than the one that was asked about"):
+    with pytest.raises(RunDirectoryError, match="holds another action than the one that was asked about"):
         agent_of(act(RISKY), finished()).approve(run.name)
     assert controller.performed == []
 
@@ -186,7 +178,7 @@ def cut_off(database: Path) -> None:
     database.write_bytes(database.read_bytes()[:3000])
 
 
-def a_folder(database: Path) -> None:
+def a_dir(database: Path) -> None:
     database.unlink()
     database.mkdir()
 
@@ -196,19 +188,19 @@ def no_kind(database: Path) -> None:
         opened.execute("update checkpoints set type = null")
 
 
-@pytest.mark.parametrize("harm", [cut_off, a_folder, no_kind])
+@pytest.mark.parametrize("harm", [cut_off, a_dir, no_kind])
 def test_damaged_checkpoints_are_told_as_such(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController, harm: Callable[[Path], None]
 ) -> None:
     run = waiting_run(agent_of)
     harm(run / "checkpoints.sqlite")
     for go_on in (VncUseAgent.approve, VncUseAgent.deny, VncUseAgent.resume):
-        with pytest.raises(RunFolderError, match=r"the checkpoints of run .* are damaged .*start the task again"):
+        with pytest.raises(RunDirectoryError, match=r"the checkpoints of run .* are damaged .*start the task again"):
             go_on(agent_of(act(RISKY), finished()), run.name)  # type: ignore[operator]
     assert controller.performed == []
 
 
-def test_a_checkpoint_calls_nothing(agent_of: Callable[..., VncUseAgent], tmp_path: Path) -> None:
+def test_checkpoint_calls_nothing(agent_of: Callable[..., VncUseAgent], tmp_path: Path) -> None:
     import ormsgpack
 
     run, proof = waiting_run(agent_of), tmp_path / "owned"

@@ -71,9 +71,9 @@ class StuckController(PaintedController):
 
 
 def agent(
-    folder: Path, planner: Any = None, controller: PaintedController | None = None, judge: Any = None, **given: Any
+    directory: Path, planner: Any = None, controller: PaintedController | None = None, judge: Any = None, **given: Any
 ) -> VncUseAgent:
-    settings = Settings(server="localhost::1", runs_dir=str(folder), show_secrets=True)
+    settings = Settings(server="localhost::1", runs_dir=str(directory), show_secrets=True)
     planner = planner or ListPlanner([finished()])
     controller = controller or PaintedController()
     return VncUseAgent(settings=settings, planner=planner, controller=controller, judge=judge, secrets=SECRETS, **given)
@@ -83,7 +83,7 @@ class Login(BaseModel):
     kind: Literal["x"] = Field(description=f"x, where {VALUE} is shown")
 
 
-def test_a_judge_is_asked_for_the_name(tmp_path: Path) -> None:
+def test_judge_is_asked_for_name(tmp_path: Path) -> None:
     judge = NotingJudge()
     with agent(tmp_path, judge=judge) as asks:
         verdict = asks.assess(f"the field shows {VALUE}")
@@ -97,7 +97,7 @@ def test_a_judge_is_asked_for_the_name(tmp_path: Path) -> None:
     assert VALUE not in str(verdict)
 
 
-def test_a_planner_is_told_the_name(tmp_path: Path) -> None:
+def test_planner_is_told_name(tmp_path: Path) -> None:
     def password_of(user: str, password: str) -> str:
         """The password of a user."""
         assert password == VALUE
@@ -114,7 +114,7 @@ def test_a_planner_is_told_the_name(tmp_path: Path) -> None:
     assert "correct-horse" not in seen
 
 
-def test_the_keyboard_gets_the_value_and_its_repr_is_the_name(tmp_path: Path) -> None:
+def test_keyboard_gets_value_and_its_repr_is_name(tmp_path: Path) -> None:
     controller = PaintedController()
     with agent(tmp_path, controller=controller) as types:
         types.type_text("alice <secret:PW>")
@@ -140,7 +140,7 @@ def test_only_agent_with_secrets_redacts(tmp_path: Path) -> None:
             assert redacts or made.controller is plain
 
 
-def test_secret_that_changes_more_than_a_field_ends_the_run(tmp_path: Path) -> None:
+def test_secret_that_changes_more_than_field_ends_run(tmp_path: Path) -> None:
     form = PaintedForm(also=lambda pen, form: pen.text((40, 180), form.text, INK, font(48)))
     planner = ListPlanner([act(Proposal(TypeText("<secret:PW>"), "sign in")), finished()])
     settings = Settings(server="localhost::1", runs_dir=str(tmp_path))
@@ -156,7 +156,7 @@ def test_secret_that_changes_more_than_a_field_ends_the_run(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ValueError, ActionError], ids=lambda kind: kind.__name__)
-def test_an_error_has_no_frame_that_typed(tmp_path: Path, kind: type[BaseException]) -> None:
+def test_error_has_no_frame_that_typed(tmp_path: Path, kind: type[BaseException]) -> None:
     types = agent(tmp_path, controller=StuckController(lambda text: kind("stuck")))
     with types, pytest.raises(kind) as raised:
         types.type_text("<secret:PW>")
@@ -166,7 +166,7 @@ def test_an_error_has_no_frame_that_typed(tmp_path: Path, kind: type[BaseExcepti
     assert str(ord(VALUE[0])) + ", " + str(ord(VALUE[1])) not in told
 
 
-def test_a_value_that_is_read_off_the_screen_is_the_tests_own(tmp_path: Path) -> None:
+def test_value_read_off_screen_is_tests_own(tmp_path: Path) -> None:
     class Shows(NotingJudge):
         def read(self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report) -> Reading:
             return Reading(question, VALUE, "so", None, frame.ref, "notes")
@@ -178,7 +178,7 @@ def test_a_value_that_is_read_off_the_screen_is_the_tests_own(tmp_path: Path) ->
     assert VALUE not in str(raised.value)
 
 
-def test_a_secret_text_is_text() -> None:
+def test_secret_text_is_text() -> None:
     text = SecretText("a hunter2", "a <secret:PW>")
     assert (text, len(text), f"{text}!") == ("a hunter2", 9, "a hunter2!")
     assert (repr(text), type(str(text))) == ("'a <secret:PW>'", str)

@@ -20,7 +20,7 @@ from pytest_vnc_use.agent.run import MOST_AGAIN, STALE
 from pytest_vnc_use.errors import AnswerRefused, BudgetExceeded, ConnectionLost
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.report.phrases import thrown_away_in_words
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.same_screen import still_shows
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Frame, FrameRef, Observation, Proposal, Region, Usage, Wait
@@ -68,7 +68,7 @@ def run(controller: PaintedController, tmp_path: Path) -> Callable[..., RunResul
     return run_with
 
 
-def test_an_answer_about_a_screen_that_is_gone_is_thrown_away_and_paid_for(
+def test_answer_about_screen_gone_is_thrown_away_and_paid_for(
     controller: PaintedController, run: Callable[..., RunResult]
 ) -> None:
     model = Model(controller, [77], CLICK, finished())
@@ -81,7 +81,7 @@ def test_an_answer_about_a_screen_that_is_gone_is_thrown_away_and_paid_for(
     assert step.usage == COSTS + COSTS
     assert result.usage == COSTS + COSTS + COSTS
     assert "asked again once: the screen changed" in result.transcript
-    assert thrown_away_in_words(read_trace(result.run_folder)).startswith("1: ")
+    assert thrown_away_in_words(read_trace(result.run_dir)).startswith("1: ")
 
 
 def test_it_is_asked_again_so_often_and_then_believed(
@@ -97,17 +97,17 @@ def test_it_is_asked_again_so_often_and_then_believed(
 
 
 @pytest.mark.parametrize("closing", [finished(), Decision("gave_up", "no button in sight")])
-def test_an_end_is_not_believed_on_a_screen_that_is_gone(
+def test_end_is_not_believed_on_screen_gone(
     controller: PaintedController, run: Callable[..., RunResult], closing: Decision
 ) -> None:
     model = Model(controller, [77], closing)
     result = run(model)
     assert [observation.frame for observation in model.seen] == [painted(0).ref, painted(77).ref]
-    assert read_trace(result.run_folder).turns[0].decision.asked_again == 1
+    assert read_trace(result.run_dir).turns[0].decision.asked_again == 1
     assert result.usage == COSTS + COSTS
 
 
-def test_a_switch_turns_it_off(controller: PaintedController, run: Callable[..., RunResult]) -> None:
+def test_switch_turns_it_off(controller: PaintedController, run: Callable[..., RunResult]) -> None:
     model = Model(controller, [77], CLICK, finished())
     assert run(model, watch=False).usage == COSTS + COSTS
     assert len(model.seen) == 2
@@ -123,7 +123,7 @@ def test_who_asks_no_model_is_asked_once(controller: PaintedController, run: Cal
     assert len(planner.seen) == 2
 
 
-def test_a_wait_is_not_asked_for_again(controller: PaintedController, run: Callable[..., RunResult]) -> None:
+def test_wait_is_not_asked_for_again(controller: PaintedController, run: Callable[..., RunResult]) -> None:
     model = Model(controller, [77], act(Proposal(Wait(0.1))), finished())
     run(model)
     assert len(model.seen) == 2
@@ -163,7 +163,7 @@ def test_what_was_thrown_away_counts_where_nothing_more_is_answered(
     assert controller.performed == []
 
 
-def test_a_desktop_that_goes_while_the_model_thinks_is_told_at_once(
+def test_desktop_that_goes_while_model_thinks_is_told_at_once(
     controller: PaintedController, run: Callable[..., RunResult]
 ) -> None:
     answered = threading.Event()
@@ -176,9 +176,6 @@ def test_a_desktop_that_goes_while_the_model_thinks_is_told_at_once(
     with pytest.raises(ConnectionLost, match="closed"):
         run(ListPlanner([hang]), max_seconds=60.0)
     answered.set()
-
-
-# --- what matters ----------------------------------------------------------------------------------------------------
 
 
 def with_box(left: int, top: int, right: int, bottom: int, *moving: Region) -> Frame:
@@ -204,16 +201,13 @@ def png_of(image: Image.Image) -> bytes:
     ],
     ids=["a caret", "a digit", "within what moves", "beyond what moves"],
 )
-def test_what_matters_of_a_change(now: Frame, same: bool) -> None:
+def test_what_matters_of_change(now: Frame, same: bool) -> None:
     assert still_shows(png_of(Image.new("RGB", (320, 200), "white")), now) is same
-
-
-# --- on a real desktop, with Gemini's wire format --------------------------------------------------------------------
 
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("last_words", ["It is done.", ""], ids=["before it ends", "before it acts"])
-def test_a_screen_that_changes_while_the_model_thinks(tigervnc: VncServer, tmp_path: Path, last_words: str) -> None:
+def test_screen_that_changes_while_model_thinks(tigervnc: VncServer, tmp_path: Path, last_words: str) -> None:
     def paint(columns: int) -> None:
         tigervnc.output_of("xsetroot", "-mod", str(columns), "16")
 
@@ -234,12 +228,12 @@ def test_a_screen_that_changes_while_the_model_thinks(tigervnc: VncServer, tmp_p
     before, after = (request.images for request in model.requests[:2])
     assert len(before) == len(after) == 1
     assert before != after
-    assert read_trace(result.run_folder).turns[0].decision.asked_again == 1
+    assert read_trace(result.run_dir).turns[0].decision.asked_again == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYERS)
-def test_later_requests_repeat_the_pictures_that_were_decided_about(
+def test_later_requests_repeat_images_that_were_decided_about(
     controller: PaintedController, run: Callable[..., RunResult], name: str
 ) -> None:
     """And not the screens that were gone when the model answered; what was sent before stays as it was sent."""
@@ -255,7 +249,7 @@ def test_later_requests_repeat_the_pictures_that_were_decided_about(
         result = run(planner)
     assert (result.outcome, len(server.requests), list(server.refusals)) == (Outcome.DONE, 5, [])
     assert [step.asked_again for step in result.steps] == [1, 1]
-    first, again, second, changed, last = map(pictures_of, server.requests)
+    first, again, second, changed, last = map(images_of, server.requests)
     assert len(first) == len(again) == 1
     assert first != again
     assert set(second) == set(again)
@@ -263,6 +257,6 @@ def test_later_requests_repeat_the_pictures_that_were_decided_about(
     assert last[: len(changed)] == changed
 
 
-def pictures_of(request: Any) -> list[str]:
+def images_of(request: Any) -> list[str]:
     """In base64, in order."""
     return re.findall(r"iVBOR[\w+/=]+", json.dumps(request if isinstance(request, dict) else request.body))

@@ -1,4 +1,4 @@
-"""What a step acts on: its elements, asked within a limit, and a picture of the place."""
+"""What a step acts on: its elements, asked within a limit, and an image of the place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent import act as targets
 from pytest_vnc_use.agent.act import Asker, Targets, around
 from pytest_vnc_use.recordings.images import pixels_of
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Drag, Frame, FrameRef, KeyCombo, Proposal, Region, TypeText, Wait
 from pytest_vnc_use.types.elements import Element, Elements
@@ -33,11 +33,11 @@ FIELD = Element("textbox", "User", Region(10, 40, 60, 60))
         ((-5, 9000), Region(0, 540, 160, 600)),
     ],
 )
-def test_the_picture_of_a_place_stays_on_the_screen(at: tuple[int, int], region: Region) -> None:
+def test_image_of_place_stays_on_screen(at: tuple[int, int], region: Region) -> None:
     assert around(at, (800, 600)) == region
 
 
-def test_a_small_screen_is_shown_whole() -> None:
+def test_small_screen_is_shown_whole() -> None:
     assert around((5, 5), (100, 40)) == Region(0, 0, 100, 40)
 
 
@@ -50,21 +50,21 @@ def two_colours() -> Frame:
 
 
 @pytest.mark.parametrize("at_hand", [True, False])
-def test_the_place_is_stored_as_it_was_before_the_action(tmp_path: Path, at_hand: bool) -> None:
-    folder, frame = RunFolder.create(tmp_path, "run-1"), two_colours()
-    seen = Targets(lambda _: (), folder)
+def test_place_is_stored_as_it_was_before_action(tmp_path: Path, at_hand: bool) -> None:
+    directory, frame = RunDirectory.create(tmp_path, "run-1"), two_colours()
+    seen = Targets(lambda _: (), directory)
     seen.see(Frame(frame.ref, frame.png, pixels=pixels_of(frame.png) if at_hand else None))
     _, crop_ref = seen.of(Click(160, 90), frame.ref, 60)
     assert crop_ref is not None
-    crop = Image.open(BytesIO(folder.load_png(crop_ref)))
+    crop = Image.open(BytesIO(directory.load_png(crop_ref)))
     assert crop.size == (crop_ref.width, crop_ref.height) == targets.CROP_PX
     assert crop.getpixel((80, 30)) == (200, 10, 10)
     assert crop.getpixel((0, 0)) == (0, 0, 90)
 
 
-def test_typed_text_goes_to_the_focus_or_to_the_field_clicked_before(tmp_path: Path) -> None:
+def test_typed_text_goes_to_focus_or_to_field_clicked_before(tmp_path: Path) -> None:
     told: dict[type, Elements] = {Click: (FIELD,)}
-    seen = Targets(lambda action: told.get(type(action), ()), RunFolder.create(tmp_path, "run-1"))
+    seen = Targets(lambda action: told.get(type(action), ()), RunDirectory.create(tmp_path, "run-1"))
     frame = painted(1)
     seen.see(frame)
 
@@ -85,7 +85,7 @@ def test_typed_text_goes_to_the_focus_or_to_the_field_clicked_before(tmp_path: P
     assert elements(TypeText("a")) == (FIELD,)
 
 
-def test_a_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "ASK_S", 0.05)
     monkeypatch.setattr(targets, "_SLOW_S", 0.05)
     asked, never = [], threading.Event()
@@ -109,7 +109,7 @@ def test_a_tree_that_hangs_or_breaks_costs_little_and_fails_no_step(monkeypatch:
     assert len(asked) == 8
 
 
-def test_only_what_has_a_place_or_types_is_asked_for() -> None:
+def test_only_what_has_place_or_types_is_asked_for() -> None:
     asked: list[Action] = []
     ask = Asker(lambda action: (asked.append(action), (BUTTON,))[1])
     for action in (Wait(), KeyCombo(("enter",)), Click(1, 1), Drag(1, 1, 2, 2), TypeText("a")):
@@ -135,12 +135,12 @@ def run_on(tmp_path: Path, *told: Element, **options: object) -> Callable[[], ob
     return lambda: agent.run("sign in")
 
 
-def test_a_step_keeps_its_element_and_is_called_by_it(tmp_path: Path) -> None:
+def test_step_keeps_its_element_and_is_called_by_it(tmp_path: Path) -> None:
     result = run_on(tmp_path, BUTTON)()
-    (step,) = read_trace(result.run_folder).steps  # type: ignore[attr-defined]
+    (step,) = read_trace(result.run_dir).steps  # type: ignore[attr-defined]
     assert step.elements == (BUTTON,)
     assert step.crop is not None
-    assert RunFolder(result.run_folder).load_png(step.crop)  # type: ignore[attr-defined]
+    assert RunDirectory(result.run_dir).load_png(step.crop)  # type: ignore[attr-defined]
     assert result.transcript == '1 click "Sign in" (button): go'  # type: ignore[attr-defined]
 
 
@@ -149,10 +149,10 @@ def test_no_secret_and_no_endless_name_is_kept(tmp_path: Path) -> None:
     name = Element("button", targets.cut(hostile, 10_000), BUTTON.box)
     split = Element("button", "hun\u200bter22 \x1b]0;title\x07", BUTTON.box)
     result = run_on(tmp_path, name, split, secrets={"PASSWORD": "hunter22"})()
-    trace = (result.run_folder / "trace.jsonl").read_text("utf-8")  # type: ignore[attr-defined]
+    trace = (result.run_dir / "trace.jsonl").read_text("utf-8")  # type: ignore[attr-defined]
     assert "hunter" not in trace
     assert "ter22" not in trace
-    first, second = read_trace(result.run_folder).steps[0].elements  # type: ignore[attr-defined]
+    first, second = read_trace(result.run_dir).steps[0].elements  # type: ignore[attr-defined]
     assert first is not None
     assert len(first.name) < 300
     assert "10000209 characters" in first.name

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_vnc_use import Limits, Outcome, VncUseAgent
 from pytest_vnc_use.agent.build import CONNECTION_SETTINGS
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import TIMING, Settings
 from pytest_vnc_use.types import Click, Proposal, Wait
 from support.gemini_server import GeminiServer, hang, text
@@ -19,7 +19,7 @@ from support.qt_desktop import QtDesktop
 from support.shop_runs import PLAYERS
 
 
-def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> None:
+def test_timing_replaced_holds_from_next_run_on(tmp_path: Path) -> None:
     controller = PaintedController()
     clicks = [act(Proposal(Click(place, 1))) for place in range(3)]
     planner = ListPlanner([*clicks, finished()])
@@ -31,13 +31,11 @@ def test_timing_that_is_replaced_holds_from_the_next_run_on(tmp_path: Path) -> N
     controller.performed.clear()
     after = agent.run("Click")
     assert (after.outcome, controller.performed) == (Outcome.STEP_LIMIT, [Click(0, 1), Wait(0.01)])
-    assert read_trace(after.run_folder).started.limits == Limits(steps=1, seconds=60.0)
+    assert read_trace(after.run_dir).started.limits == Limits(steps=1, seconds=60.0)
 
 
 @pytest.mark.slow
-def test_how_long_a_request_may_take_holds_from_the_next_run_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_how_long_request_may_take_holds_from_next_run_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with GeminiServer([text("done"), hang(), text("done")]) as server:
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
@@ -53,7 +51,7 @@ def test_how_long_a_request_may_take_holds_from_the_next_run_on(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYERS)
-def test_a_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
+def test_planner_that_was_given_follows_too(tmp_path: Path, name: str) -> None:
     """As a test's planner is given, by its fixture."""
     player = PLAYERS[name]
     late = dataclasses.replace(player.done, hang_s=100.0)
@@ -100,7 +98,7 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
         agent.click(10, 10)
 
 
-def test_each_timing_holds_from_the_next_run_on_or_is_of_no_use_by_then() -> None:
+def test_each_timing_holds_from_next_run_on_or_is_of_no_use_by_then() -> None:
     of_a_run = {"max_seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"}
     over = {"lease_seconds"}
     assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

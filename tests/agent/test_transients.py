@@ -1,4 +1,4 @@
-"""What comes and goes while a step is carried out is in the step, and in the run folder."""
+"""What comes and goes while a step is performed is in the step, and in the run directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pytest_vnc_use.agent.act import Actor
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import FrameRef, Proposal, Ruling, Step, Wait
 from support.vnc_servers import VncServer
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.desktop
 
 @pytest.fixture
 def actor(tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path) -> Actor:
-    return Actor(connected(tigervnc), RunFolder.create(tmp_path, "run-1"), {}, str)
+    return Actor(connected(tigervnc), RunDirectory.create(tmp_path, "run-1"), {}, str)
 
 
 def waiting(frame: FrameRef) -> Step:
@@ -44,7 +44,7 @@ def test_what_passed_is_stored_and_told(tigervnc: VncServer, actor: Actor) -> No
     assert len(effect.passed) == 2
     shown = [before, *effect.passed, effect.frame_after]
     assert len(set(shown)) == 4
-    assert all(actor._folder.load_png(frame) for frame in shown)
+    assert all(actor._dir.load_png(frame) for frame in shown)
     assert actor.carry_out(waiting(effect.frame_after), Deadline(30)).passed == ()
 
 
@@ -59,7 +59,7 @@ def test_what_is_seen_anyway_has_not_passed(tigervnc: VncServer, actor: Actor) -
     assert effect.frame_after != before
 
 
-def test_what_passed_before_a_run_is_none_of_it(tigervnc: VncServer, actor: Actor) -> None:
+def test_what_passed_before_run_is_none_of_it(tigervnc: VncServer, actor: Actor) -> None:
     actor.capture()
     for colour in ("red", "green", "blue"):
         show(tigervnc, actor, colour)

@@ -34,7 +34,7 @@ class Recording:
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("holds", True), ("fails", False), ("unsure", False)])
-def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) -> None:
+def test_verdict_is_judges_and_names_its_frame(kind: str, passes: bool) -> None:
     judge = Recording(Verdict("", kind, "because"))  # type: ignore[arg-type]
     verdict = judge_claim(judge, "2 apples", FRAME, timeout_s=7.0)
     assert verdict.holds is passes
@@ -43,21 +43,19 @@ def test_a_verdict_is_the_judges_and_names_its_frame(kind: str, passes: bool) ->
     assert 0 < judge.timeouts_s[0] <= 7.0
 
 
-def test_an_empty_question_of_a_model_is_unsure_and_nobody_is_asked() -> None:
+def test_empty_question_of_model_is_unsure_and_nobody_is_asked() -> None:
     judge = Recording(Verdict("", "holds", "nothing is easily true"))
     assert judge_claim(judge, "  ", FRAME).kind == "unsure"
     assert judge.asked == []
 
 
-def test_without_a_model_every_claim_is_unsure_and_says_what_to_do() -> None:
+def test_without_model_every_claim_is_unsure_and_says_what_to_do() -> None:
     judge: Judge = NoJudge()
     verdict = judge_claim(judge, "2 apples", FRAME)
     assert verdict.kind == "unsure"
     assert "no model is configured" in verdict.reason
     assert "GOOGLE_API_KEY" in verdict.reason
 
-
-# --- votes -----------------------------------------------------------------------------------------------------------
 
 H, F, U = "holds", "fails", "unsure"
 
@@ -81,7 +79,7 @@ H, F, U = "holds", "fails", "unsure"
         (7, [H, F, U, H, F, U], U),
     ],
 )
-def test_a_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
+def test_majority_decides_and_nobody_is_asked_once_it_is_certain(votes: int, said: list[str], kind: str) -> None:
     judge = ListJudge([*said, "asked too often"])
     verdict = judge_claim(judge, "2 apples", FRAME, votes=votes)
     assert (verdict.kind, verdict.votes) == (kind, tuple(said))
@@ -99,7 +97,7 @@ def test_unsure_is_neither_true_nor_false() -> None:
     assert not operator.not_(replace(verdict, kind="holds"))
 
 
-def test_a_split_says_how_and_what_each_side_saw() -> None:
+def test_split_says_how_and_what_each_side_saw() -> None:
     verdict = judge_claim(ListJudge([H, F, U]), "2 apples", FRAME, votes=3)
     sides = "holds: I see it holds; fails: I see it fails; unsure: I see it unsure"
     assert verdict.reason == f"they split 1 holds, 1 fails, 1 unsure; {sides}"
@@ -107,14 +105,11 @@ def test_a_split_says_how_and_what_each_side_saw() -> None:
     assert str(verdict).startswith("unsure (votes: holds, fails, unsure): '2 apples': they split 1 holds")
 
 
-def test_all_votes_share_the_time() -> None:
+def test_all_votes_share_time() -> None:
     judge = Recording(Verdict("", H, "because"))
     judge_claim(judge, "2 apples", FRAME, votes=5, timeout_s=9.0)
     assert judge.timeouts_s == sorted(judge.timeouts_s, reverse=True)
     assert len(set(judge.timeouts_s)) == 3
-
-
-# --- what cannot be asked --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -139,6 +134,6 @@ def test_check_asked_invalid_raises_settings_error(asked: Any, message: str) -> 
         check_asked(*asked)
 
 
-def test_a_claim_that_fails_is_the_products_fault_and_an_unsure_one_nobodys() -> None:
+def test_claim_that_fails_is_products_fault_and_unsure_one_nobodys() -> None:
     assert error_for_verdicts(["holds", "unsure", "fails"]) is ProductFailed
     assert error_for_verdicts(["holds", "unsure"]) is Inconclusive

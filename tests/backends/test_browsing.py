@@ -116,7 +116,7 @@ def test_what_model_is_told_of_elements(browser: Browser) -> None:
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_browser_of_desktop_that_is_started_here(pages: Site) -> None:
+def test_browser_of_desktop_started_here(pages: Site) -> None:
     vnc_servers.require("Xtigervnc")
     vnc_servers.require("chromium")
     started = XvncDesktop(size=(1024, 768), start_timeout_s=60)

@@ -69,7 +69,7 @@ def test_elements_in_view(browser: Browser) -> None:
     assert [each.name for each in browser.elements()] == ["Agree", "First", "Over"]
 
 
-def test_elements_of_page_that_is_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
+def test_elements_of_page_scrolled(browser: Browser, hands: VNCController, pages: Site) -> None:
     def has_come_to_rest() -> bool:  # Chromium scrolls smoothly: what is read meanwhile holds for no moment
         seen = [each.centre for each in browser.elements() if each.name == "Far below"]
         hands.settle()
@@ -257,7 +257,7 @@ def test_address_that_makes_no_sense(address: str) -> None:
 
 
 def no_file(name: str) -> str:
-    raise FileNotFoundError(f"the program's working folder has no file {name!r}")
+    raise FileNotFoundError(f"the program's working directory has no file {name!r}")
 
 
 def test_browser_by_file_in_its_profile(browser: Browser) -> None:

@@ -25,8 +25,8 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.settings.settings import Settings
 from support import rfb_server, vnc_servers
+from support.images import decoded
 from support.paths import PROGRAMS
-from support.pictures import decoded
 from support.slow_link import slow_link
 from support.stages.kinds import KINDS
 from support.stages.stage import Stage, Wish
@@ -63,7 +63,7 @@ def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int)
     decoder, stream = Zrle(), rfb_server.ZrleStream()
     for way in ways:
         colours = 1 + seed % ZRLE_WAYS[way]
-        pixels = rfb_server.picture(*size, colours, seed)
+        pixels = rfb_server.image(*size, colours, seed)
         assert np.array_equal(read(decoder.decode(*size), stream.encode(pixels, way)), pixels)
 
 
@@ -78,7 +78,7 @@ def test_zrle_in_all_its_ways(size: tuple[int, int], ways: list[str], seed: int)
 def test_tight_in_all_its_ways(size: tuple[int, int], ways: list[tuple[str, int, bool]], seed: int) -> None:
     decoder, stream = Tight(), rfb_server.TightStream()
     for way, number, reset in ways:
-        pixels = rfb_server.picture(*size, 1 + seed % TIGHT_WAYS[way], seed)
+        pixels = rfb_server.image(*size, 1 + seed % TIGHT_WAYS[way], seed)
         data = stream.encode(pixels, way, number, reset=reset)
         assert np.array_equal(read(decoder.decode(*size), data), pixels)
 
@@ -236,7 +236,7 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_other_pixel_format_is_asked_for_ours(name: str) -> None:
     announced = struct.pack(">BBBBHHHBBBxxx", *FORMATS[name])
-    pixels = rfb_server.picture(40, 30, 500, seed=2)
+    pixels = rfb_server.image(40, 30, 500, seed=2)
     colours = struct.pack(">BxHH", 1, 0, 2) + bytes(12)
     shown = rfb_server.update(rfb_server.drawn(pixels, rfb_server.RAW, pixels.tobytes()))
     session = rfb_server.greeting(40, 30, announced) + colours + shown
@@ -249,7 +249,7 @@ def test_other_pixel_format_is_asked_for_ours(name: str) -> None:
 def test_announced_red_first_format_is_taken(depth: int, encoding: int) -> None:
     """VMware's servers send the format that they announce, whatever they are asked for."""
     announced = struct.pack(">BBBBHHHBBBxxx", 32, depth, 0, 1, 255, 255, 255, 0, 8, 16)
-    pixels = rfb_server.picture(40, 30, 500, seed=2)
+    pixels = rfb_server.image(40, 30, 500, seed=2)
     turned = np.frombuffer(pixels.astype(">u4").tobytes()[1:] + b"\0", "<u4").reshape(pixels.shape)
     data = {
         rfb_server.RAW: turned.tobytes(),

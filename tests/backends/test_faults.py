@@ -26,17 +26,17 @@ from support.wire import serving
 
 WIDTH, HEIGHT = 70, 9
 NO_ANSWER = r"did not answer within 0\.5 s"
-PICTURE = rfb_server.picture(WIDTH, HEIGHT, 3, seed=1)
-FIRST = greeting(WIDTH, HEIGHT) + update(drawn(PICTURE, RAW, PICTURE.tobytes()))
+IMAGE = rfb_server.image(WIDTH, HEIGHT, 3, seed=1)
+FIRST = greeting(WIDTH, HEIGHT) + update(drawn(IMAGE, RAW, IMAGE.tobytes()))
 REST = b"".join(
     [
         rfb_server.BELL,
         update(rectangle(0, 0, 2, 2, CURSOR, bytes(18))),
-        update(*(drawn(PICTURE, ZRLE, data) for data in [rfb_server.ZrleStream().encode(PICTURE, "runs")])),
-        update(drawn(PICTURE[:4], TIGHT, rfb_server.TightStream().encode(PICTURE[:4], "palette"), y=5)),
+        update(*(drawn(IMAGE, ZRLE, data) for data in [rfb_server.ZrleStream().encode(IMAGE, "runs")])),
+        update(drawn(IMAGE[:4], TIGHT, rfb_server.TightStream().encode(IMAGE[:4], "palette"), y=5)),
         update(rectangle(3, 2, 20, 4, COPY, struct.pack(">HH", 5, 3))),
         rfb_server.cut_text(5, b"apple"),
-        update(rectangle(0, 0, 60, 8, DESKTOP_SIZE), drawn(PICTURE[:8, :60], TIGHT, b"\x80abc")),
+        update(rectangle(0, 0, 60, 8, DESKTOP_SIZE), drawn(IMAGE[:8, :60], TIGHT, b"\x80abc")),
     ]
 )
 
@@ -63,8 +63,8 @@ def test_connection_ending_at_any_byte_is_lost() -> None:
 
 
 def test_half_update_is_no_frame(impatient: None) -> None:
-    white = np.full_like(PICTURE, 0xFFFFFF)
-    half = update(drawn(white, RAW, white.tobytes()), drawn(PICTURE, RAW, b""))
+    white = np.full_like(IMAGE, 0xFFFFFF)
+    half = update(drawn(white, RAW, white.tobytes()), drawn(IMAGE, RAW, b""))
     with playing(FIRST + half, then_silent=True) as address, closing(connect(address, encoding="raw")) as hands:
         before = hands.last_frame()
         with pytest.raises(ConnectionLost, match=NO_ANSWER):
@@ -166,10 +166,10 @@ SENSELESS = {
     "the screen must have .*, got 70 x 0": update(rectangle(0, 0, 70, 0, DESKTOP_SIZE)),
     "unknown encoding 1234": update(rectangle(0, 0, 1, 1, 1234)),
     "unknown message": b"\x99",
-    "the compressed pixels are not zlib data": update(drawn(PICTURE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
-    "compressed pixels must have at most": update(drawn(PICTURE, ZRLE, rfb_server.ZrleStream().wrap(bytes(1 << 20)))),
-    "4294967295 compressed bytes": update(drawn(PICTURE, ZRLE, b"\xff" * 4)),
-    "JPEG, which was not asked for": update(drawn(PICTURE, TIGHT, b"\x90")),
+    "the compressed pixels are not zlib data": update(drawn(IMAGE, ZRLE, struct.pack(">I", 9) + b"no zlib ")) + b".",
+    "compressed pixels must have at most": update(drawn(IMAGE, ZRLE, rfb_server.ZrleStream().wrap(bytes(1 << 20)))),
+    "4294967295 compressed bytes": update(drawn(IMAGE, ZRLE, b"\xff" * 4)),
+    "JPEG, which was not asked for": update(drawn(IMAGE, TIGHT, b"\x90")),
     "message must have at least 4 bytes": rfb_server.cut_text(-2, b"ab"),
 }
 

@@ -24,7 +24,7 @@ CONNECT = "from pytest_vnc_use.backends.vnc import connect; hands = connect({add
 
 
 def python(code: str, server: VncServer) -> subprocess.Popen[bytes]:
-    """A strict Python process that is connected to `server` and goes on with `code`."""
+    """A strict Python process that is connected to `server` and continues with `code`."""
     command = [sys.executable, "-W", "error", "-c", CONNECT.format(address=server.address) + code]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -90,7 +90,7 @@ def test_forked_process_is_told(tigervnc: VncServer) -> None:
     assert out == b"InfraError True\n1024\n"
 
 
-def test_nothing_that_is_pasted_is_logged(
+def test_nothing_pasted_is_logged(
     tigervnc: VncServer, connected: Connect, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -165,7 +165,7 @@ def test_close_before_slow_server_releases_held_key(listening: Listening, connec
     released = xev.releases()
     server.process.send_signal(signal.SIGSTOP)
     with server.run("xsetroot", "-mod", "5", "16"):
-        hands.wait(0.2)  # the server has to answer a sign of life, and to send the picture, before it reads the release
+        hands.wait(0.2)  # the server has to answer a sign of life, and to send the image, before it reads the release
         hands.close()
         server.process.send_signal(signal.SIGCONT)
     assert_becomes(lambda: xev.releases()[len(released) :], ["Control_L"])

@@ -43,7 +43,7 @@ def test_same_screen_gives_same_bytes(tigervnc: VncServer, connected: Connect) -
     assert first.png == connected(tigervnc).screenshot_png()
 
 
-def test_pointer_is_drawn_where_that_is_asked_for(tigervnc: VncServer, connected: Connect) -> None:
+def test_pointer_is_drawn_where_asked_for(tigervnc: VncServer, connected: Connect) -> None:
     tigervnc.output_of("xsetroot", "-solid", "red", "-cursor_name", "crosshair")
     hands, plain = connected(tigervnc, show_pointer=True), connected(tigervnc)
     for x, y in [(500, 400), (0, 0), (1023, 767)]:

@@ -18,7 +18,7 @@ from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText
-from support.pictures import decoded
+from support.images import decoded
 from support.stages.kinds import KINDS, that_can
 from support.stages.stage import Stage, Wish
 from support.vnc_servers import wait_for
@@ -76,7 +76,7 @@ def colours(frame: Frame) -> int:
 
 def wait_to_see(stage: Stage, hands: VNCController) -> None:
     """Until the frame is what the server shows."""
-    wait_for(lambda: stage.shows(decoded(hands.frame())), "the picture", timeout_s=30)
+    wait_for(lambda: stage.shows(decoded(hands.frame())), "the image", timeout_s=30)
 
 
 def heard(stage: Stage, *kinds: str, after: int = 0) -> list[str]:
@@ -174,12 +174,12 @@ def test_large_screen(name: str, tmp_path: Path, connected: Connect) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
-def test_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
+def test_server_killed_and_started_anew(name: str, tmp_path: Path, connected: Connect) -> None:
     kind = KINDS[name]
-    folders = [tmp_path / "first", tmp_path / "second"]
-    for folder in folders:
-        folder.mkdir()
-    with kind.start(folders[0], Wish(kind.size)) as stage:
+    directories = [tmp_path / "first", tmp_path / "second"]
+    for directory in directories:
+        directory.mkdir()
+    with kind.start(directories[0], Wish(kind.size)) as stage:
         hands = connected(stage.server)
         stage.server.kill()
         with pytest.raises(ConnectionLost, match="was lost"):
@@ -188,7 +188,7 @@ def test_server_that_is_killed_and_started_anew(name: str, tmp_path: Path, conne
             hands.frame()
         with pytest.raises(DesktopRefused, match="no VNC connection to"):
             connect(stage.server.address)
-    with kind.start(folders[1], Wish(kind.size)) as stage:
+    with kind.start(directories[1], Wish(kind.size)) as stage:
         hands = connected(stage.server)
         move_the_pointer(hands)
         hands.settle()

@@ -80,12 +80,12 @@ def test_commands_of_recipe_show_desktop_that_hears(
     commands, number = with_free_numbers(commands)
     address = address.replace("5941", str(5900 + int(number))).replace("6041", str(6000 + int(number)))
     facts = ServerFacts()
-    with qt.folder_of_an_ordinary_user() as (folder, user):
-        monkeypatch.chdir(folder)
+    with qt.directory_of_an_ordinary_user() as (directory, user):
+        monkeypatch.chdir(directory)
         Path("boot").write_bytes(BOOT_SECTOR)
         Path("app.py").write_text(APP)
-        typed = folder / "typed"
-        environment = {"HOME": str(folder), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        typed = directory / "typed"
+        environment = {"HOME": str(directory), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         needs_user = user if name == "wayvnc" else {}
         with running("sh", "-c", commands, environment=environment, **needs_user):
             with closing(first_answer(address, facts, name)) as hands:
@@ -122,7 +122,7 @@ def test_recipe_of_other_servers(
     assert said in recipe.text
 
 
-def test_every_recipe_that_is_named_is_in_docs() -> None:
+def test_every_recipe_named_is_in_docs() -> None:
     headings = {line.lstrip("# ").lower() for line in PAGE.splitlines() if line.startswith("#")}
     known = [
         ServerFacts(version="3.889"),

@@ -152,7 +152,7 @@ def test_settle_ends_soon_after_answer(tigervnc: VncServer, connected: Connect) 
 
 @pytest.mark.desktop
 @pytest.mark.parametrize("begin", ["move", "click"])
-def test_pointer_that_leaves_picture_is_no_answer(connected: Connect, begin: str) -> None:
+def test_pointer_that_leaves_image_is_no_answer(connected: Connect, begin: str) -> None:
     """TigerVNC draws it into the screen of a client that has not moved it yet."""
     with vnc_servers.tigervnc() as server:
         server.output_of("xsetroot", "-solid", "black", "-cursor_name", "left_ptr")

@@ -40,10 +40,10 @@ def here(authority: Authority) -> Certificate:
     return authority.certificate("localhost", "127.0.0.1")
 
 
-def secured(folder: Path, types: str, certificate: Certificate) -> AbstractContextManager[VncServer]:
+def secured(directory: Path, types: str, certificate: Certificate) -> AbstractContextManager[VncServer]:
     """Return TigerVNC with the password `geheim`."""
     shown = ["-X509Cert", str(certificate.file), "-X509Key", str(certificate.key)]
-    password = vnc_servers.password_file(folder, "geheim")
+    password = vnc_servers.password_file(directory, "geheim")
     return vnc_servers.tigervnc(password_file=password, options=["-SecurityTypes", types, *shown])
 
 
@@ -150,7 +150,7 @@ def test_wire_of_malformed_fingerprint_raises() -> None:
         Wire.of("", "sha256:00")
 
 
-def test_file_of_authorities_that_is_none(tmp_path: Path) -> None:
+def test_file_of_authorities_none(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("none")
     for name in ("ca.pem", "missing.pem"):
         with pytest.raises(SettingsError, match=r"vnc_tls must be auto, .* or a readable file of certificates"):
@@ -174,9 +174,7 @@ def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) ->
 @pytest.mark.usefixtures("_far")
 def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) -> None:
     """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
-    exposed = (
-        "is not encrypted: others on the network can read every key that is typed and every picture, and can guess"
-    )
+    exposed = "is not encrypted: others on the network can read every key that is typed and every image, and can guess"
     with secured(tmp_path, "TLSVnc,VncAuth", here) as server:
         settings = Settings(server=server.address)
         with pytest.warns(UserWarning, match=exposed):
@@ -202,8 +200,8 @@ def test_wayvnc_with_user_name(tmp_path: Path, here: Certificate, authority: Aut
     """
     vnc_servers.require("wayvnc")
     with sway((640, 480)) as wayland:
-        folder = Path(wayland["XDG_RUNTIME_DIR"])
-        config, key, certificate = (folder / name for name in ("config", "key.pem", "certificate.pem"))
+        directory = Path(wayland["XDG_RUNTIME_DIR"])
+        config, key, certificate = (directory / name for name in ("config", "key.pem", "certificate.pem"))
         key.write_bytes(here.key.read_bytes())
         certificate.write_bytes(here.file.read_bytes())
         config.write_text(

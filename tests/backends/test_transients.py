@@ -1,4 +1,4 @@
-"""What comes and goes between two looks is kept, and what moves by itself is not."""
+"""What comes and goes between two looks is kept, and what moves on its own is not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pytest_vnc_use.backends.screen import (
 from pytest_vnc_use.backends.settling import TILE_PX
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
-from support.pictures import decoded
+from support.images import decoded
 from support.vnc_servers import VncServer
 from support.witness_programs import xterm
 

@@ -22,7 +22,7 @@ from support import rfb_server
 from support.viewer_client import ALT, CONTROL, SHIFT, Person
 
 WIDTH, HEIGHT = 70, 40
-PIXELS = rfb_server.picture(WIDTH, HEIGHT, 200, seed=1)
+PIXELS = rfb_server.image(WIDTH, HEIGHT, 200, seed=1)
 SECONDS = 30.0
 
 

@@ -137,7 +137,7 @@ def test_restarted_server_is_found_again(x11vnc: VncServer, watch: Watch) -> Non
     again = f"127.0.0.1::{vnc_servers.free_port()}"
     options = ["-display", x11vnc.display, "-rfbport", again.rpartition(":")[2], "-localhost", "-noipv6", "-nopw"]
     with (
-        x11vnc.run("xprop", "-root", "-spy", stdout=subprocess.PIPE) as client,  # without one, Xvfb starts anew
+        x11vnc.run("xprop", "-root", "-spy", stdout=subprocess.PIPE) as client,  # without one, Xvfb starts again
         wire(x11vnc.address) as line,
     ):
         assert client.stdout is not None

@@ -1,4 +1,4 @@
-"""Eyes that stay open: what changed since a moment, and what moves by itself and is left out, on real desktops."""
+"""Eyes that stay open: what changed since a moment, and what moves on its own and is left out, on real desktops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_change_is_known_and_waited_for(tigervnc: VncServer, connected: Connect)
     assert not hands.changed_since(hands.frame().taken_at)
 
 
-def test_server_that_is_gone_is_told_at_once(tigervnc: VncServer, connected: Connect) -> None:
+def test_server_gone_is_told_at_once(tigervnc: VncServer, connected: Connect) -> None:
     hands = connected(tigervnc)
     killer = threading.Timer(0.2, tigervnc.kill)
     killer.start()
@@ -58,7 +58,7 @@ def test_what_moves_is_known_soon_and_left_out(tigervnc: VncServer, connected: C
 
 
 def only_what_moves_has_changed(hands: VNCController) -> bool:
-    """Over 1.2 s; on a busy machine a clock may stop for so long that its going on is a change."""
+    """Over 1.2 s; on a busy machine a clock may stop for so long that its continuing is a change."""
     moment = hands.frame().taken_at
     time.sleep(1.2)
     frame = hands.frame()

@@ -2,7 +2,7 @@
 
     python tests/bench/run.py capture [ROUNDS]
 
-On a desktop with chromium and an xterm, at three sizes, each way takes a picture in turn, ROUNDS (12 by default) times;
+On a desktop with chromium and an xterm, at three sizes, each way takes an image in turn, ROUNDS (12 by default) times;
 told are medians in ms, and how many times as long as ours each takes. All of them must see the same pixels.
 """
 

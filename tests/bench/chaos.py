@@ -2,11 +2,11 @@
 
     python tests/bench/run.py chaos [--minutes 30] [--seed 1] [--every 3]
 
-It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's stand-in, on desktops
-that the sessions start and on given ones behind a proxy. Eight programs are broken in a known way. All of it is done in
-namespaces of its own, which end with it. What the seed does, and when, is printed; `--log` keeps it. Exit code 1 says
-that something did not hold: a hang, a pass of a broken program, a triage that nothing explains, a test told twice or
-not at all, a lost run folder, something left behind, or memory that grows.
+It takes sessions of `-n 4` one after the other, ten tests replayed and ten live against a model's fake server, on
+desktops that the sessions start and on given ones behind a proxy. Eight programs are broken in a known way. All of it
+is done in namespaces of its own, which end with it. What the seed does, and when, is printed; `--log` keeps it. Exit
+code 1 says that something did not hold: a hang, a pass of a broken program, a triage that nothing explains, a test told
+twice or not at all, a lost run directory, something left behind, or memory that grows.
 
 Needs `unshare` and `ip`, and either root or user namespaces. The clock is moved where there is gcc.
 """
@@ -96,7 +96,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def inside(given: argparse.Namespace) -> int:
-    """Carry out all sessions, as the first process of this world."""
+    """Perform all sessions, as the first process of this world."""
     report = Report(given.log.open("a", encoding="utf-8") if given.log else None)
     has_clock = shutil.which("gcc") is not None
     report.say(
@@ -127,7 +127,7 @@ def inside(given: argparse.Namespace) -> int:
 
 
 def _session(project: Project, arena: Arena, seed: str, every_s: float, report: Report) -> None:
-    """Carry out one session, disturb it, and check what it left."""
+    """Perform one session, disturb it, and check what it left."""
     number = report.sessions
     actions = plan(seed, arena.kinds(given=project.is_given, clock=number % 2 == 0), SESSION_S, every_s)
     project.forget()

@@ -31,12 +31,12 @@ INSTALLED = {each.name for each in entry_points(group="pytest11")}
 
 def main(rounds: int) -> None:
     print(f"{machine()}, n = {rounds}\n")
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "pytest.ini").write_text("[pytest]\n")
+    with tempfile.TemporaryDirectory() as directory:
+        (Path(directory) / "pytest.ini").write_text("[pytest]\n")
         for number in range(10):
             tests = (f"def test_{each}():\n    assert True\n" for each in range(10))
-            (Path(folder) / f"test_{number}.py").write_text("\n\n".join(tests))
-        spent_s = [{way: spent(folder, plugins) for way, plugins in WAYS.items()} for _ in range(rounds + 1)][1:]
+            (Path(directory) / f"test_{number}.py").write_text("\n\n".join(tests))
+        spent_s = [{way: spent(directory, plugins) for way, plugins in WAYS.items()} for _ in range(rounds + 1)][1:]
     print(head("`pytest --collect-only`, 100 tests", *WAYS, "ratio with"))
     for clock, name in enumerate(("wall clock", "processor")):
         ratios = [each["with"][clock] / each["without"][clock] for each in spent_s]
@@ -50,13 +50,13 @@ def told(each_s: dict[str, float]) -> list[str]:
     return [f"{one_s * 1000:.0f} ms" for one_s in each_s.values()]
 
 
-def spent(folder: str, plugins: set[str]) -> tuple[float, float]:
+def spent(directory: str, plugins: set[str]) -> tuple[float, float]:
     """Seconds by the clock, and of the processor."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "bytecode")
+    environment["PYTHONPYCACHEPREFIX"] = str(Path(directory) / "bytecode")
     left_out = [f"-pno:{name}" for name in INSTALLED - plugins]
     began_s, before_s = time.perf_counter(), of_children_s()
-    ended = subprocess.run([*COMMAND, *left_out], cwd=folder, env=environment, capture_output=True)
+    ended = subprocess.run([*COMMAND, *left_out], cwd=directory, env=environment, capture_output=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return time.perf_counter() - began_s, of_children_s() - before_s
 

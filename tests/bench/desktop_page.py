@@ -25,16 +25,16 @@ from support.witness_programs import openbox, xterm
 _REST = SettleRules(first_change_s=5.0, quiet_s=1.0, limit_s=30.0)
 _CHROMIUM = ["chromium", "--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--disable-sync",
              "--disable-background-networking", "--disable-component-update", "--password-store=basic"]  # fmt: skip
-_WORDS = "The basket holds two apples, a pear and a total of 3.00 euros; pay now, or go on looking. "
+_WORDS = "The basket holds two apples, a pear and a total of 3.00 euros; pay now, or continue looking. "
 
 
 @contextmanager
 def desktop_page(size: tuple[int, int]) -> Iterator[VncServer]:
-    """That desktop, once its screen has come to rest."""
-    with vnc_servers.tigervnc(size) as server, openbox(server), tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "page.html"
+    """That desktop, once its screen has become stable."""
+    with vnc_servers.tigervnc(size) as server, openbox(server), tempfile.TemporaryDirectory() as directory:
+        page = Path(directory) / "page.html"
         page.write_text(_page(), "utf-8")
-        places = [f"--user-data-dir={folder}/profile", "--window-position=0,0", f"--window-size={size[0]},{size[1]}"]
+        places = [f"--user-data-dir={directory}/profile", "--window-position=0,0", f"--window-size={size[0]},{size[1]}"]
         with server.run(*_CHROMIUM, *places, page.as_uri()), at_rest(server, coloured=True):
             corner = f"60x12+{size[0] - 500}+{size[1] - 300}"
             with xterm(server, "seq 300; printf '\\033[?25l'; exec sleep 10000", geometry=corner), at_rest(server):

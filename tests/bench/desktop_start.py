@@ -56,9 +56,6 @@ def compare(what: str, managed: Seconds, by_hand: Seconds, rounds: int) -> None:
     print(f"{what}: managed {1000 * ours:.0f} ms, by hand {1000 * theirs:.0f} ms, ratio {ours / theirs:.2f}")
 
 
-# --- the two ways ----------------------------------------------------------------------------------------------------
-
-
 def managed_alone() -> float:
     started_s = time.perf_counter()
     with closing_desktop(window_manager=False) as desktop:
@@ -96,8 +93,8 @@ def by_hand_without_program() -> float:
 def by_hand_typing() -> float:
     """Nothing tells a shell when the program listens, so the line is typed again until it arrives."""
     started_s = time.perf_counter()
-    with started_by_hand("xterm -e ./head") as (server, folder), closing(connect(server)) as controller:
-        while not has_text(folder / "typed.txt"):
+    with started_by_hand("xterm -e ./head") as (server, directory), closing(connect(server)) as controller:
+        while not has_text(directory / "typed.txt"):
             controller.type_text("x", press_enter=True)
             time.sleep(0.005)
         return time.perf_counter() - started_s
@@ -125,18 +122,18 @@ def closing_desktop(*command: str, window_manager: bool = True) -> Iterator[Xvnc
 
 @contextmanager
 def started_by_hand(program: str, manager: str = "openbox --sm-disable") -> Iterator[tuple[str, Path]]:
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder, "head")
+    with tempfile.TemporaryDirectory() as directory:
+        script = Path(directory, "head")
         script.write_text("#!/bin/sh\nhead -1 > typed.txt\n")
         script.chmod(0o755)
         environment = {**os.environ, "PORT": str(free_port()), "PROGRAM": program, "MANAGER": manager}
         shell = subprocess.Popen(
-            ["bash", "-c", BY_HAND], cwd=folder, env=environment, stdout=subprocess.PIPE, start_new_session=True
+            ["bash", "-c", BY_HAND], cwd=directory, env=environment, stdout=subprocess.PIPE, start_new_session=True
         )
         try:
             assert shell.stdout is not None
             assert shell.stdout.readline() == b"ready\n"
-            yield f"127.0.0.1::{environment['PORT']}", Path(folder)
+            yield f"127.0.0.1::{environment['PORT']}", Path(directory)
         finally:
             os.killpg(shell.pid, signal.SIGTERM)
             shell.communicate()

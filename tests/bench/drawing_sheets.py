@@ -23,7 +23,7 @@ ROWS = 64
 """The lines of an xterm."""
 
 
-def chromium(job: Job, picture: Path) -> None:
+def chromium(job: Job, image: Path) -> None:
     """Draw with Chromium. With a device scale it hints nothing, so hinted cells are drawn larger at scale 1 instead."""
     scale = job["scale"]
     device, zoom = (1, scale) if job["hints"] else (scale, 1)
@@ -34,7 +34,7 @@ def chromium(job: Job, picture: Path) -> None:
         font = f"font:{cell['px'] * zoom}px '{cell['font']}';color:{cell['colour']}"
         text = cell["markup"] if "<" in cell["markup"] or "&" in cell["markup"] else html.escape(cell["markup"])
         body.append(f'<div style="position:absolute;white-space:pre;{place};{font}">{text}</div>')
-    page = picture.with_suffix(".html")
+    page = image.with_suffix(".html")
     style = "body{margin:0;background:#fff} button,input{font:inherit} input,progress{height:1em;width:1em;margin:0}"
     page.write_text(f'<!doctype html><meta charset="utf-8"><style>{style}</style>{"".join(body)}', "utf-8")
     width, height = (int(side / device) + 1 for side in job["size"])
@@ -46,11 +46,11 @@ def chromium(job: Job, picture: Path) -> None:
         f"--force-device-scale-factor={device}",
     ]
     options += [f"--window-size={width},{height}", "--enable-lcd-text" if job["lcd"] else "--disable-lcd-text"]
-    profile = f"--user-data-dir={picture.parent / 'profile'}"
-    subprocess.run(["chromium", *options, profile, f"--screenshot={picture}", page.as_uri()], timeout=200, check=True)
+    profile = f"--user-data-dir={image.parent / 'profile'}"
+    subprocess.run(["chromium", *options, profile, f"--screenshot={image}", page.as_uri()], timeout=200, check=True)
 
 
-def pango(job: Job, picture: Path) -> None:
+def pango(job: Job, image: Path) -> None:
     """Draw as GTK 3 and 4 do, without a window."""
     import cairo  # type: ignore[import-not-found]
     import gi  # type: ignore[import-not-found]
@@ -78,19 +78,19 @@ def pango(job: Job, picture: Path) -> None:
         context.set_source_rgb(*(int(cell["colour"][at : at + 2], 16) / 255 for at in (1, 3, 5)))
         context.move_to(cell["at"][0] + 10 + cell["offset"], cell["at"][1] + 5)
         PangoCairo.show_layout(context, layout)
-    surface.write_to_png(str(picture))
+    surface.write_to_png(str(image))
 
 
-def qt(job: Job, picture: Path) -> None:
+def qt(job: Job, image: Path) -> None:
     """Draw as Qt's widgets do, without a window."""
     from PySide6.QtCore import QPointF
     from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QImage, QPainter
 
     references = [None] * 10_000_000  # some calls below give back a reference to None that they never took
     app = QGuiApplication(sys.argv[:1])
-    image = QImage(job["size"][0], job["size"][1], QImage.Format.Format_RGB32)
-    image.fill(QColor("white"))
-    painter = QPainter(image)
+    drawn = QImage(job["size"][0], job["size"][1], QImage.Format.Format_RGB32)
+    drawn.fill(QColor("white"))
+    painter = QPainter(drawn)
     for cell in job["cells"]:
         font = QFont(cell["font"])
         font.setPixelSize(round(cell["px"] * job["scale"]))
@@ -103,11 +103,11 @@ def qt(job: Job, picture: Path) -> None:
         baseline = round(cell["at"][1] + 5 + QFontMetricsF(font).ascent())
         painter.drawText(QPointF(cell["at"][0] + 10 + cell["offset"], baseline), cell["markup"])
     painter.end()
-    image.save(str(picture))
+    drawn.save(str(image))
     del app, references
 
 
-def xterm(job: Job, picture: Path) -> None:
+def xterm(job: Job, image: Path) -> None:
     """Draw in xterms, one for each font and size, each in a display of its own."""
     import numpy as np
     from PIL import Image
@@ -117,13 +117,13 @@ def xterm(job: Job, picture: Path) -> None:
     for cell in job["cells"]:
         terminals.setdefault((cell["font"], cell["px"]), []).append(cell)
     for (font, px), cells in terminals.items():
-        screen = _terminal(f"{font}:pixelsize={px:.2f}", cells, picture.parent)
+        screen = _terminal(f"{font}:pixelsize={px:.2f}", cells, image.parent)
         height = int(np.flatnonzero((screen[:, 0] == 255).all(axis=1))[-1] + 1) // ROWS
         for number, cell in enumerate(cells):
             left, top, width, _ = cell["at"]
             row = screen[number * height : (number + 1) * height, :width]
             sheet[top + 5 : top + 5 + height, left : left + row.shape[1]] = row
-    Image.fromarray(sheet).save(picture)
+    Image.fromarray(sheet).save(image)
 
 
 def _terminal(face: str, cells: list[Job], directory: Path) -> npt.NDArray[np.uint8]:

@@ -1,4 +1,4 @@
-"""What came of the examples' tests, replayed from the recordings that come with them, in a folder of their own."""
+"""What came of the examples' tests, replayed from the recordings that come with them, in a directory of their own."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ TREE = Path(__file__).parents[2]
 
 @contextmanager
 def examples(tree: Path = TREE) -> Iterator[Path]:
-    """A folder with a copy of the examples of a checkout, for as long as it is needed."""
+    """A directory with a copy of the examples of a checkout, for as long as it is needed."""
     with tempfile.TemporaryDirectory(prefix="examples-") as made:
         shutil.copytree(tree / "examples", Path(made) / "examples")
         yield Path(made)
 
 
-def replayed(folder: Path, *options: str, tree: Path = TREE) -> Sequence[ItemResult]:
-    """Return the outcome of each test, carried out by the package of that checkout."""
-    results = folder / "results.json"
+def replayed(directory: Path, *options: str, tree: Path = TREE) -> Sequence[ItemResult]:
+    """Return the outcome of each test, performed by the package of that checkout."""
+    results = directory / "results.json"
     results.unlink(missing_ok=True)
     pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "examples", "--vnc-record=replay"]
     path = os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [*pytest, f"--vnc-results={results}", *options],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
     )
     if not results.exists():
         raise SystemExit(f"{shlex.join(ended.args)} wrote no results:\n{ended.stdout}\n{ended.stderr}")
-    shutil.rmtree(folder / "runs", ignore_errors=True)
+    shutil.rmtree(directory / "runs", ignore_errors=True)
     return read_results(results).tests
 
 

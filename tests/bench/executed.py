@@ -67,20 +67,20 @@ OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:pytest-vnc", "--vnc-server=
 APP = "--vnc-app=xterm -e 'cat > typed.txt'"
 
 
-def session(folder: Path, *options: str, **environment: str) -> None:
+def session(directory: Path, *options: str, **environment: str) -> None:
     command = [sys.executable, "-m", "pytest", *OPTIONS, APP, *options]
-    subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder), **environment}, check=True)
+    subprocess.run(command, cwd=directory, env={**os.environ, "PYTHONPATH": str(directory), **environment}, check=True)
 
 
 def main() -> None:
     print(f"{machine()}\n", flush=True)
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
+        directory = Path(made)
         for name, text in (("conftest.py", CONFTEST), ("planned.py", PLANNED), ("test_line.py", TEST)):
-            (folder / name).write_text(text, "utf-8")
-        session(folder, "--vnc-record=rewrite", "-ovnc_rehearse=0")
-        session(folder, "--vnc-record=replay", EXECUTED=str(folder / "executed.json"))
-        executed = json.loads((folder / "executed.json").read_text())
+            (directory / name).write_text(text, "utf-8")
+        session(directory, "--vnc-record=rewrite", "-ovnc_rehearse=0")
+        session(directory, "--vnc-record=replay", EXECUTED=str(directory / "executed.json"))
+        executed = json.loads((directory / "executed.json").read_text())
     packages = Counter(Path(file).parts[0] for file, _ in executed)
     print(head("package", "functions"))
     print(*(row(name, count) for name, count in packages.most_common()), sep="\n")

@@ -1,7 +1,7 @@
 """The conftest.py of the tests of foreign_programs.py: one a program, on a desktop and with a home of its own.
 
-In the folder VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`, which
-changes came to be. The lines of VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
+In the directory VNC_FOREIGN are `presses`, how many keys and buttons each program was recorded with, and `happened`,
+which changes came to be. The lines of VNC_FOREIGN_CHANGES name the changes, one for each repetition of a test.
 """
 
 from __future__ import annotations
@@ -44,27 +44,24 @@ SITE = "pages.localhost"
 """The name of all pages, which Chromium is told to find at the port of the test's own server."""
 
 
-# --- pages from npm --------------------------------------------------------------------------------------------------
-
-
 def cache() -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home, "pytest-vnc-use", "npm")
 
 
-def package_folder(package: str) -> Path:
-    """Return the folder of the package, once it has been fetched; nothing in it is run."""
-    folder = cache() / package.replace("/", "+")
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+def package_dir(package: str) -> Path:
+    """Return the directory of the package, once it has been fetched; nothing in it is run."""
+    directory = cache() / package.replace("/", "+")
+    if not directory.exists():
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory.parent) as made:
             pack = ["npm", "pack", package, "--silent", "--pack-destination", made]
             subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
             (packed,) = Path(made).glob("*.tgz")
             with tarfile.open(packed) as archive:
                 archive.extractall(made, filter="data")
-            Path(made, "package").rename(folder)
-    return folder
+            Path(made, "package").rename(directory)
+    return directory
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -72,7 +69,7 @@ class Handler(SimpleHTTPRequestHandler):
 
     def __init__(self, page: Page, script: str, happened: Callable[[], None], *args: Any) -> None:
         self.page, self.script, self.happened = page, script, happened
-        super().__init__(*args, directory=str(package_folder(page.package)))
+        super().__init__(*args, directory=str(package_dir(page.package)))
 
     def do_GET(self) -> None:
         name = self.path.partition("?")[0].lstrip("/")
@@ -96,9 +93,6 @@ class Handler(SimpleHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
-
-
-# --- fixtures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

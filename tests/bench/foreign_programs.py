@@ -1,15 +1,15 @@
 """Programs that nobody here wrote, recorded, then replayed unchanged many times, and with one change after the other.
 
     python tests/bench/run.py foreign_programs [--replays 1000] [--at-once 3] [--programs WORD …] [--changes WORD …]
-        [--skip unchanged|changed] [--keep FOLDER] [-- OPTION …]
+        [--skip unchanged|changed] [--keep DIRECTORY] [-- OPTION …]
 
 The programs stand in foreign_table.py, with the Debian packages that they need, the changes in foreign_changes.py. All
 is done by pytest as a user does it: each test has a task, for which the planner is a script, and a claim, which a judge
-who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home folder
-of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed ones none
-may pass. WORDs select those whose name has one of them; OPTIONs are handed on to pytest in each replay.
+who believes it judged while it was recorded; it is replayed without either. Each test has a desktop and a home
+directory of its own. Of the unchanged replays, whose number is of all programs together, one may drift; of the changed
+ones none may pass. WORDs select those whose name has one of them; OPTIONs are handed on to pytest in each replay.
 
-npm's packages are kept in pytest-vnc-use/npm in the user's cache folder.
+npm's packages are kept in pytest-vnc-use/npm in the user's cache directory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import foreign_table
-from foreign_fixtures import package_folder
+from foreign_fixtures import package_dir
 from foreign_table import PROGRAMS, Page
 from ratios import head, machine, row
 
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.report.results import ItemResult, read_results
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import Drifted
 
 TESTS = '''import os
@@ -53,7 +53,7 @@ NOBODY = "nobody"
 NEVER, TOO_EARLY = "the change never came", "before the change came, "
 """What is told where a replay passed, or drifted, without its change."""
 AT_A_TIME = 5
-"""So many replays of each program are a session of pytest, whose run folders are removed after it."""
+"""So many replays of each program are a session of pytest, whose run directories are removed after it."""
 PROGRAMS_AT_A_TIME = 8
 """The same of changed replays, with all changes."""
 GATE_S = 10.0
@@ -76,21 +76,21 @@ class Replay:
 
 @dataclass(frozen=True)
 class Suite:
-    """A folder with the tests and their recordings."""
+    """A directory with the tests and their recordings."""
 
-    folder: Path
+    directory: Path
     at_once: int
 
     def write(self) -> None:
-        (self.folder / "conftest.py").write_text("from foreign_fixtures import *  # noqa: F403\n", "utf-8")
-        (self.folder / "test_foreign.py").write_text(TESTS, "utf-8")
-        (self.folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
+        (self.directory / "conftest.py").write_text("from foreign_fixtures import *  # noqa: F403\n", "utf-8")
+        (self.directory / "test_foreign.py").write_text(TESTS, "utf-8")
+        (self.directory / "pytest.ini").write_text("[pytest]\n", "utf-8")
         for name in ("presses", "happened"):
-            (self.folder / name).mkdir(exist_ok=True)
+            (self.directory / name).mkdir(exist_ok=True)
 
     def run(self, names: Sequence[str], *options: str, kinds: Sequence[str] = ("",)) -> Sequence[ItemResult]:
         """One session of pytest, where repetition n is of kind n. Raises SystemExit where it leaves no results."""
-        results = self.folder / "results.json"
+        results = self.directory / "results.json"
         results.unlink(missing_ok=True)
         workers = str(self.at_once if self.at_once > 1 else 0)
         common = ["-q", "-n", workers, *(f"-pno:{name}" for name in ("cacheprovider", "pytest-vnc", "html"))]
@@ -98,20 +98,20 @@ class Suite:
         pytest = [sys.executable, "-m", "pytest", *common, *desktops, *options]
         lines = {"VNC_FOREIGN_PROGRAMS": "\n".join(names), "VNC_FOREIGN_CHANGES": "\n".join(kinds)}
         path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "VNC_FOREIGN": str(self.folder), **lines, "PYTHONPATH": path}
-        ended = subprocess.run(pytest, cwd=self.folder, env=environment, capture_output=True, text=True)
+        environment = {**os.environ, "VNC_FOREIGN": str(self.directory), **lines, "PYTHONPATH": path}
+        ended = subprocess.run(pytest, cwd=self.directory, env=environment, capture_output=True, text=True)
         if not results.exists():
             raise SystemExit(f"{shlex.join(pytest)} left no results:\n{ended.stdout}\n{ended.stderr}")
         return read_results(results).tests
 
     @property
     def runs(self) -> Path:
-        return self.folder / "runs"
+        return self.directory / "runs"
 
     def record(self, names: Sequence[str]) -> list[str]:
         """Those that were recorded; why others were not is printed."""
         for name in names:
-            (self.folder / "presses" / name).unlink(missing_ok=True)
+            (self.directory / "presses" / name).unlink(missing_ok=True)
         recorded = []
         for test in self.run(names, "--vnc-record=rewrite", "--vnc-repeat=1"):
             name = name_of(test)
@@ -127,7 +127,7 @@ class Suite:
         self, names: Sequence[str], times: int, options: Sequence[str], kinds: Sequence[str] = ("",)
     ) -> list[Replay]:
         shutil.rmtree(self.runs, ignore_errors=True)
-        for file in (self.folder / "happened").iterdir():
+        for file in (self.directory / "happened").iterdir():
             file.unlink()
         tests = self.run(names, "--vnc-record=replay", f"--vnc-repeat={times}", *options, kinds=kinds)
         return [self.replayed(test, kinds[(number_of(test) - 1) % len(kinds)]) for test in tests]
@@ -137,7 +137,7 @@ class Suite:
         if test.result != "passed":
             first = (test.message or test.result).splitlines()[0]
             seen_by = told_drift(test, len(PROGRAMS[name].steps)) or f"{test.triage}: {first}"
-        if kind and not (self.folder / "happened" / f"{name}, {kind}").exists():
+        if kind and not (self.directory / "happened" / f"{name}, {kind}").exists():
             seen_by = NEVER if seen_by == NOBODY else f"{TOO_EARLY}{seen_by}"
         return Replay(name, kind, seen_by, test.duration_s)
 
@@ -157,24 +157,21 @@ def number_of(test: ItemResult) -> int:
 def told_drift(test: ItemResult, steps: int) -> str:
     """Return which gate, or the claim, saw which change; "" where neither did."""
     for run in test.runs:
-        folder = Path(run.folder)
-        for drift in read_trace(folder).drifts:
+        directory = Path(run.directory)
+        for drift in read_trace(directory).drifts:
             who = "claim" if run.outcome == "done" else f"gate {run.steps + 1} of {steps + 1}"
-            return f"{who}: {told_difference(RunFolder(folder), drift)}"
+            return f"{who}: {told_difference(RunDirectory(directory), drift)}"
     return ""
 
 
-def told_difference(folder: RunFolder, drift: Drifted) -> str:
-    recorded, seen = (pixels_of(folder.load_png(frame)) for frame in (drift.recorded, drift.seen))
+def told_difference(directory: RunDirectory, drift: Drifted) -> str:
+    recorded, seen = (pixels_of(directory.load_png(frame)) for frame in (drift.recorded, drift.seen))
     if recorded.shape != seen.shape or drift.region is None:
         return drift.problem
     box = drift.region
     part = slice(box.top, box.bottom), slice(box.left, box.right)
     count = int((recorded[part] != seen[part]).sum())
     return f"{count:,} px in {box.left},{box.top} to {box.right},{box.bottom}"
-
-
-# --- what is printed -------------------------------------------------------------------------------------------------
 
 
 def unchanged(suite: Suite, names: Sequence[str], replays: int, options: Sequence[str]) -> int:
@@ -225,7 +222,9 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--programs", nargs="*", default=[])
     parser.add_argument("--changes", nargs="*", default=[])
     parser.add_argument("--skip", choices=["unchanged", "changed"], default="")
-    parser.add_argument("--keep", type=Path, help="a folder that is kept, with recordings and the last run folders")
+    parser.add_argument(
+        "--keep", type=Path, help="a directory that is kept, with recordings and the last run directories"
+    )
     parser.add_argument("options", nargs="*", help="of pytest, after --")
     return parser.parse_args(given)
 
@@ -239,7 +238,7 @@ def installed(names: Sequence[str]) -> list[str]:
         else:
             there.append(name)
     for package in {page.package for page in map(PROGRAMS.get, there) if isinstance(page, Page)}:
-        package_folder(package)
+        package_dir(package)
     return there
 
 
@@ -249,9 +248,9 @@ def main(given: Sequence[str]) -> int:
     print(f"{machine()}, {asked.at_once} at once\n")
     names = installed(wanted)
     with tempfile.TemporaryDirectory(prefix="foreign-") as made:
-        folder = (asked.keep or Path(made)).absolute()
-        folder.mkdir(exist_ok=True, parents=True)
-        suite = Suite(folder, asked.at_once)
+        directory = (asked.keep or Path(made)).absolute()
+        directory.mkdir(exist_ok=True, parents=True)
+        suite = Suite(directory, asked.at_once)
         suite.write()
         recorded = suite.record(names)
         drifted = 0 if asked.skip == "unchanged" else unchanged(suite, recorded, asked.replays, asked.options)

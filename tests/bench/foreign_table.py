@@ -76,8 +76,6 @@ class DesktopProgram(Program):
     """In a terminal, the first row."""
 
 
-# --- pages -----------------------------------------------------------------------------------------------------------
-
 TODO_PARTS = {
     "label": "#info p:first-child",
     "button": "#filters li:nth-child(3) a",
@@ -186,8 +184,6 @@ PAGES: Mapping[str, Page] = {
         },
     ),
 }
-
-# --- programs from Debian --------------------------------------------------------------------------------------------
 
 
 def in_xterm(

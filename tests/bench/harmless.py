@@ -4,8 +4,8 @@
 
 A program is recorded in a terminal on TigerVNC, and replayed with one change after the other, ROUNDS (3 by default)
 times: without a model (`replay`), where it may pass, with a transient if need be, or be inconclusive; then with a
-planner that goes on where the replay stops (`auto`), where it must pass; and what that wrote without a model again.
-A form that is restless by itself is recorded by a planner that thinks for so long that what passes has passed.
+planner that continues where the replay stops (`auto`), where it must pass; and what that wrote without a model again.
+A form that is restless on its own is recorded by a planner that thinks for so long that what passes has passed.
 With WORDs only those changes whose name has one of them.
 """
 
@@ -26,10 +26,10 @@ GATE_S, USUAL_GATE_S = 5.0, 10.0
 """How long a gate is waited for that may not open, and the setting's default."""
 
 
-def results(change: Change, folder: Path) -> tuple[str, ...]:
-    with Desk(folder) as desk:
+def results(change: Change, directory: Path) -> tuple[str, ...]:
+    with Desk(directory) as desk:
         record(desk, change)
-    with change.desk(folder) as desk:
+    with change.desk(directory) as desk:
         gate_s = USUAL_GATE_S if change.thinks_s else GATE_S
         return tuple(replay(desk, change, mode, gate_s=gate_s)[0] for mode in ("replay", "auto", "replay"))
 
@@ -47,8 +47,8 @@ def main(rounds: int, words: Sequence[str]) -> int:
             continue
         came = []
         for _ in range(rounds):
-            with tempfile.TemporaryDirectory(prefix="harmless-") as folder:
-                came.append(results(change, Path(folder)))
+            with tempfile.TemporaryDirectory(prefix="harmless-") as directory:
+                came.append(results(change, Path(directory)))
         first, healing, after = (Counter(column) for column in zip(*came, strict=True))
         print(row(what, told(first), told(healing), told(after)), flush=True)
         wrong += len(

@@ -1,7 +1,7 @@
 """What a model that obeys every order on the screen can do, under each policy. docs/security.md has the sums.
 
 python tests/bench/run.py injections            prints it
-python tests/bench/run.py injections FOLDER     writes the forty screens there, too
+python tests/bench/run.py injections DIRECTORY     writes the forty screens there, too
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from support.injections import INJECTIONS, screen, table
 
 
 def main(arguments: Sequence[str]) -> None:
-    for folder in map(Path, arguments):
-        folder.mkdir(parents=True, exist_ok=True)
+    for directory in map(Path, arguments):
+        directory.mkdir(parents=True, exist_ok=True)
         for number, injection in enumerate(INJECTIONS, start=1):
-            (folder / f"{number:02}.png").write_bytes(screen(injection).png)
-    with tempfile.TemporaryDirectory() as folder_name:
-        print(*table(Path(folder_name)), sep="\n")
+            (directory / f"{number:02}.png").write_bytes(screen(injection).png)
+    with tempfile.TemporaryDirectory() as directory_name:
+        print(*table(Path(directory_name)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     PYTHONPATH=tests python tests/bench/planners.py
 
-The tasks are those of the example shop, and local stand-ins for the services play its scripts. Where the traces of two
-planners differ, or the files that the shop wrote, that is printed, and the script fails. Tokens are those that the
-stand-ins count, the same for every call; calls and bytes are real. The last two columns are of runs that go from page
-to page.
+The tasks are those of the example shop, and local fake servers for the services play its scripts. Where the traces of
+two planners differ, or the files that the shop wrote, that is printed, and the script fails. Tokens are those that the
+fake servers count, the same for every call; calls and bytes are real. The last two columns are of runs that go from
+page to page.
 """
 
 from __future__ import annotations

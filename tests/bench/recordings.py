@@ -3,7 +3,7 @@
     python tests/bench/run.py recordings
 
 Ten steps are recorded with a planner that takes 2 s a turn, as a model does, and a claim with its evidence. Then they
-are carried out live and replayed, on the same kind of desktop; and replayed on a till with one fault after the other.
+are performed live and replayed, on the same kind of desktop; and replayed on a till with one fault after the other.
 Once more with eight clicks on one button, the worst case: a replay keeps them apart, so that they are no double clicks.
 """
 
@@ -68,7 +68,7 @@ def found_by(tills: Tills, option: str) -> str:
 
 
 def compared(what: str, actions: Sequence[Action]) -> Tills:
-    """Records, carries out live, and replays; the tills on which that was, with the recording."""
+    """Records, performs live, and replays; the tills on which that was, with the recording."""
     tills = Tills(Path(tempfile.mkdtemp(prefix="recordings-")))
     with tills.agent("auto", Model(*actions), judge=Says()) as played:
         played.run()

@@ -3,7 +3,7 @@
     python tests/bench/run.py repeat_examples [TIMES [AT_ONCE]] [--against CHECKOUT]
 
 A line for each failure, and at the end how many times all of them passed, and what a time takes. With AT_ONCE, so many
-go on beside each other all the time, as the machine allows. With `--against`, those of another checkout, by its own
+continue beside each other all the time, as the machine allows. With `--against`, those of another checkout, by its own
 package, are replayed in turn with them, and it is told how much longer these take.
 """
 
@@ -69,9 +69,9 @@ def main(times: int, at_once: int, against: Path | None) -> int:
 
 def once(tree: Path, _: int = 0) -> tuple[Sequence[ItemResult], float]:
     """Return the outcome of each test, and the seconds of all together."""
-    with examples(tree) as folder:
+    with examples(tree) as directory:
         began_s = time.monotonic()
-        return replayed(folder, tree=tree), time.monotonic() - began_s
+        return replayed(directory, tree=tree), time.monotonic() - began_s
 
 
 def tell_both(before: Tally, now: Tally) -> None:

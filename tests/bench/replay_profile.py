@@ -3,7 +3,7 @@
     python tests/bench/run.py replay_profile [ROUNDS]
 
 Six flows on a page in Chromium, each a test of its own, are recorded on TigerVNC by a script and a judge, and replayed
-without either. In the same sessions the same flows are carried out by Playwright with a browser for each test, in the
+without either. In the same sessions the same flows are performed by Playwright with a browser for each test, in the
 same Chromium. The first table has the seconds of a replayed test by what they are spent for, the second both ways
 beside each other, the third what the first test of a session takes more. All are medians of ROUNDS (3 by default).
 This file is the plugin of those sessions too.
@@ -149,17 +149,15 @@ class Sure:
         return Verdict(claim, "holds", "it is so", frame=frame.ref)
 
 
-# --- within a session ------------------------------------------------------------------------------------------------
-
 OTHER, END = "else", "end of the session"
 PARTS = {
     "desktop and program start": ("plugin.desktops:Desktops.lease",),
     "connection": ("agent.build:connect_to", "desktops.xvnc:connect"),
     "recording read": ("plugin.recordings:recorded_test", "recordings.images:Chain.pixels"),
     "run directory written": (
-        "runs.folder:RunFolder.store",
-        "runs.folder:RunFolder.append",
-        "runs.folder:RunFolder.create",
+        "runs.directory:RunDirectory.store",
+        "runs.directory:RunDirectory.append",
+        "runs.directory:RunDirectory.create",
     ),
     "gates": ("recordings.replay:Replay._await",),
     "quiet, where no gate shows the step's effect": ("backends.vnc:VNCController.settle",),
@@ -268,17 +266,14 @@ def pytest_sessionfinish() -> Iterator[None]:
     return result
 
 
-# --- all sessions ----------------------------------------------------------------------------------------------------
-
-
-def session(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
+def session(directory: Path, *options: str) -> dict[str, dict[str, Any]]:
     """Return the figures of each test of a session that passes."""
-    times = folder / "times.jsonl"
+    times = directory / "times.jsonl"
     times.unlink(missing_ok=True)
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *("-p", "no:cacheprovider", "-p", "replay_profile"), *options],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "PYTHONPATH": path, "REPLAY_TIMES": str(times)},
         capture_output=True,
         text=True,
@@ -288,28 +283,28 @@ def session(folder: Path, *options: str) -> dict[str, dict[str, Any]]:
     return {line["test"]: line for line in map(json.loads, times.read_text("utf-8").splitlines())}
 
 
-def write_project(folder: Path) -> None:
-    (folder / "page.html").write_text(PAGE, "utf-8")
-    url = (folder / "page.html").as_uri()
-    (folder / "pytest.ini").write_text(
+def write_project(directory: Path) -> None:
+    (directory / "page.html").write_text(PAGE, "utf-8")
+    url = (directory / "page.html").as_uri()
+    (directory / "pytest.ini").write_text(
         "[pytest]\naddopts = -p no:langsmith_plugin -p no:playwright -p no:pytest-vnc\nvnc_server = xvnc\n"
         f"vnc_app = {CHROMIUM} {OPTIONS} --user-data-dir=profile {url}\n"
     )
-    (folder / "conftest.py").write_text(CONFTEST, "utf-8")
+    (directory / "conftest.py").write_text(CONFTEST, "utf-8")
     scripted = [
         BY_PLAYWRIGHT.format(name=name, url=url, text=flow.text, steps="\n        ".join(flow.playwright))
         for name, flow in FLOWS.items()
     ]
-    (folder / "test_flows.py").write_text(TESTS.replace("PLAYWRIGHT", "\n".join(scripted)), "utf-8")
+    (directory / "test_flows.py").write_text(TESTS.replace("PLAYWRIGHT", "\n".join(scripted)), "utf-8")
 
 
 def main(rounds: int) -> None:
     print(f"{machine()}, n = {rounds}, medians\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="profile-") as made:
-        folder = Path(made)
-        write_project(folder)
-        session(folder, "--vnc-record=rewrite", "-k", "replay", "-o", "vnc_rehearse=0")
-        sessions = [session(folder, "--vnc-record=replay") for _ in range(rounds)]
+        directory = Path(made)
+        write_project(directory)
+        session(directory, "--vnc-record=rewrite", "-k", "replay", "-o", "vnc_rehearse=0")
+        sessions = [session(directory, "--vnc-record=replay") for _ in range(rounds)]
 
     def median(figure: Callable[[dict[str, dict[str, Any]]], float]) -> float:
         return statistics.median(map(figure, sessions))

@@ -65,52 +65,52 @@ def main(arguments: Sequence[str]) -> int:
     count = 20 if parser.parse_args(arguments).quick else 200
     print(machine())
     with tempfile.TemporaryDirectory(prefix="report-") as name, browser() as opened:
-        folder = Path(name)
-        example = Example(folder / "example")
-        many, long = folder / "many", folder / "long"
+        directory = Path(name)
+        example = Example(directory / "example")
+        many, long = directory / "many", directory / "long"
         write_runs(example, many, count, 10, failing=count // 20)
         write_runs(example, long, 1, 300, failing=0)
         print(
-            f"\n{count} runs of 10 steps, their pictures {megabytes(many):.0f} MB; "
-            f"one of 300 steps, its pictures {megabytes(long):.0f} MB\n"
+            f"\n{count} runs of 10 steps, their images {megabytes(many):.0f} MB; "
+            f"one of 300 steps, its images {megabytes(long):.0f} MB\n"
         )
         print(head("", "seen", "bound"), flush=True)
-        _many(many, folder, count, opened)
-        _long(long, folder, opened)
+        _many(many, directory, count, opened)
+        _long(long, directory, opened)
     return 0
 
 
-def _many(runs: Path, folder: Path, count: int, opened: Callable[[Path], float]) -> None:
+def _many(runs: Path, directory: Path, count: int, opened: Callable[[Path], float]) -> None:
     steps = count * 10
     show(f"{count} × 10, beside the runs: written, a step", written(runs, runs, steps), "10 ms")
     show("  opened", f"{opened(runs / 'index.html'):.2f} s", "1 s")
-    took = written(runs, folder / "pages", steps)
-    show(f"{count} × 10, folder of its own", f"{megabytes(folder / 'pages'):.1f} MB", f"{0.15 * count:.0f} MB")
+    took = written(runs, directory / "pages", steps)
+    show(f"{count} × 10, directory of its own", f"{megabytes(directory / 'pages'):.1f} MB", f"{0.15 * count:.0f} MB")
     show("  written, a step", took, "")
-    show("  opened", f"{opened(folder / 'pages' / 'index.html'):.2f} s", "1 s")
-    shutil.rmtree(folder / "pages")
-    took = written(runs, folder / "one", steps, one_file=True)
-    show(f"{count} × 10, one file", f"{megabytes(folder / 'one'):.1f} MB", f"{0.2 * count:.0f} MB")
+    show("  opened", f"{opened(directory / 'pages' / 'index.html'):.2f} s", "1 s")
+    shutil.rmtree(directory / "pages")
+    took = written(runs, directory / "one", steps, one_file=True)
+    show(f"{count} × 10, one file", f"{megabytes(directory / 'one'):.1f} MB", f"{0.2 * count:.0f} MB")
     show("  written, a step", took, "60 ms")
-    show("  opened", f"{opened(folder / 'one' / 'index.html'):.2f} s", "2 s")
-    shutil.rmtree(folder / "one")
-    html = pytest_html(runs, folder, count)
+    show("  opened", f"{opened(directory / 'one' / 'index.html'):.2f} s", "2 s")
+    shutil.rmtree(directory / "one")
+    html = pytest_html(runs, directory, count)
     show(f"{count} × 10, pytest-html, self-contained", f"{html.stat().st_size / MB:.1f} MB", "")
     show("  opened", f"{opened(html):.2f} s", "2 s")
 
 
-def _long(runs: Path, folder: Path, opened: Callable[[Path], float]) -> None:
-    took = written(runs, folder / "long-pages", 300)
-    packed = folder / "packed.tar.gz"
+def _long(runs: Path, directory: Path, opened: Callable[[Path], float]) -> None:
+    took = written(runs, directory / "long-pages", 300)
+    packed = directory / "packed.tar.gz"
     with tarfile.open(packed, "w:gz", compresslevel=6) as file:
-        file.add(folder / "long-pages", "report")
-    show("300 steps, packed folder", f"{packed.stat().st_size / MB:.1f} MB", "8 MB")
+        file.add(directory / "long-pages", "report")
+    show("300 steps, packed directory", f"{packed.stat().st_size / MB:.1f} MB", "8 MB")
     show("  written, a step", took, "")
-    show("  opened", f"{opened(folder / 'long-pages' / 'run-0000' / 'index.html'):.2f} s", "1 s")
-    took = written(runs, folder / "long-one", 300, one_file=True)
-    show("300 steps, one file", f"{megabytes(folder / 'long-one'):.1f} MB", "")
+    show("  opened", f"{opened(directory / 'long-pages' / 'run-0000' / 'index.html'):.2f} s", "1 s")
+    took = written(runs, directory / "long-one", 300, one_file=True)
+    show("300 steps, one file", f"{megabytes(directory / 'long-one'):.1f} MB", "")
     show("  written, a step", took, "60 ms")
-    show("  opened at the run", f"{opened(folder / 'long-one' / 'index.html', '#run-1'):.2f} s", "")
+    show("  opened at the run", f"{opened(directory / 'long-one' / 'index.html', '#run-1'):.2f} s", "")
 
 
 def show(*cells: str) -> None:
@@ -129,9 +129,9 @@ def megabytes(path: Path) -> float:
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file()) / MB
 
 
-def pytest_html(runs: Path, folder: Path, count: int) -> Path:
+def pytest_html(runs: Path, directory: Path, count: int) -> Path:
     """The report of pytest-html in one file, of tests that made these runs."""
-    tests = folder / "tests"
+    tests = directory / "tests"
     tests.mkdir()
     (tests / "conftest.py").write_text(CONFTEST)
     (tests / "test_it.py").write_text(TESTS)

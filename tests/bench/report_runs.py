@@ -1,7 +1,7 @@
 """Runs like those of the examples for the benchmark of the report, each with its own pixels.
 
 One example is replayed on its desktop. Its frames, 1440x900, are given one of 16 tints, and the numbers of run and
-step, so no two pictures of all runs are equal, and each is about as large as a real one.
+step, so no two images of all runs are equal, and each is about as large as a real one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from pytest_vnc_use.backends.pixels import encode_png
-from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     Decision,
     Frame,
@@ -41,33 +41,35 @@ NUMBER = np.s_[880:896, 8:136]
 class Example:
     """The frames and the actions of one example's run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         options = ["-q", "-p", "no:cacheprovider", "-k", "order_is_placed", "--vnc-record=replay"]
-        command = [sys.executable, "-m", "pytest", str(TEST), *options, f"--vnc-runs-dir={folder}"]
+        command = [sys.executable, "-m", "pytest", str(TEST), *options, f"--vnc-runs-dir={directory}"]
         subprocess.run(command, cwd=TEST.parents[1], check=True, stdout=subprocess.DEVNULL)
-        runs = [read_trace(path.parent) for path in sorted(folder.glob("*/trace.jsonl"))]
+        runs = [read_trace(path.parent) for path in sorted(directory.glob("*/trace.jsonl"))]
         self._steps = [step for trace in runs for step in trace.steps]
         frames = [(trace.path, step.frame_before) for trace in runs for step in trace.steps]
         self._pixels = [_pixels(path / "screens" / f"{ref.digest}.png") for path, ref in frames]
 
     def write(self, runs_dir: Path, number: int, steps: int, *, is_bad: bool) -> Path:
         """Write a run of so many steps, tinted by its number, and the result of its test."""
-        folder = RunFolder.create(runs_dir, f"run-{number:04}")
+        directory = RunDirectory.create(runs_dir, f"run-{number:04}")
         test = f"test_shop.py::test_{number}"
         frames = [self._frame(number, at) for at in range(steps + 1)]
         task = "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped"
         began = "2026-01-02T03:04:05+00:00"
-        folder.append(RunStarted(folder.path.name, task, began, "recording", frames[0].ref, test_id=test))
-        for at, (before, after) in enumerate(itertools.pairwise([folder.store(frame) for frame in frames]), start=1):
+        directory.append(RunStarted(directory.path.name, task, began, "recording", frames[0].ref, test_id=test))
+        for at, (before, after) in enumerate(itertools.pairwise([directory.store(frame) for frame in frames]), start=1):
             like = self._steps[(at - 1) % len(self._steps)]
             step = replace(like, number=at, turn=at, frame_before=before, frame_after=after, passed=())
-            folder.append(TurnDecided(at, Decision("act", step.words, (step.proposal,), "a-model"), 0.5))
-            folder.append(StepStarted(at, at, step.proposal, step.ruling))
-            folder.append(StepFinished(step))
-        folder.append(RunEnded(Outcome.DONE, "the order is placed"))
+            directory.append(TurnDecided(at, Decision("act", step.words, (step.proposal,), "a-model"), 0.5))
+            directory.append(StepStarted(at, at, step.proposal, step.ruling))
+            directory.append(StepFinished(step))
+        directory.append(RunEnded(Outcome.DONE, "the order is placed"))
         result = "failed" if is_bad else "passed"
-        write_ended_test(folder.path, EndedTest(test, result, triage="product" if is_bad else "", seconds=steps * 1.0))
-        return folder.path
+        write_ended_test(
+            directory.path, EndedTest(test, result, triage="product" if is_bad else "", seconds=steps * 1.0)
+        )
+        return directory.path
 
     def _frame(self, run: int, at: int) -> Frame:
         pixels = self._pixels[at % len(self._pixels)] ^ np.uint32((run * 0x010305) & 0x0F0F0F)
@@ -82,6 +84,6 @@ def write_runs(example: Example, runs_dir: Path, count: int, steps: int, failing
     return [example.write(runs_dir, number, steps, is_bad=number < failing) for number in range(count)]
 
 
-def _pixels(picture: Path) -> npt.NDArray[np.uint32]:
-    with Image.open(picture) as image:
+def _pixels(path: Path) -> npt.NDArray[np.uint32]:
+    with Image.open(path) as image:
         return np.asarray(image.convert("RGBX")).view(np.uint32)[..., 0]

@@ -5,7 +5,7 @@ python tests/bench/run.py same_drawing [chromium|pango|qt|xterm …] [--fonts DI
 Each text is drawn in several ways: with hinting and without, and at three subpixel offsets; the cells of one way are
 one sheet. The thresholds were tuned on the first set of words and fonts; the second was never looked at meanwhile.
 `pango` stands for GTK 3 and 4, which both draw text with Pango and cairo. An xterm draws at whole pixels: its only
-other way is another hinting, which no start of it chooses by itself. Equal drawings are left out of all counts.
+other way is another hinting, which no start of it chooses on its own. Equal drawings are left out of all counts.
 """
 
 from __future__ import annotations
@@ -125,17 +125,17 @@ class Renderer:
         self, at: Mapping[Cell, tuple[int, int, int, int]], scale: float, hints: bool, lcd: bool
     ) -> dict[Cell, Pixels]:
         """Draw cells at these lefts, tops, widths and heights, in a process of its own."""
-        job, picture = self._directory / "job.json", self._directory / "sheet.png"
-        picture.unlink(missing_ok=True)
+        job, image = self._directory / "job.json", self._directory / "sheet.png"
+        image.unlink(missing_ok=True)
         asked = [{**cell._asdict(), "at": place} for cell, place in at.items()]
         job.write_text(json.dumps({"cells": asked, "scale": scale, "hints": hints, "lcd": lcd, "size": SHEET}), "utf-8")
         python = "/usr/bin/python3" if self.name == "pango" else sys.executable
         fonts = {"FONTCONFIG_FILE": str(self._fontconfig(hints, lcd)), "QT_QPA_PLATFORM": "offscreen"}
-        command = [python, str(SHEETS), self.name, str(job), str(picture)]
+        command = [python, str(SHEETS), self.name, str(job), str(image)]
         drawing = subprocess.run(command, env={**os.environ, **fonts}, capture_output=True, text=True, timeout=600)
-        if not picture.exists():
+        if not image.exists():
             raise SystemExit(f"{self.name} drew nothing:\n{drawing.stderr}")
-        levels = np.asarray(Image.open(picture).convert("RGB")).astype(np.uint32)
+        levels = np.asarray(Image.open(image).convert("RGB")).astype(np.uint32)
         pixels: Pixels = levels[..., 0] << np.uint32(16) | levels[..., 1] << np.uint32(8) | levels[..., 2]
         return {cell: pixels[top : top + high, left : left + wide] for cell, (left, top, wide, high) in at.items()}
 
@@ -204,7 +204,9 @@ def main(arguments: Sequence[str]) -> int:
         del names[at : at + 2]
     wrong = 0
     print("Accepted, of words and fonts that were tuned on, and of others:\n")
-    print("| renderer | scale | text | px | drawn anew | one change | both | others: drawn anew | one change | both |")
+    print(
+        "| renderer | scale | text | px | drawn again | one change | both | others: drawn again | one change | both |"
+    )
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for name in names or SCALES:
         with tempfile.TemporaryDirectory(prefix="drawing-") as made:

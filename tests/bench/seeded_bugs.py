@@ -5,7 +5,7 @@
 
 Each walk of the three programs (seeded_programs.py) is recorded without a bug, by a planner that follows its steps and
 a judge that knows what is right. Then it is replayed without a model, as a user's pytest does it: without a bug, which
-must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) go on at
+must pass, and with one bug after the other, in each flavour of the test that can see it. N (3 by default) continue at
 once.
 
 The exit code is 1 where a bug passed in a flavour that must see it, or where a test without a bug did not pass.
@@ -59,11 +59,8 @@ class Case:
 
     @property
     def place(self) -> str:
-        """The folder of the test."""
+        """The directory of the test."""
         return f"{self.program}/{self.bug.name if self.bug else 'no_bug'}/{self.walk}/{self.flavour}"
-
-
-# --- tests and their recordings ---------------------------------------------------------------------------------------
 
 
 def source(case: Case) -> str:
@@ -89,50 +86,48 @@ def checks(walk: Walk) -> Mapping[str, str]:
     return {**lines, RECORDING: f"assert vnc_agent.verify_end_state({walk.task!r})"}
 
 
-def write(folder: Path, cases: Iterable[Case]) -> None:
+def write(directory: Path, cases: Iterable[Case]) -> None:
     """A test for each case, beside the recording of its walk if there is one."""
     for case in cases:
-        place = folder / case.place
+        place = directory / case.place
         place.mkdir(parents=True)
         (place / "test_walk.py").write_text(source(case), encoding="utf-8")
-        recordings = folder / replace(case, flavour=RECORDING, bug=None).place / "__vnc_recordings__"
+        recordings = directory / replace(case, flavour=RECORDING, bug=None).place / "__vnc_recordings__"
         if recordings.exists():
             shutil.copytree(recordings, place / recordings.name)
 
 
 @dataclass(frozen=True)
 class Session:
-    """The results of a session of pytest: its tests by their folder, and its output."""
+    """The results of a session of pytest: its tests by their directory, and its output."""
 
     tests: Mapping[str, ItemResult]
     printed: str
 
 
-def run(folder: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
+def run(directory: Path, cases: Iterable[Case], at_once: int, record: str) -> Session:
     """Run the tests of these cases, so many at once, with --vnc-record as given."""
-    results = folder / "results.json"
+    results = directory / "results.json"
     spread = ["-n", str(at_once), "--maxschedchunk=1"] if at_once > 1 else []
     options = ["-q", *spread, f"--vnc-results={results}", f"--vnc-record={record}"]
     pytest = [sys.executable, "-m", "pytest", *options, *(case.place for case in cases)]
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "SHOP_PASSWORD": PASSWORD}
-    ended = subprocess.run(pytest, cwd=folder, env=env, capture_output=True, text=True)
+    ended = subprocess.run(pytest, cwd=directory, env=env, capture_output=True, text=True)
     if not results.exists():
         raise SystemExit(f"pytest wrote no results:\n{ended.stdout}\n{ended.stderr}")
     tests = {test.test.partition("/test_walk.py")[0]: test for test in read_results(results).tests}
     return Session(tests, ended.stdout)
 
 
-def record(folder: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
+def record(directory: Path, walks: Iterable[tuple[str, str]], at_once: int) -> None:
     cases = [Case(program, walk, RECORDING) for program, walk in walks]
-    write(folder, cases)
-    session = run(folder, cases, at_once, "rewrite")
+    write(directory, cases)
+    session = run(directory, cases, at_once, "rewrite")
     for case in cases:
-        if not (folder / case.place / "__vnc_recordings__").exists():
+        if not (directory / case.place / "__vnc_recordings__").exists():
             raise SystemExit(f"{case.place} was not recorded:\n{session.printed}")
 
-
-# --- who sees a bug ---------------------------------------------------------------------------------------------------
 
 SEES = {
     "after the end": r"did not stay as recorded|after the (end|test)|while the (body|test)|turned into",
@@ -168,17 +163,17 @@ class Found:
     unbroken: Sequence[str]
 
 
-def examine(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, folder: Path) -> Found:
+def examine(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once: int, directory: Path) -> Found:
     """Record the walks of each program's bugs, and replay them without a bug and with each."""
-    (folder / "pytest.ini").write_text(INI)
-    shutil.copy(HERE / "seeded_conftest.py", folder / "conftest.py")
+    (directory / "pytest.ini").write_text(INI)
+    shutil.copy(HERE / "seeded_conftest.py", directory / "conftest.py")
     walks = dict.fromkeys((program, bug.walk) for program, some in bugs.items() for bug in some)
-    record(folder, walks, at_once)
+    record(directory, walks, at_once)
     without = [Case(*walk, flavour) for walk in walks for flavour in flavours if flavour in flavours_of(*walk)]
     seeded = [(name, bug) for name, some in bugs.items() for bug in some]
     cases = [Case(name, bug.walk, each, bug) for name, bug in seeded for each in flavours if each in bug.flavours]
-    write(folder, [*without, *cases])
-    session = run(folder, [*without, *cases], at_once, "replay")
+    write(directory, [*without, *cases])
+    session = run(directory, [*without, *cases], at_once, "replay")
     return Found({case: seen_by(case, session) for case in cases}, list(wrong_unbroken(without, session)))
 
 
@@ -192,9 +187,6 @@ def wrong_unbroken(cases: Iterable[Case], session: Session) -> Iterator[str]:
         may_be_unsure = case.flavour in ALL[case.program].walks[case.walk].uncertain and who == "claim unsure"
         if who != NOBODY and not may_be_unsure:
             yield f"{case.place}: {who}{': ' + test.message.splitlines()[0][:300] if test and test.message else ''}"
-
-
-# --- the tables -------------------------------------------------------------------------------------------------------
 
 
 def print_bugs(name: str, bugs: Sequence[Bug], seen: Mapping[Case, str]) -> None:
@@ -246,8 +238,8 @@ def examined(bugs: Mapping[str, Sequence[Bug]], flavours: Sequence[str], at_once
     """Print who saw which bug; 1 where something is wrong with that."""
     print(f"{machine()}, {at_once} at once", flush=True)
     began_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="seeded-") as folder:
-        found = examine(bugs, flavours, at_once, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="seeded-") as directory:
+        found = examine(bugs, flavours, at_once, Path(directory))
     for name, some in bugs.items():
         print_bugs(name, some, found.seen)
     print_sums(found.seen)

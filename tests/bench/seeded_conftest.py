@@ -37,7 +37,7 @@ class Knows:
 
 @pytest.fixture
 def vnc_settings(request: pytest.FixtureRequest, vnc_settings: Settings) -> Settings:
-    """The desktop of the program whose name the topmost folder has."""
+    """The desktop of the program whose name the topmost directory has."""
     program = ALL[request.path.relative_to(request.config.rootpath).parts[0]]
     return replace(vnc_settings, server=program.server, screen_size=program.size, gate_seconds=program.gate_s)
 

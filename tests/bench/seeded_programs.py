@@ -73,8 +73,6 @@ class Program:
         return shlex.join([*self.command, bug, *self.walks[walk].options])
 
 
-# --- Qt: the examples' shop ------------------------------------------------------------------------------------------
-
 PASSWORD = "builder"
 """The value of SHOP_PASSWORD, which a walk types as a secret."""
 PAGE = Region(240, 0, 1440, 900)
@@ -201,8 +199,6 @@ SHOP_BUGS = (
     *_of_shop("file", "gift", "dropped_at_the_wrong_end", flavours=FILE),
     *_of_shop("file", "notes", "wrong_file", "wrong_characters_in_a_file", "said_but_not_done", flavours=FILE),
 )
-
-# --- GTK, and a page: the same form ----------------------------------------------------------------------------------
 
 LIGHT, STATUS = Region(590, 106, 680, 136), Region(60, 350, 300, 400)
 ORDER: tuple[Action, ...] = (TypeText("alice", 200, 130), Click(360, 192), Click(120, 372))

@@ -5,9 +5,9 @@
 Twenty scenarios on TigerVNC with openbox, Chromium and xterm, three of them on GTK, which needs python3-gi and
 gir1.2-gtk-3.0. Right is a frame that still shows what the screen shows 2 s after the action, outside of what the
 scenario animates. Where something moves before the action, it is watched for 3.5 s first, as it is while a model
-thinks; in a fast sequence of actions carets and clocks are not known yet. Of a sleep, the picture was taken in the same
+thinks; in a fast sequence of actions carets and clocks are not known yet. Of a sleep, the image was taken in the same
 trial through a connection of its own. The last row waits briefly and watches for 1 s, as long as a quick model thinks;
-where the screen has changed by then, the model would be asked again, and the picture that it would be shown is judged.
+where the screen has changed by then, the model would be asked again, and the image that it would be shown is judged.
 The ratios are told of all scenarios, and of the sixteen that were there before the search and GTK.
 """
 
@@ -42,7 +42,7 @@ from support.witness_programs import window_of, xterm
 SLEEPS_S = (0.1, 0.25, 0.5, 1.0, 1.5)
 WATCHED_S, THINKING_S, FINAL_S, STARTED_S = 3.5, 1.0, 2.0, 3
 CORNER = Region(0, 290, 320, 430)
-"""Where the page moves by itself, from the top left of its button `Go`."""
+"""Where the page moves on its own, from the top left of its button `Go`."""
 TERMINAL = (1000, 200)
 GTK = (860, 690)
 """Where the top left corner of GTK's window is."""
@@ -78,9 +78,6 @@ class Trial:
     is_right: bool
     asked_again: bool = False
     sleeps: dict[float, bool] = field(default_factory=dict)
-
-
-# --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
 def _show(page: str, stage: Stage) -> None:
@@ -164,8 +161,6 @@ ON_GTK = [
 ADDED = {"search", *(scenario.name for scenario in ON_GTK)}
 """To the sixteen that the bound of 0.35 was set for."""
 
-# --- a trial ---------------------------------------------------------------------------------------------------------
-
 
 def trial(scenario: Scenario, stage: Stage, *, briefly: bool) -> Trial:
     scenario.prepare(stage)
@@ -227,9 +222,6 @@ def _pixels(frame: Frame) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(frame.png)).convert("RGB"))
 
 
-# --- the desktop -----------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def desktop() -> Iterator[Stage]:
     with ExitStack() as stack:
@@ -266,9 +258,6 @@ def page_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{http.server_port}/settling.html"
         http.shutdown()
         thread.join()
-
-
-# --- the tables ------------------------------------------------------------------------------------------------------
 
 
 def main(trials: int = 3, *names: str) -> None:

@@ -4,7 +4,7 @@
 
 Of every kind, COUNT (4 by default) are started one after the other and kept. Start is the median of the times until one
 is ready, memory the proportional set size of its processes, in which what several share is counted once, on average.
-A desktop is ready once it shows a frame; its memory is read when its screen has come to rest.
+A desktop is ready once it shows a frame; its memory is read when its screen has become stable.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def desktop(make: Callable[[], Desktop]) -> Iterator[Processes]:
 def processes_at_rest(made: Desktop) -> Iterable[int]:
     with connected(made) as controller:
         controller.settle()
-    folder = Path(made.run(["pwd"]).stdout.strip()).parent
-    return in_sessions_of(processes_naming(folder))
+    directory = Path(made.run(["pwd"]).stdout.strip()).parent
+    return in_sessions_of(processes_naming(directory))
 
 
 def in_sessions_of(pids: Iterable[int]) -> Iterable[int]:

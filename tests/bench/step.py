@@ -2,9 +2,9 @@
 
     python tests/bench/run.py step [ROUNDS]
 
-A step is a click that changes the page at once, the wait for that, the picture as PNG, and its file in the run folder.
+A step is a click that changes the page at once, the wait for that, the image as PNG, and its file in the run directory.
 The others click, sleep (mayflower/vnc-use, as of its newest version, does not), `captureScreen` to a temporary file,
-read it, look at its size, and write it. Each way in turn, ROUNDS (10 by default) times; a picture is right if it shows
+read it, look at its size, and write it. Each way in turn, ROUNDS (10 by default) times; an image is right if it shows
 what the page shows in the end. A sleep of 1 s was the shortest that is right in every scenario of settling.
 """
 
@@ -32,7 +32,7 @@ from pytest_vnc_use.agent.act import Actor
 from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Click, Proposal, Ruling, Step
 
 SIZE = (1440, 900)
@@ -42,7 +42,7 @@ SHORT = SettleRules(first_change_s=0.3, quiet_s=0.1)
 OURS = "ours"
 
 Act = Callable[[], bytes]
-"""Click, and return the picture that was written."""
+"""Click, and return the image that was written."""
 
 
 @dataclass
@@ -55,21 +55,21 @@ def main(rounds: int) -> None:
     results = measured(rounds)
     ours_s = statistics.median(results[OURS].times_s)
     print(f"{machine()}, {SIZE[0]}×{SIZE[1]}, n = {rounds}, medians\n")
-    print(head("a whole step without a model", "ms", "times ours", "pictures that show the answer"))
+    print(head("a whole step without a model", "ms", "times ours", "images that show the answer"))
     for name, result in results.items():
         median_s = statistics.median(result.times_s)
         print(row(name, f"{median_s * 1000:.0f}", f"{median_s / ours_s:.1f}×", f"{result.right} of {rounds}"))
 
 
 def measured(rounds: int) -> dict[str, Result]:
-    with desktop_page(SIZE) as server, ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
-        runs = Path(folder)
+    with desktop_page(SIZE) as server, ExitStack() as stack, tempfile.TemporaryDirectory() as directory:
+        runs = Path(directory)
         eyes = stack.enter_context(closing(connect(server.address, encoding="raw")))
         hasty = stack.enter_context(closing(connect(server.address, settle_rules=SHORT, encoding="raw")))
         client = stack.enter_context(vncdotool_client(server.address))
         ways: dict[str, Act] = {
-            OURS: our_way(eyes, RunFolder.create(runs, "ours")),
-            "ours, as short as with a model that thinks meanwhile": our_way(hasty, RunFolder.create(runs, "short")),
+            OURS: our_way(eyes, RunDirectory.create(runs, "ours")),
+            "ours, as short as with a model that thinks meanwhile": our_way(hasty, RunDirectory.create(runs, "short")),
             "vncdotool, no sleep": partial(others_way, client, 0.0, runs),
             "vncdotool, sleep 0.5 s": partial(others_way, client, 0.5, runs),
             "vncdotool, sleep 1 s": partial(others_way, client, 1.0, runs),
@@ -83,33 +83,33 @@ def measured(rounds: int) -> dict[str, Result]:
 
 def take_turn(act: Act, eyes: VNCController, result: Result) -> None:
     began_s = time.perf_counter()
-    picture = act()
+    image = act()
     result.times_s.append(time.perf_counter() - began_s)
     eyes.wait(0.5)
-    result.right += np.array_equal(heading(picture), heading(eyes.frame().png))
+    result.right += np.array_equal(heading(image), heading(eyes.frame().png))
 
 
 def heading(png: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))[HEADING]
 
 
-def our_way(controller: VNCController, folder: RunFolder) -> Act:
-    actor = Actor(controller, folder, {}, str)
+def our_way(controller: VNCController, directory: RunDirectory) -> Act:
+    actor = Actor(controller, directory, {}, str)
     before = actor.first_look()
     step = Step(1, 1, Proposal(Click(*POINT)), Ruling("allow", ""), before, before)
-    return lambda: folder.load_png(actor.carry_out(step, Deadline(60)).frame_after)
+    return lambda: directory.load_png(actor.carry_out(step, Deadline(60)).frame_after)
 
 
-def others_way(client: Any, sleep_s: float, folder: Path) -> bytes:
+def others_way(client: Any, sleep_s: float, directory: Path) -> bytes:
     client.mouseMove(*POINT)
     client.mousePress(1)
     time.sleep(sleep_s)
-    draft = folder / "draft.png"
+    draft = directory / "draft.png"
     client.captureScreen(str(draft))
     png = draft.read_bytes()
     Image.open(io.BytesIO(png)).size  # noqa: B018  # they ask for it
     draft.unlink()
-    (folder / f"step-{time.monotonic_ns()}.png").write_bytes(png)
+    (directory / f"step-{time.monotonic_ns()}.png").write_bytes(png)
     return png
 
 

@@ -2,7 +2,7 @@
 
     python tests/bench/run.py structure [--against CHECKOUT]
 
-A room is a folder or a file at the package's top. An arrow leads from a room to one that it imports, also within
+A room is a directory or a file at the package's top. An arrow leads from a room to one that it imports, also within
 functions. Floors are the rooms' longest way along the arrows; rooms that import each other share one.
 """
 
@@ -34,8 +34,8 @@ class Structure:
     @cached_property
     def modules(self) -> Mapping[str, ast.Module]:
         """The parsed modules by their dotted names within the package."""
-        folder = self.tree / PACKAGE
-        files = {path: path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")}
+        directory = self.tree / PACKAGE
+        files = {path: path.relative_to(directory).with_suffix("").parts for path in directory.rglob("*.py")}
         return {
             ".".join(parts).removesuffix("__init__").rstrip("."): ast.parse(path.read_text(encoding="utf-8"))
             for path, parts in files.items()
@@ -135,13 +135,13 @@ class Structure:
     def rows(self) -> Iterator[tuple[str, object]]:
         """Yield each figure with its name."""
         sizes = Counter(room(name) for name in self.modules if name)
-        folders = {name: count for name, count in sizes.items() if (self.tree / PACKAGE / name).is_dir()}
+        directories = {name: count for name, count in sizes.items() if (self.tree / PACKAGE / name).is_dir()}
         lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in self.functions)
         private = sum(node.name.startswith("_") and not node.name.startswith("__") for node in self.functions)
         yield "modules", len(self.modules)
         yield "rooms", len(sizes)
-        yield "of these single files", len(sizes) - len(folders)
-        yield "modules of the largest folder", max(folders.values(), default=0)
+        yield "of these single files", len(sizes) - len(directories)
+        yield "modules of the largest directory", max(directories.values(), default=0)
         yield "arrows", sum(map(len, self.arrows.values()))
         yield "floors", self.floors
         yield "functions", len(lengths)
@@ -198,7 +198,7 @@ def main(against: Path | None) -> None:
     print(head("figure", *(tree.name for tree in trees)))
     for figures in zip(*(Structure(tree).rows() for tree in trees), strict=True):
         print(row(figures[0][0], *(value for _, value in figures)))
-    print("\n" + head("folder", "modules"))
+    print("\n" + head("directory", "modules"))
     sizes = Counter(room(name) for name in Structure(TREE).modules if (TREE / PACKAGE / room(name)).is_dir() and name)
     for name, count in sorted(sizes.items()):
         print(row(name, count))

@@ -16,7 +16,7 @@ BENCH = Path(__file__).with_name("run.py")
 
 
 @pytest.mark.timeout(300)  # three sessions of pytest
-def test_a_program_is_replayed_and_two_changes_of_it_are_seen() -> None:
+def test_program_is_replayed_and_two_changes_of_it_are_seen() -> None:
     for program in ("xterm", "nano", "xwininfo"):
         require(program)
     few = "--programs nano --replays 1 --at-once 1 --changes".split()

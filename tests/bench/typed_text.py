@@ -106,42 +106,39 @@ def exactness(arrived: str, text: str) -> str:
     return f"{sum(block.size for block in alike)} of {len(text)}"
 
 
-# --- programs that receive -------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def in_xterm(start: vnc_servers.Starter) -> Iterator[Field]:
-    with tempfile.TemporaryDirectory() as folder, start() as server, xterm(server, f"cat > {folder}/typed"):
-        yield server, (Path(folder) / "typed").read_text
+    with tempfile.TemporaryDirectory() as directory, start() as server, xterm(server, f"cat > {directory}/typed"):
+        yield server, (Path(directory) / "typed").read_text
 
 
 @contextmanager
 def in_chromium() -> Iterator[Field]:
     with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
         vnc_servers.tigervnc() as server,
         openbox(server),
-        chromium_page(server, Path(folder)) as page,
+        chromium_page(server, Path(directory)) as page,
     ):
         yield server, lambda: page.last("text") or ""
 
 
 @contextmanager
 def in_qt(witness: Callable[[Path], AbstractContextManager[Witness]]) -> Iterator[Field]:
-    with tempfile.TemporaryDirectory() as folder, witness(Path(folder)) as running:
+    with tempfile.TemporaryDirectory() as directory, witness(Path(directory)) as running:
         yield running.server, partial(running.read, "line")
 
 
 @contextmanager
-def witness_on_tigervnc(folder: Path) -> Iterator[Witness]:
-    with vnc_servers.tigervnc() as server, witness_on_x(server, folder) as witness:
+def witness_on_tigervnc(directory: Path) -> Iterator[Witness]:
+    with vnc_servers.tigervnc() as server, witness_on_x(server, directory) as witness:
         yield witness
 
 
 @contextmanager
 def in_a_guest_of_qemu() -> Iterator[Field]:
-    with tempfile.TemporaryDirectory() as folder, qemu(Path(folder), Wish()) as stage:
-        told = Path(folder) / "typed"
+    with tempfile.TemporaryDirectory() as directory, qemu(Path(directory), Wish()) as stage:
+        told = Path(directory) / "typed"
         yield stage.server, lambda: told.read_bytes()[1:].decode("latin-1").replace("\r", "\n")
 
 

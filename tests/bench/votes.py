@@ -4,7 +4,7 @@
 
 Half of the claims are true. Each is judged by 1, 3 and 5 votes of a judge that says the opposite of the truth 13 times
 in 100, by a seeded draw. Beside what was counted stands what arithmetic expects, and two standard deviations of it.
-With --wire every vote is a request of the Gemini judge to a local stand-in for the service, which takes some 0.1 s.
+With --wire every vote is a request of the Gemini judge to a local fake server for the service, which takes some 0.1 s.
 """
 
 from __future__ import annotations
@@ -108,9 +108,6 @@ def tallied(judge: GeminiJudge, votes: int, claims: int) -> Tally:
         verdict = judge_claim(judge, claim, frame, votes=votes)
         tally.count(is_true, bool(verdict), len(verdict.votes))
     return tally
-
-
-# --- by arithmetic ---------------------------------------------------------------------------------------------------
 
 
 def wrong_by_majority(votes: int) -> float:

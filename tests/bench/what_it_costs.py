@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python tests/bench/what_it_costs.py
 
-A stand-in for Gemini has the example shop go from page to page, one step a turn, then one claim is judged. The
-characters and pictures of each request are those that go out. Tokens are estimated as the limits of a test do it,
+A fake server for Gemini has the example shop go from page to page, one step a turn, then one claim is judged. The
+characters and images of each request are those that go out. Tokens are estimated as the limits of a test do it,
 which is rather too much. No model is asked, so the bill of a service may differ.
 """
 
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def requests(steps: int) -> Sequence[ModelAsked]:
-    """Carry out a run of so many steps, and judge one claim; return what was sent."""
+    """Perform a run of so many steps, and judge one claim; return what was sent."""
     counted = Requests()
     turns = [Said((Click(*PAGES[number % len(PAGES)]),), "Open the next page.") for number in range(steps)]
     with tempfile.TemporaryDirectory(prefix="costs-") as runs, desktop() as shop:

@@ -124,7 +124,7 @@ def test_workflow_installs_qt_of_program(tmp_path: Path, source: str, requiremen
     assert f"pip install {installed}\n      # install what your program needs here\n" in str(planned[WORKFLOW])
 
 
-def test_workflow_of_subdirectory_is_at_the_top(tmp_path: Path) -> None:
+def test_workflow_of_subdirectory_is_at_top(tmp_path: Path) -> None:
     require("git")
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     web = tmp_path / "web"
@@ -293,7 +293,7 @@ def test_replay_without_recording_fails_with_links(tmp_path: Path, origin: Path)
     machine = Machine(tmp_path / "machine", origin)
     assert run_github(machine, WORKFLOW, "replay", {}) == 1, machine.said
     assert "no recording" in machine.said
-    summary = (machine.folder / "summary.md").read_text()
+    summary = (machine.directory / "summary.md").read_text()
     assert "https://github.test/page#run-1)" in summary
     assert "All files: URL" in summary
 

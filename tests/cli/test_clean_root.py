@@ -105,17 +105,17 @@ def type_apples(viewer: VNCController) -> None:
 
 @dataclass
 class Container(Machine):
-    """A machine that is a container of the image, with this clone at the same path, and without any stand-in."""
+    """A machine that is a container of the image, with this clone at the same path, and without any fake server."""
 
     image: str = ""
 
     def __post_init__(self) -> None:
-        self.folder.mkdir()
+        self.directory.mkdir()
         subprocess.run(["git", "clone", "-q", str(self.origin), str(self.clone)], check=True)
 
     def run(self, shell: tuple[str, ...], script: str, variables: Mapping[str, str]) -> int:
         named = [word for name, value in {"CI": "true", **variables}.items() for word in ("-e", f"{name}={value}")]
-        place = ["-v", f"{self.folder}:{self.folder}", "-w", str(self.clone)]
+        place = ["-v", f"{self.directory}:{self.directory}", "-w", str(self.clone)]
         command = [ENGINE, "run", "--rm", *as_here(), *place, *named, self.image, *shell, script]
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=BUILD_S
@@ -136,7 +136,7 @@ JOBS: dict[str, Callable[[Machine], int]] = {
 }
 
 
-def test_each_job_replays_in_a_clean_debian_what_a_person_recorded_there(
+def test_each_job_replays_in_clean_debian_what_person_recorded_there(
     tmp_path: Path, image: str, recorded: Path
 ) -> None:
     for name, job in JOBS.items():  # in one test: the image takes minutes to make
@@ -145,6 +145,6 @@ def test_each_job_replays_in_a_clean_debian_what_a_person_recorded_there(
         assert "1 run planned by recording" in machine.said
         assert (machine.clone / "report.html").exists()
         if name in ("github", "action"):
-            assert "[The report](https://github.test/page)" in (machine.folder / "summary.md").read_text()
+            assert "[The report](https://github.test/page)" in (machine.directory / "summary.md").read_text()
         if name == "github":
             assert (machine.clone / "replay.html").exists()

@@ -16,7 +16,7 @@ from threading import Event
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from support.forked_python import ForkedPython, run_python
 from support.gemini_rules import Request
 from support.gemini_server import GeminiServer, Reply, calls, daily_quota, text, wants_confirmation
@@ -43,8 +43,8 @@ def cua_vnc(tmp_path: Path, replies: list[Reply], *arguments: str) -> subprocess
         return at_server(server, tmp_path, *arguments)
 
 
-def at_server(server: GeminiServer, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_python("pytest_vnc_use.cli", *arguments, cwd=folder, env=environment(server), timeout=400)
+def at_server(server: GeminiServer, directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_python("pytest_vnc_use.cli", *arguments, cwd=directory, env=environment(server), timeout=400)
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -53,26 +53,26 @@ def last_line(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_run_names_outcome_and_run_folder_last(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_names_outcome_and_run_directory_last(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [CLICK, text("opened")], "run", "--vnc", pad.server, "--task", "Open the basket")
     assert done.returncode == 0, done.stderr
-    outcome, folder = last_line(done)
+    outcome, directory = last_line(done)
     assert outcome == "done"
-    assert (tmp_path / folder / "trace.jsonl").exists()
+    assert (tmp_path / directory / "trace.jsonl").exists()
     assert "1 click(" in done.stdout
     assert "open the basket" in done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "code"), [(HOLDS, 0), (FAILS, 1), (UNSURE, 1)], ids=["holds", "fails", "unsure"])
-def test_a_claim_decides_the_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
+def test_claim_decides_exit_code(tmp_path: Path, pad: QtDesktop, verdict: Reply, code: int) -> None:
     arguments = ["run", "--vnc", pad.server, "--task", "Open", "--expect", "the basket is open"]
     done = cua_vnc(tmp_path, [text("opened"), verdict], *arguments)
     assert done.returncode == code
     assert "'the basket is open'" in done.stdout
 
 
-def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, pad: QtDesktop) -> None:
+def test_without_terminal_confirmation_is_refused(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [RISKY], "run", "--vnc", pad.server, "--task", "Buy")
     assert done.returncode == 5
     assert last_line(done)[0] == "denied"
@@ -80,7 +80,7 @@ def test_without_a_terminal_a_confirmation_is_refused(tmp_path: Path, pad: QtDes
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought")]) as server:
         address = ("--vnc", pad.server)
         waiting = at_server(server, tmp_path, "run", "--wait-for-approval", *address, "--task", "Buy")
@@ -106,7 +106,7 @@ def test_approved_run_is_ruled_by_policy_given_again(tmp_path: Path, pad: QtDesk
 
 
 @pytest.mark.slow
-def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, pad: QtDesktop) -> None:
+def test_claims_of_run_are_judged_after_its_approval(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, text("bought"), FAILS]) as server:
         address = ("--vnc", pad.server)
         waiting = at_server(
@@ -118,7 +118,7 @@ def test_the_claims_of_a_run_are_judged_after_its_approval(tmp_path: Path, pad: 
 
 
 @pytest.mark.slow
-def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Path, pad: QtDesktop) -> None:
+def test_approved_run_has_functions_that_it_was_started_with(tmp_path: Path, pad: QtDesktop) -> None:
     with GeminiServer([RISKY, calls(("list_elements", {})), text("bought")]) as server:
         options = ["--wait-for-approval", "--elements=on", "--vnc", pad.server, "--task", "Buy"]
         waiting = at_server(server, tmp_path, "run", *options)
@@ -129,7 +129,7 @@ def test_an_approved_run_has_the_functions_that_it_was_started_with(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_secret_is_given_again_or_the_run_does_not_go_on(
+def test_secret_is_given_again_or_run_does_not_go_on(
     tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PW", "qzj")
@@ -155,7 +155,7 @@ def test_a_secret_is_given_again_or_the_run_does_not_go_on(
 
 
 @pytest.mark.slow
-def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
+def test_planner_that_was_callable_goes_on_as_that_or_is_given_again(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "plans.py").write_text(
         "from pytest_vnc_use.planners import finish\n"
         "from pytest_vnc_use.types import Click, Confirmation, Proposal\n"
@@ -175,7 +175,7 @@ def test_a_planner_that_was_a_callable_goes_on_as_that_or_is_given_again(tmp_pat
         assert (approved.returncode, server.requests) == (0, []), approved.stderr
 
 
-def test_run_folder_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_directory_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None:
     """It names a program, a command, a planner that imports its own module, and servers."""
     (tmp_path / "evil.py").write_text("open('owned', 'w')\ndef plan(seen): return None\n")
     with GeminiServer([RISKY, text("bought")]) as server:
@@ -191,7 +191,7 @@ def test_run_folder_gives_no_settings(tmp_path: Path, pad: QtDesktop) -> None:
     assert not (tmp_path / "owned").exists()
 
 
-def test_run_folder_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_directory_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text("[[rule]]\ndecision = 'ask'\naction = 'click'\n")
     with GeminiServer([RISKY]) as server:
         options = ["--wait-for-approval", "--vnc", pad.server, "--policy", "policy.toml", "--task", "Buy"]
@@ -201,7 +201,7 @@ def test_run_folder_with_policy_asks_for_it(tmp_path: Path, pad: QtDesktop) -> N
     assert "policy.toml': give it again with --policy FILE" in refused.stderr
 
 
-def test_a_run_that_is_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_not_there_is_told(tmp_path: Path, pad: QtDesktop) -> None:
     done = cua_vnc(tmp_path, [], "approve", "--vnc", pad.server, "nosuchrun")
     assert done.returncode == 2
     assert "no run directory 'runs/nosuchrun'; those that wait or were interrupted in 'runs': none" in done.stderr
@@ -227,9 +227,7 @@ def test_waiting_run_asked_again_is_resumed_and_denied(tmp_path: Path, pad: QtDe
 
 
 @pytest.mark.slow
-def test_the_desktop_may_come_from_the_environment(
-    tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_desktop_may_come_from_environment(tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_SERVER", pad.server)
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--task", "Buy")
     assert waiting.returncode == 7, waiting.stderr
@@ -238,7 +236,7 @@ def test_the_desktop_may_come_from_the_environment(
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> None:
+def test_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> None:
     waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
     run_id = Path(last_line(waiting)[1]).name
     denied = cua_vnc(tmp_path, [], "deny", "--vnc", pad.server, run_id)
@@ -248,7 +246,7 @@ def test_a_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
-def test_at_a_terminal_the_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
+def test_at_terminal_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
     with GeminiServer([RISKY, text("bought")]) as server:
         process = subprocess.Popen(
@@ -275,9 +273,9 @@ def test_what_is_broken_is_told_as_infra(tmp_path: Path, pad: QtDesktop) -> None
     quota = cua_vnc(tmp_path, [daily_quota()], "run", "--vnc", pad.server, "--task", "Look")
     assert quota.returncode == 9
     assert "infra: QuotaExhausted" in quota.stderr
-    word, folder = last_line(quota)
+    word, directory = last_line(quota)
     assert word == "infra"
-    assert (tmp_path / folder).is_dir()
+    assert (tmp_path / directory).is_dir()
 
 
 @pytest.mark.parametrize(
@@ -317,7 +315,7 @@ def test_abbreviated_option_is_unknown(words: list[str], capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("server", ["xvnc", "qt", "container:shop"])
 @pytest.mark.parametrize("words", [["run", "--task", "x"], ["reenact", "none"]], ids=["run", "reenact"])
-def test_a_command_that_starts_no_desktop_says_so(
+def test_command_that_starts_no_desktop_says_so(
     server: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main([*words, "--vnc", server]) == 2
@@ -327,7 +325,7 @@ def test_a_command_that_starts_no_desktop_says_so(
 
 
 @pytest.mark.desktop
-def test_a_key_that_is_missing_is_told_without_an_option_that_does_not_exist(tmp_path: Path, pad: QtDesktop) -> None:
+def test_key_missing_is_told_without_option_that_does_not_exist(tmp_path: Path, pad: QtDesktop) -> None:
     without = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
     words = ("run", "--vnc", pad.server, "--task", "x")
     done = run_python("pytest_vnc_use.cli", *words, cwd=tmp_path, env=without, timeout=400)
@@ -336,7 +334,7 @@ def test_a_key_that_is_missing_is_told_without_an_option_that_does_not_exist(tmp
 
 
 @pytest.mark.slow
-def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) -> None:
+def test_policy_is_checked_and_tried_on_run(tmp_path: Path, pad: QtDesktop) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "apples"\ndecision = "allow"\nexplanation = "apples"\n')
     checked = cua_vnc(tmp_path, [], "policy", "check", "policy.toml")
     assert checked.returncode == 0
@@ -347,7 +345,7 @@ def test_a_policy_is_checked_and_tried_on_a_run(tmp_path: Path, pad: QtDesktop) 
     assert "allow" in tried.stdout
 
 
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main(["--version"])
     assert ended.value.code == 0
@@ -355,17 +353,14 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_help_tells_the_exit_codes() -> None:
+def test_help_tells_exit_codes() -> None:
     done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
     for word in ("denied", "infra", "waiting_for_approval"):
         assert word in done.stdout
 
 
-# --- where it prints to ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_letters_that_a_terminal_does_not_have_are_replaced(tmp_path: Path) -> None:
+def test_letters_that_terminal_does_not_have_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         '[[rule]]\nname = "über"\ndecision = "deny"\nkeys = "ctrl+q"\n', encoding="utf-8"
     )
@@ -384,7 +379,7 @@ def test_letters_that_a_terminal_does_not_have_are_replaced(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
+def test_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "a"\ndecision = "deny"\nkeys = "ctrl+q"\n')
     reads, writes = os.pipe()
     os.close(reads)
@@ -402,7 +397,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path: Path) -> None:
 
 
 @pytest.mark.desktop
-def test_on_a_terminal_a_line_below_the_steps_says_where_the_run_is(
+def test_on_terminal_line_below_steps_says_where_run_is(
     tmp_path: Path, pad: QtDesktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")

@@ -1,4 +1,4 @@
-"""`cua-vnc doctor`: against real servers and a stand-in for the model's service, in a process of its own."""
+"""`cua-vnc doctor`: against real servers and a fake server for the model's service, in a process of its own."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that is all there is on PATH: no program is installed."""
+    """The directory that is all there is on PATH: no program is installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
@@ -64,12 +64,9 @@ def finding(settings: Settings, about: str, *, typing: bool = False) -> Finding:
     return found
 
 
-# --- what is installed -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.container
 @pytest.mark.desktop
-def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
+def test_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
     require("Xtigervnc")
     require("xterm")
     done = run_python("pytest_vnc_use.cli", "doctor", env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=400)
@@ -83,8 +80,8 @@ def test_a_desktop_of_its_own_is_started_and_typed_into(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("has_platform", "word"), [(True, "ok    Qt: PyQt6 with Qt 6.9.1 and its platform vnc"), (False, "FAIL  Qt: PyQt6")]
 )
-def test_pyqt_brings_the_platform_too(tmp_path: Path, has_platform: bool, word: str) -> None:
-    """A stand-in for its wheel, in a process that finds no PySide6."""
+def test_pyqt_brings_platform_too(tmp_path: Path, has_platform: bool, word: str) -> None:
+    """A fake server for its wheel, in a process that finds no PySide6."""
     platforms = tmp_path / "PyQt6" / "Qt6" / "plugins" / "platforms"
     platforms.mkdir(parents=True)
     for name, text in {"__init__": "", "QtGui": "", "QtCore": "def qVersion(): return '6.9.1'"}.items():
@@ -161,7 +158,7 @@ def test_what_is_missing_and_asked_for_fails(doctor: Callable[..., Told], argume
     assert told.out.splitlines()[-1] == f"does not work: {failed}"
 
 
-def test_what_a_container_engine_says_is_told(bare: Path) -> None:
+def test_what_container_engine_says_is_told(bare: Path) -> None:
     require_package("python_on_whales")
     engine = bare / "docker"
     engine.write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n")
@@ -171,11 +168,8 @@ def test_what_a_container_engine_says_is_told(bare: Path) -> None:
     assert "podman is not on PATH" in found.text
 
 
-# --- a given desktop -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
-def test_a_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncServer) -> None:
+def test_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncServer) -> None:
     told = doctor("--vnc", tigervnc.address, "--no-typing")
     assert told.code == 0, told.out
     assert f"ok    server: '{tigervnc.address}' speaks RFB 3.8, is named " in told.out
@@ -197,7 +191,7 @@ def test_a_given_server_is_described(doctor: Callable[..., Told], tigervnc: VncS
     ],
     ids=["right", "wrong", "none"],
 )
-def test_a_password_is_read_from_the_variable_that_is_named(
+def test_password_is_read_from_variable_named(
     doctor: Callable[..., Told],
     monkeypatch: pytest.MonkeyPatch,
     guarded: VncServer,
@@ -222,7 +216,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VncServer]:
 
 
 @pytest.mark.desktop
-def test_a_server_that_speaks_other_security_types_only() -> None:
+def test_server_that_speaks_other_security_types_only() -> None:
     with vnc_servers.tigervnc(options=["-SecurityTypes", "TLSNone"]) as server:
         found = finding(Settings(server=server.address), "security")
     assert found == Finding(
@@ -247,20 +241,20 @@ def greeting(words: bytes) -> Iterator[str]:
         thread.join()
 
 
-def test_a_server_that_is_no_vnc_server(doctor: Callable[..., Told]) -> None:
+def test_server_no_vnc_server(doctor: Callable[..., Told]) -> None:
     with greeting(GREETS_OTHERWISE) as address:
         told = doctor("--vnc", address)
     assert told.code == 1
     assert "does not speak VNC as expected: invalid initial server response bytearray(b'SSH-2.0-Open')" in told.out
 
 
-def test_a_server_of_the_first_protocol_chooses_the_security_type_itself() -> None:
+def test_server_of_first_protocol_chooses_security_type_itself() -> None:
     with greeting(b"RFB 003.003\n" + b"\0\0\0\2" + bytes(16)) as address:
         found = finding(Settings(server=address), "security")
     assert found == Finding("ok", "security", "offers VncAuth; used here: VncAuth")
 
 
-def test_the_recipe_of_a_server_that_only_its_own_viewer_can_open() -> None:
+def test_recipe_of_server_that_only_its_own_viewer_can_open() -> None:
     with greeting(b"RFB 003.889\n" + bytes([4, 30, 33, 35, 36])) as address:
         found = {each.about: each for each in diagnose(Settings(server=address), typing=False)}
     assert (found["security"].word, found["recipe"].word) == ("FAIL", "ok")
@@ -270,7 +264,7 @@ def test_the_recipe_of_a_server_that_only_its_own_viewer_can_open() -> None:
 
 @pytest.mark.container
 @pytest.mark.desktop
-def test_an_interrupted_doctor_shows_no_traceback() -> None:
+def test_interrupted_doctor_shows_no_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         address = f"127.0.0.1::{listener.getsockname()[1]}"
@@ -292,7 +286,7 @@ def test_an_interrupted_doctor_shows_no_traceback() -> None:
     ],
     ids=["refused port", "no such host", "no such socket"],
 )
-def test_a_server_that_is_not_there(address: Callable[[], str], said: str) -> None:
+def test_server_not_there(address: Callable[[], str], said: str) -> None:
     found = finding(Settings(server=address()), "server")
     assert found.word == "FAIL"
     assert said in found.text
@@ -304,20 +298,17 @@ def test_every_given_server_is_looked_at(tigervnc: VncServer) -> None:
     assert [found.word for found in diagnose(both, typing=False) if found.about == "server"] == ["FAIL", "ok"]
 
 
-def test_an_address_that_makes_no_sense_is_wrong_usage(doctor: Callable[..., Told]) -> None:
+def test_address_that_makes_no_sense_is_wrong_usage(doctor: Callable[..., Told]) -> None:
     told = doctor("--vnc", "host:first")
     assert told.code == 2
     assert "or a socket's path, got 'host:first'" in told.err
 
 
-# --- typing on it ----------------------------------------------------------------------------------------------------
-
-
 @contextmanager
-def xterm(server: VncServer, folder: Path, program: str, *options: str) -> Iterator[None]:
+def xterm(server: VncServer, directory: Path, program: str, *options: str) -> Iterator[None]:
     """A program in an xterm that is under the pointer; it runs when the block begins."""
     require("xterm")
-    ready = folder / "ready"
+    ready = directory / "ready"
     os.mkfifo(ready)
     with server.run("xterm", "-u8", "-geometry", "150x50+0+0", *options, "-e", f"echo >{ready}; {program}"):
         ready.read_bytes()
@@ -341,7 +332,7 @@ def xterm(server: VncServer, folder: Path, program: str, *options: str) -> Itera
     ],
     ids=["a line", "no echo", "no erasing", "moving"],
 )
-def test_a_letter_is_typed_and_taken_back(
+def test_letter_is_typed_and_taken_back(
     tigervnc: VncServer, tmp_path: Path, program: str, word: str, said: str
 ) -> None:
     with xterm(tigervnc, tmp_path, program):
@@ -353,7 +344,7 @@ def test_a_letter_is_typed_and_taken_back(
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
-def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> None:
     no_paste = ("-xrm", "*VT100.translations: #override Shift <KeyPress> Insert: ignore()")
     with xterm(tigervnc, tmp_path, "cat", *no_paste):
         found = finding(Settings(server=tigervnc.address), "typing", typing=True)
@@ -364,7 +355,7 @@ def test_a_program_that_takes_no_paste(tigervnc: VncServer, tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
-def test_a_server_without_a_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
+def test_server_without_clipboard(x11vnc: VncServer, tmp_path: Path) -> None:
     with xterm(x11vnc, tmp_path, "cat"):
         found = finding(Settings(server=x11vnc.address), "typing", typing=True)
     said = "typing small letters, capitals and \" ' ^ ` ~ works; the desktop's keyboard layout decides which others do"
@@ -396,7 +387,7 @@ def test_keys_changed_by_desktop_fail_typing(
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
-def test_a_read_only_server() -> None:
+def test_read_only_server() -> None:
     with vnc_servers.tigervnc(options=["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"]) as server:
         found = finding(Settings(server=server.address), "typing", typing=True)
     assert found.word == "--"
@@ -406,7 +397,7 @@ def test_a_read_only_server() -> None:
 @pytest.mark.slow
 @pytest.mark.container
 @pytest.mark.desktop
-def test_a_keyboard_layout_without_latin_letters(
+def test_keyboard_layout_without_latin_letters(
     tigervnc: VncServer, connected: Callable[..., VNCController], tmp_path: Path
 ) -> None:
     """TigerVNC makes keys for about 20 of them."""
@@ -425,7 +416,7 @@ def test_a_keyboard_layout_without_latin_letters(
 
 @pytest.mark.container
 @pytest.mark.desktop
-def test_pasting_into_a_server_that_has_no_clipboard_is_wrong_usage(
+def test_pasting_into_server_that_has_no_clipboard_is_wrong_usage(
     doctor: Callable[..., Told], x11vnc: VncServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VNC_USE_TYPING", "clipboard")
@@ -435,7 +426,7 @@ def test_pasting_into_a_server_that_has_no_clipboard_is_wrong_usage(
 
 
 @pytest.mark.desktop
-def test_a_desktop_that_is_in_use_is_not_typed_into(tigervnc: VncServer) -> None:
+def test_desktop_in_use_is_not_typed_into(tigervnc: VncServer) -> None:
     held = lease([tigervnc.address], "tests/test_shop.py::test_basket", timeout_s=0)
     try:
         found = finding(Settings(server=tigervnc.address), "typing", typing=True)
@@ -443,9 +434,6 @@ def test_a_desktop_that_is_in_use_is_not_typed_into(tigervnc: VncServer) -> None
         held.release()
     assert found.word == "--"
     assert f"by tests/test_shop.py::test_basket (process {os.getpid()})" in found.text
-
-
-# --- the model -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -457,7 +445,7 @@ def gemini(bare: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GeminiServer
         yield server
 
 
-def test_a_key_that_works_costs_nothing(doctor: Callable[..., Told], gemini: GeminiServer) -> None:
+def test_key_that_works_costs_nothing(doctor: Callable[..., Told], gemini: GeminiServer) -> None:
     told = doctor("--model", "gemini-3.7-flash")
     assert told.code == 0, told.out
     assert "ok    model: the key in GEMINI_API_KEY works, and it may use 'gemini-3.7-flash'" in told.out
@@ -465,9 +453,7 @@ def test_a_key_that_works_costs_nothing(doctor: Callable[..., Told], gemini: Gem
 
 
 @pytest.mark.usefixtures("gemini")
-def test_a_key_that_is_refused_fails_and_is_not_shown(
-    doctor: Callable[..., Told], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_refused_fails_and_is_not_shown(doctor: Callable[..., Told], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "AIza-a-bad-key")
     told = doctor()
     assert told.code == 1
@@ -476,13 +462,13 @@ def test_a_key_that_is_refused_fails_and_is_not_shown(
 
 
 @pytest.mark.usefixtures("gemini")
-def test_a_model_that_is_not_there_fails(doctor: Callable[..., Told]) -> None:
+def test_model_not_there_fails(doctor: Callable[..., Told]) -> None:
     told = doctor("--model", "gemini-0")
     assert told.code == 1
     assert "404 NOT_FOUND: models/gemini-0 is not found for API version v1beta" in told.out
 
 
-def test_a_model_that_generates_nothing_fails(gemini: GeminiServer) -> None:
+def test_model_that_generates_nothing_fails(gemini: GeminiServer) -> None:
     gemini.methods = ("embedContent",)
     found = finding(Settings(), "model")
     assert found.word == "FAIL"
@@ -490,7 +476,7 @@ def test_a_model_that_generates_nothing_fails(gemini: GeminiServer) -> None:
 
 
 @pytest.mark.usefixtures("gemini")
-def test_a_service_that_is_not_there_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_not_there_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{vnc_servers.free_port()}")
     found = finding(Settings(), "model")
     assert found.word == "FAIL"
@@ -498,15 +484,13 @@ def test_a_service_that_is_not_there_fails(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("bare")
-def test_a_key_that_no_model_needs_may_be_missing(doctor: Callable[..., Told]) -> None:
+def test_key_that_no_model_needs_may_be_missing(doctor: Callable[..., Told]) -> None:
     told = doctor()
     assert told.code == 0
     assert "--    model: no API key: export GOOGLE_API_KEY=" in told.out
 
 
-def test_the_variables_of_a_file_are_named(
-    doctor: Callable[..., Told], bare: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_file_are_named(doctor: Callable[..., Told], bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(bare)
     (bare / "pytest.ini").write_text("[pytest]\nvnc_env_file = .env\n")
     (bare / ".env").write_text("SHOP_PASSWORD=the value\n")

@@ -54,16 +54,16 @@ def test_pytest_reads_what_was_added(tmp_path: Path, layout: str) -> None:
     assert pytests_own(tmp_path) == (WANTED["vnc_app"][0], ["-p", "no:langsmith_plugin"])
 
 
-def pytests_own(folder: Path) -> tuple[str, list[str]]:
-    """Return the values that pytest reads for the two options in this folder."""
-    (folder / "conftest.py").write_text(
+def pytests_own(directory: Path) -> tuple[str, list[str]]:
+    """Return the values that pytest reads for the two options in this directory."""
+    (directory / "conftest.py").write_text(
         "def pytest_addoption(parser): parser.addini('vnc_app', '')\n"
         "def pytest_configure(config):\n"
         "    print('READ', repr((config.getini('vnc_app'), list(config.getini('addopts')))))\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-s", "--collect-only", "-p", "no:cacheprovider"],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
@@ -84,13 +84,13 @@ def pytests_own(folder: Path) -> tuple[str, list[str]]:
         ("pyproject.toml", "x = '''\n[tool.pytest.ini_options]\n'''\ntool.pytest.ini_options.markers = ['a']\n"),
     ],
 )
-def test_a_table_without_a_heading_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
+def test_table_without_heading_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] has no heading of its own"):
         IniFile.find(tmp_path).with_options(WANTED)
 
 
-def test_a_heading_in_a_text_is_no_heading(tmp_path: Path) -> None:
+def test_heading_in_text_is_no_heading(tmp_path: Path) -> None:
     text = "x = '''\n[tool.pytest.ini_options]\n'''\n[tool.pytest.ini_options]\nmarkers = ['a']\n"
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(SettingsError, match="has no heading of its own"):
@@ -105,12 +105,12 @@ def test_a_heading_in_a_text_is_no_heading(tmp_path: Path) -> None:
         ("tox.ini", b"[pytest]\nmarkers = \xff\n"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
+def test_broken_file_is_named(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SettingsError, match=name):
         IniFile.find(tmp_path)
 
 
-def test_an_odd_value_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_odd_value_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="options cannot be added"):
         IniFile.find(tmp_path).with_options({"vnc_app": ("a\nb", "")})

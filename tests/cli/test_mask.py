@@ -17,15 +17,15 @@ MASK = Region(10, 20, 110, 40)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The recordings of the examples, without their test file."""
     shutil.copytree(EXAMPLES / "__vnc_recordings__", tmp_path / "__vnc_recordings__")
     monkeypatch.chdir(tmp_path)
     return tmp_path / "__vnc_recordings__" / "test_shop"
 
 
-def masked(folder: Path) -> set[str]:
-    found = {path.stem: load(path) for path in folder.glob("*.json")}
+def masked(directory: Path) -> set[str]:
+    found = {path.stem: load(path) for path in directory.glob("*.json")}
     return {name for name, recording in found.items() if recording and MASK in recording.masks}
 
 
@@ -39,26 +39,26 @@ def masked(folder: Path) -> set[str]:
         ("test_shop.py", None),
     ],
 )
-def test_mask_test_name_selects_recordings(folder: Path, test: str, names: set[str] | None) -> None:
-    others = {path: path.read_bytes() for path in folder.rglob("*.webp")}
+def test_mask_test_name_selects_recordings(directory: Path, test: str, names: set[str] | None) -> None:
+    others = {path: path.read_bytes() for path in directory.rglob("*.webp")}
     assert main(["mask", test, "10,20,110,40"]) == 0
-    assert masked(folder) == (names or {path.stem for path in folder.glob("*.json")})
-    assert {path: path.read_bytes() for path in folder.rglob("*.webp")} == others, "no image is touched"
+    assert masked(directory) == (names or {path.stem for path in directory.glob("*.json")})
+    assert {path: path.read_bytes() for path in directory.rglob("*.webp")} == others, "no image is touched"
 
 
-def test_mask_given_twice_is_written_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mask_given_twice_is_written_once(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert "test_basket.json: masked; 0.2% of the screen is not compared" in printed[0]
     assert ": was masked already; 0.2% of the screen is not compared" in printed[2]
     assert printed[3].startswith("  unsure without a judge from now on: 'the basket shows 2 apples")
-    recording = load(folder / "test_basket.json")
+    recording = load(directory / "test_basket.json")
     assert recording
     assert recording.masks == (MASK, Region(0, 0, 5, 5))
 
 
-def test_mask_without_region_lists_masks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mask_without_region_lists_masks(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["mask", "test_shop.py::test_basket", "10,20,110,40", "0,0,5,5"])
     capsys.readouterr()
     assert main(["mask", "test_shop.py"]) == 0
@@ -72,17 +72,17 @@ def test_mask_without_region_lists_masks(folder: Path, capsys: pytest.CaptureFix
     [
         ("test_shop.py::test_nothing", "1,1,2,2", "there is no recording of 'test_shop.py::test_nothing'"),
         ("test_shop.py::test_basket", "0,0,1440,900", "would hide 100% of the screen, the maximum is 50%"),
-        ("test_shop.py::test_basket", "0,0,1440,451", "mask only what changes by itself"),
+        ("test_shop.py::test_basket", "0,0,1440,451", "mask only what changes on its own"),
         ("test_shop.py::test_basket", "0,0,1441,9", "is not on the screen of"),
         ("nothing.json", "1,1,2,2", "there is no recording at 'nothing.json'"),
     ],
 )
 def test_mask_invalid_prints_problem_and_writes_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str], test: str, region: str, problem: str
+    directory: Path, capsys: pytest.CaptureFixture[str], test: str, region: str, problem: str
 ) -> None:
     assert main(["mask", test, region]) == 2
     assert problem in capsys.readouterr().err
-    assert not masked(folder)
+    assert not masked(directory)
 
 
 @pytest.mark.parametrize("region", ["1,2,3", "a,b,c,d", "5,5,5,9", "-1,0,4,4"])

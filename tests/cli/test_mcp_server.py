@@ -22,7 +22,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from support.gemini_server import API_KEY, GeminiServer, Reply, calls, hang, text, wants_confirmation
 from support.paths import PAD
 from support.vnc_servers import require, wait_for
@@ -64,9 +64,6 @@ def presses(desktop: XvncDesktop) -> Callable[[], int]:
     return lambda: count() - before
 
 
-# --- talking to the server -------------------------------------------------------------------------------------------
-
-
 def command(address: str | None, *options: str) -> list[str]:
     place = ["--vnc", address] if address else []
     return [sys.executable, "-m", "pytest_vnc_use.cli", "mcp", *place, "--runs-dir", "runs", *options]
@@ -94,11 +91,11 @@ class User:
 
 @dataclass
 class Talk:
-    """A client of a running server, which works in `folder`; `replies` are what its model says next."""
+    """A client of a running server, which works in `directory`; `replies` are what its model says next."""
 
     client: Client
     portal: BlockingPortal
-    folder: Path
+    directory: Path
     replies: list[Reply]
 
     def call(self, tool: str, **arguments: Any) -> CallToolResult:
@@ -119,8 +116,8 @@ class Talk:
         assert "\n" not in content.text
         return content.text
 
-    def picture(self, **arguments: Any) -> bytes:
-        (content,) = self.call("step_picture", **arguments).content
+    def screenshot(self, **arguments: Any) -> bytes:
+        (content,) = self.call("step_screenshot", **arguments).content
         assert isinstance(content, ImageContent), content
         assert content.mime_type == "image/png"
         return base64.b64decode(content.data)
@@ -128,21 +125,21 @@ class Talk:
 
 @contextmanager
 def talking(
-    folder: Path,
+    directory: Path,
     desktop: XvncDesktop,
     *options: str,
     mode: str = "auto",
     user: User | None = None,
     address: str | None = "",
 ) -> Iterator[Talk]:
-    """A server in a folder, and its client; without a user, one that can ask nobody."""
+    """A server in a directory, and its client; without a user, one that can ask nobody."""
     replies: list[Reply] = []
     program, *arguments = command(desktop.server if address == "" else address, *options)
     with GeminiServer(lambda _: replies.pop(0)) as model, start_blocking_portal() as portal:
-        server = StdioServerParameters(command=program, args=arguments, env=environment(model, desktop), cwd=folder)
+        server = StdioServerParameters(command=program, args=arguments, env=environment(model, desktop), cwd=directory)
         client = Client(server, mode=mode, elicitation_callback=user.elicit if user else None)
         with portal.wrap_async_context_manager(client):
-            yield Talk(client, portal, folder, replies)
+            yield Talk(client, portal, directory, replies)
 
 
 @pytest.fixture(scope="module")
@@ -152,13 +149,10 @@ def talk(tmp_path_factory: pytest.TempPathFactory, desktop: XvncDesktop) -> Iter
         yield talk
 
 
-# --- running a task --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
-def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
+def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
     user = User([YES, *NOES])
     with talking(tmp_path, desktop, mode=era, user=user) as talk:
         talk.replies += [RISKY, text("bought"), HOLDS]
@@ -181,9 +175,7 @@ def test_only_a_yes_is_a_yes(tmp_path: Path, desktop: XvncDesktop, presses: Call
 @pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.parametrize("era", ERAS)
-def test_a_yes_that_comes_late_is_a_no(
-    tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str
-) -> None:
+def test_yes_that_comes_late_is_no(tmp_path: Path, desktop: XvncDesktop, presses: Callable[[], int], era: str) -> None:
     user = User([YES], late_s=0.3)
     with talking(tmp_path, desktop, "--answer-seconds=0.1", mode=era, user=user) as talk:
         talk.replies.append(RISKY)
@@ -194,7 +186,7 @@ def test_a_yes_that_comes_late_is_a_no(
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], int]) -> None:
+def test_with_nobody_to_ask_answer_is_no(talk: Talk, presses: Callable[[], int]) -> None:
     talk.replies.append(RISKY)
     run = talk.told("run_task", task="Buy")
     assert run["outcome"] == "denied"
@@ -204,7 +196,7 @@ def test_with_nobody_to_ask_the_answer_is_no(talk: Talk, presses: Callable[[], i
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_the_page_and_the_elements_are_offered_as_in_a_test(tmp_path: Path, desktop: XvncDesktop) -> None:
+def test_page_and_elements_are_offered_as_in_test(tmp_path: Path, desktop: XvncDesktop) -> None:
     asks = calls(("get_browser_state", {}), ("list_elements", {}))
     with talking(tmp_path, desktop, "--cdp=127.0.0.1:1") as talk:
         talk.replies += [asks, text("looked")]
@@ -236,7 +228,7 @@ def test_each_step_is_told_as_it_happens(talk: Talk) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: XvncDesktop) -> None:
+def test_task_that_cannot_be_run_is_told_in_line(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address="127.0.0.1::1") as talk:
         refused = talk.refused("run_task", task="Look")
         assert "infra: DesktopRefused: " in refused
@@ -251,47 +243,44 @@ def test_a_task_that_cannot_be_run_is_told_in_a_line(tmp_path: Path, desktop: Xv
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_one_thing_is_done_at_a_time_and_what_is_cancelled_ends(talk: Talk) -> None:
-    earlier = set(talk.folder.glob("runs/*"))
+def test_one_thing_is_done_at_time_and_what_is_cancelled_ends(talk: Talk) -> None:
+    earlier = set(talk.directory.glob("runs/*"))
     talk.replies.append(hang(1.0))
     running = talk.portal.start_task_soon(talk.client.call_tool, "run_task", {"task": "Look"})
-    wait_for(lambda: len(list(talk.folder.glob("runs/*/screens/*.png"))) and not talk.replies, "the model's turn")
+    wait_for(lambda: len(list(talk.directory.glob("runs/*/screens/*.png"))) and not talk.replies, "the model's turn")
     assert "another task or test run is under way" in talk.refused("run_tests")
     running.cancel()
     wait_for(lambda: "under way" not in talk.refused("run_tests", paths=["none.py"]), "the end of the run")
-    (run,) = set(talk.folder.glob("runs/*")) - earlier
+    (run,) = set(talk.directory.glob("runs/*")) - earlier
     story = talk.told("read_run", run_id=run.name)
     assert story["outcome"] == "broke"
     assert "the client cancelled it" in story["message"]
 
 
-# --- reading runs ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_a_run_is_read_and_looked_at(talk: Talk) -> None:
+def test_run_is_read_and_looked_at(talk: Talk) -> None:
     talk.replies += [CLICK, text("opened"), HOLDS]
     run = talk.told("run_task", task="Open", expect=["it is open"])
     run_id = run["run_id"]
     assert talk.told("read_run", run_id=run_id) == run
     newest, *_ = talk.told("list_runs", limit=1)["result"]
     assert newest == {"run_id": run_id, "outcome": "done", "task": "Open", "test": ""}
-    screens = [file.read_bytes() for file in (talk.folder / "runs" / run_id / "screens").iterdir()]
-    assert talk.picture(run_id=run_id, step=1) not in screens
-    assert talk.picture(run_id=run_id, step=1, when="after") in screens
-    assert "step must be one of the 1 of run" in talk.refused("step_picture", run_id=run_id, step=2)
+    screens = [file.read_bytes() for file in (talk.directory / "runs" / run_id / "screens").iterdir()]
+    assert talk.screenshot(run_id=run_id, step=1) not in screens
+    assert talk.screenshot(run_id=run_id, step=1, when="after") in screens
+    assert "step must be one of the 1 of run" in talk.refused("step_screenshot", run_id=run_id, step=2)
 
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
+def test_run_is_proposed_as_test(talk: Talk, tmp_path: Path) -> None:
     talk.replies += [text("said"), HOLDS]
     run_id = talk.told("run_task", task='Say "it"', expect=["it's <said>"], steps=7)["run_id"]
-    before = sorted(talk.folder.rglob("*"))
+    before = sorted(talk.directory.rglob("*"))
     source = talk.told("propose_test", run_id=run_id, name="saying")["result"]
     assert "letters, digits" in talk.refused("propose_test", run_id=run_id, name="a b")
-    assert sorted(talk.folder.rglob("*")) == before
+    assert sorted(talk.directory.rglob("*")) == before
     for argument in ("'Say \"it\"'", 'expect=["it\'s <said>"]', "max_steps=7"):
         assert f"    {argument},\n" in source
     (tmp_path / "test_proposed.py").write_text(source, encoding="utf-8")
@@ -301,18 +290,16 @@ def test_a_run_is_proposed_as_a_test(talk: Talk, tmp_path: Path) -> None:
 
 
 @pytest.mark.desktop
-def test_no_run_id_leads_out_of_the_runs(talk: Talk) -> None:
-    outside = talk.folder / "outside"
+def test_no_run_id_leads_out_of_runs(talk: Talk) -> None:
+    outside = talk.directory / "outside"
     outside.mkdir()
-    (talk.folder / "runs").mkdir(exist_ok=True)
-    (talk.folder / "runs" / "linked").symlink_to(outside)
+    (talk.directory / "runs").mkdir(exist_ok=True)
+    (talk.directory / "runs" / "linked").symlink_to(outside)
     for run_id in ("", ".", "..", "../outside", str(outside), "linked", "a/b", "a\0b"):
-        for tool, more in (("read_run", {}), ("step_picture", {"step": 1}), ("propose_test", {"name": "it"})):
-            assert "must be the name of a run folder" in talk.refused(tool, run_id=run_id, **more)
-    assert "there is no run folder" in talk.refused("read_run", run_id="nosuchrun")
+        for tool, more in (("read_run", {}), ("step_screenshot", {"step": 1}), ("propose_test", {"name": "it"})):
+            assert "must be the name of a run directory" in talk.refused(tool, run_id=run_id, **more)
+    assert "there is no run directory" in talk.refused("read_run", run_id="nosuchrun")
 
-
-# --- running tests ---------------------------------------------------------------------------------------------------
 
 SUITE = """\
 import os
@@ -340,15 +327,15 @@ def test_endless():
 
 @pytest.fixture(scope="module")
 def suite(talk: Talk) -> None:
-    (talk.folder / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
-    (talk.folder / "test_it.py").write_text(SUITE, encoding="utf-8")
-    (talk.folder / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
+    (talk.directory / "pytest.ini").write_text("[pytest]\nvnc_planner = gemini\n", encoding="utf-8")
+    (talk.directory / "test_it.py").write_text(SUITE, encoding="utf-8")
+    (talk.directory / "test_broken.py").write_text("import nothing_of_that_name\n", encoding="utf-8")
 
 
 @pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
-def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
+def test_tests_are_run_with_same_settings(talk: Talk) -> None:
     talk.replies += [CLICK, text("opened"), FAILS]
     suite = talk.told("run_tests", paths=["test_it.py"], keyword="not endless")
     assert [suite[name] for name in ("passed", "failed", "errors", "skipped")] == [1, 3, 0, 1]
@@ -366,12 +353,12 @@ def test_tests_are_run_with_the_same_settings(talk: Talk) -> None:
 @pytest.mark.desktop
 @pytest.mark.slow
 @pytest.mark.usefixtures("suite")
-def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
+def test_tests_that_cannot_be_run_are_told_in_line(talk: Talk) -> None:
     assert "file or directory not found: none.py" in talk.refused("run_tests", paths=["none.py"])
     wrong = talk.refused("run_tests", paths=["test_it.py"], keyword="and and")
     assert ("Wrong expression passed to '-k'" in wrong, "infra" in wrong) == (True, False)
-    for path in ("../test_it.py", "-pwhatever", str(talk.folder.parent)):
-        assert "a path of tests must lie in the folder" in talk.refused("run_tests", paths=[path])
+    for path in ("../test_it.py", "-pwhatever", str(talk.directory.parent)):
+        assert "a path of tests must lie in the directory" in talk.refused("run_tests", paths=[path])
     endless = talk.refused("run_tests", paths=["test_it.py::test_endless"], seconds=1)
     assert "took longer than 1 s and were stopped" in endless
     broken = talk.told("run_tests", paths=["test_broken.py"])
@@ -379,20 +366,17 @@ def test_tests_that_cannot_be_run_are_told_in_a_line(talk: Talk) -> None:
     [failure] = broken["failures"]
     assert (failure["test"], failure["runs"]) == ("test_broken.py", [])
     assert "No module named 'nothing_of_that_name'" in failure["message"]
-    (talk.folder / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
+    (talk.directory / "test_broken.vnc.toml").write_text('[[test]]\nname = "a"\n', encoding="utf-8")
     [failure] = talk.told("run_tests", paths=["test_broken.vnc.toml"])["failures"]
     assert failure["test"] == "test_broken.vnc.toml"
     assert failure["message"].endswith("test_broken.vnc.toml:1: 'task' is missing")
 
 
-# --- the server itself -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
-def test_the_tools_say_which_of_them_only_read(talk: Talk) -> None:
+def test_tools_say_which_of_them_only_read(talk: Talk) -> None:
     tools = {tool.name: tool for tool in talk.portal.call(talk.client.list_tools).tools}
     reads = {name for name, tool in tools.items() if tool.annotations and tool.annotations.read_only_hint}
-    assert reads == {"get_timing", "list_runs", "read_run", "step_picture", "propose_test"}
+    assert reads == {"get_timing", "list_runs", "read_run", "step_screenshot", "propose_test"}
     assert set(tools) - reads == {"run_task", "run_tests", "set_timing"}
     assert all(tool.description and "  " not in tool.description for tool in tools.values())
     assert set(tools["run_task"].input_schema["properties"]) == {"task", "expect", "steps", "seconds"}
@@ -407,7 +391,7 @@ def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
         talk.told("set_timing", name="max_seconds", seconds=77)
         talk.replies += [text("looked")]
         run_id = talk.told("run_task", task="Look")["run_id"]
-        started = read_trace(talk.folder / "runs" / run_id).started
+        started = read_trace(talk.directory / "runs" / run_id).started
         assert (started.settings["step_delay"], started.limits.seconds) == (0.25, 77.0)
     finally:
         for name in ("step_delay", "max_seconds"):
@@ -420,14 +404,14 @@ def test_timing_is_read_and_changed_between_tasks(talk: Talk) -> None:
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_without_a_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
+def test_without_desktop_runs_are_read_and_no_task_is_run(tmp_path: Path, desktop: XvncDesktop) -> None:
     with talking(tmp_path, desktop, address=None) as talk:
         assert talk.told("list_runs") == {"result": []}
         assert "no desktop is given to run tasks on" in talk.refused("run_task", task="Look")
 
 
 @contextmanager
-def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subprocess.Popen[str]]:
+def in_the_middle_of_a_run(directory: Path, desktop: XvncDesktop) -> Iterator[subprocess.Popen[str]]:
     """A server whose client has asked for a task, which now waits for the model."""
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: Sequence[dict[str, object]] = [
@@ -438,7 +422,7 @@ def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subpr
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
         GeminiServer([hang()]) as model,
-        subprocess.Popen(command(desktop.server), cwd=folder, env=environment(model, desktop), **pipes) as process,
+        subprocess.Popen(command(desktop.server), cwd=directory, env=environment(model, desktop), **pipes) as process,
     ):
         for message in messages:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
@@ -458,7 +442,7 @@ def in_the_middle_of_a_run(folder: Path, desktop: XvncDesktop) -> Iterator[subpr
     ],
     ids=["stdin closed", "Ctrl-C", "SIGTERM"],
 )
-def test_it_ends_in_the_middle_of_a_run(
+def test_it_ends_in_middle_of_run(
     tmp_path: Path, desktop: XvncDesktop, end: Callable[[subprocess.Popen[str]], None], code: int
 ) -> None:
     with in_the_middle_of_a_run(tmp_path, desktop) as process:
@@ -469,7 +453,7 @@ def test_it_ends_in_the_middle_of_a_run(
 
 
 @pytest.mark.slow
-def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_library_it_says_what_to_install(tmp_path: Path) -> None:
     program = "import sys; sys.modules['mcp'] = None; from pytest_vnc_use.cli import main; sys.exit(main(sys.argv[1:]))"
     given = [sys.executable, "-c", program, "mcp", "--vnc", "h::1"]
     done = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ def test_endless(desktop):
 
 
 @pytest.mark.slow
-def test_a_suite_that_is_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
+def test_suite_stopped_ends_its_fixtures_and_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
     suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
     with ThreadPoolExecutor() as threads:
@@ -42,7 +42,7 @@ def test_a_suite_that_is_stopped_ends_its_fixtures_and_leaves_no_process(tmp_pat
         os.kill(int((tmp_path / "pid.txt").read_text()), 0)
 
 
-def test_a_suite_that_is_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
+def test_suite_stopped_before_it_starts_ends_too(tmp_path: Path) -> None:
     (tmp_path / "test_endless.py").write_text(ENDLESS, encoding="utf-8")
     suite = Suite(tmp_path, tmp_path / "runs", [], "", {})
     suite.stop()
@@ -54,7 +54,7 @@ def test_a_suite_that_is_stopped_before_it_starts_ends_too(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "path", ["@args.txt", "-pevil", "--rootdir=/", "../test_it.py", "/etc/test_it.py::test", "a\0b.py"]
 )
-def test_a_path_that_pytest_takes_for_something_else_is_refused(tmp_path: Path, path: str) -> None:
+def test_path_that_pytest_takes_for_something_else_is_refused(tmp_path: Path, path: str) -> None:
     (tmp_path / "args.txt").write_text("/etc/test_it.py\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match="a path of tests must lie in the folder"):
+    with pytest.raises(SettingsError, match="a path of tests must lie in the directory"):
         Suite(tmp_path, tmp_path / "runs", [path], "", {})

@@ -45,12 +45,12 @@ class Ended:
 
 
 class Recorder:
-    """`cua-vnc record` in a folder; `address` is where its viewer connects to."""
+    """`cua-vnc record` in a directory; `address` is where its viewer connects to."""
 
-    def __init__(self, folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
         command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
         env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment}
-        self.process = ForkedPython(*command, cwd=folder, env=env, stdin=stdin)
+        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=stdin)
         assert self.process.stdout
         self.said = self.process.stdout.readline()
         self.address = self.said.split()[-1]
@@ -69,7 +69,7 @@ class Recorder:
 
 @pytest.fixture
 def record(tmp_path: Path) -> Iterator[Callable[..., Recorder]]:
-    """Start it in an empty folder."""
+    """Start it in an empty directory."""
     with ExitStack() as stack:
 
         def start(*arguments: str, **options: Any) -> Recorder:
@@ -87,21 +87,21 @@ def record_till(record: Callable[..., Recorder]) -> Callable[..., Recorder]:
     return lambda *arguments, **options: record("--vnc=qt", f"--app={APP}", f"--task={TASK}", *arguments, **options)
 
 
-def replayed(folder: Path, *options: str, **environment: str) -> Ended:
+def replayed(directory: Path, *options: str, **environment: str) -> Ended:
     command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "--vnc-record=replay", *options]
     env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment}
-    done = run_python(*command, cwd=folder, env=env, timeout=TIMEOUT_S)
+    done = run_python(*command, cwd=directory, env=env, timeout=TIMEOUT_S)
     return Ended(done.returncode, done.stdout + done.stderr)
 
 
-def recording(folder: Path) -> Recording:
-    found = load(folder / "__vnc_recordings__" / "test_shown" / "test_shown.json")
+def recording(directory: Path) -> Recording:
+    found = load(directory / "__vnc_recordings__" / "test_shown" / "test_shown.json")
     assert found
     return found
 
 
-def written(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+def written(directory: Path) -> set[str]:
+    return {path.name for path in directory.iterdir()}
 
 
 def pay(person: Person) -> None:
@@ -110,11 +110,8 @@ def pay(person: Person) -> None:
         person.click(x, y)
 
 
-# --- what is written -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
-def test_what_a_person_does_is_a_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_what_person_does_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--expect=the till says paid")
     with Person(recorder.address) as person:
         person.point(700, 300)
@@ -153,10 +150,10 @@ def test_another_program_fails(shown_once: Path, tmp_path: Path, fault: str) -> 
 
 @pytest.fixture(scope="module")
 def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the test that is written of two apples."""
+    """A directory with the test that is written of two apples."""
     vnc_servers.require_pyside()
-    folder = tmp_path_factory.mktemp("shown")
-    recorder = Recorder(folder, "--vnc=qt", f"--app={APP}", f"--task={TASK}")
+    directory = tmp_path_factory.mktemp("shown")
+    recorder = Recorder(directory, "--vnc=qt", f"--app={APP}", f"--task={TASK}")
     try:
         with Person(recorder.address) as person:
             pay(person)
@@ -164,11 +161,11 @@ def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finally:
         recorder.close()
     assert done.code == 0, done.out
-    return folder
+    return directory
 
 
 @pytest.mark.slow
-def test_without_a_claim_one_is_proposed(shown_once: Path) -> None:
+def test_without_claim_one_is_proposed(shown_once: Path) -> None:
     (run,) = recording(shown_once).runs
     (claim,) = run.claims
     source = (shown_once / "test_shown.py").read_text(encoding="utf-8")
@@ -191,7 +188,7 @@ def terminal() -> Iterator[VncServer]:
 
 
 @pytest.mark.slow
-def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_at_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
     with os.fdopen(keyboard, "wb", buffering=0) as typed, os.fdopen(terminal, "rb"):
         recorder = record_till(stdin=terminal)
@@ -209,7 +206,7 @@ def test_at_a_terminal_claims_are_asked_for(record_till: Callable[..., Recorder]
 
 
 @pytest.mark.slow
-def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_program_in_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
     with terminal() as server:
         recorder = record(f"--vnc={server.address}", "--task=Say hello", "--expect=it says hello")
         with Person(recorder.address) as person:
@@ -233,7 +230,7 @@ def test_a_program_in_a_terminal(record: Callable[..., Recorder], tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
     vnc_servers.require_pyside()
     recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
     with Person(recorder.address) as person:
@@ -265,7 +262,7 @@ def settled(recorder: Recorder, person: Person) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_whoever_leaves_in_middle_of_drag_lets_go(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till()
     with Person(recorder.address) as person:
         for x in (100, 150, 200):
@@ -276,7 +273,7 @@ def test_whoever_leaves_in_the_middle_of_a_drag_lets_go(record_till: Callable[..
 
 
 @pytest.mark.slow
-def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
+def test_key_without_name_is_not_done_and_held_one_does_not_catch_up(
     record_till: Callable[..., Recorder], tmp_path: Path
 ) -> None:
     """While the first press of it waited for the screen, a viewer repeats a key that is held."""
@@ -291,13 +288,11 @@ def test_a_key_without_a_name_is_not_done_and_a_held_one_does_not_catch_up(
     assert [step.action for step in recording(tmp_path).runs[0].steps] == [KeyCombo(("left",)), Click(130, 224)]
 
 
-# --- secrets ---------------------------------------------------------------------------------------------------------
-
 SECRET = "w0nder-land"
 
 
 @pytest.mark.slow
-def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--secret=TILL_NAME", f"--expect=it is paid by {SECRET}", TILL_NAME=SECRET)
     with Person(recorder.address) as person:
         person.click(200, 60)
@@ -323,7 +318,7 @@ def test_a_secret_is_never_written(record_till: Callable[..., Recorder], tmp_pat
     ],
     ids=["in pieces", "the password"],
 )
-def test_what_would_tell_a_secret_is_not_written(
+def test_what_would_tell_secret_is_not_written(
     record_till: Callable[..., Recorder], tmp_path: Path, options: list[str], environment: dict[str, str]
 ) -> None:
     recorder = record_till(*options, **environment)
@@ -340,9 +335,6 @@ def test_what_would_tell_a_secret_is_not_written(
     assert written(tmp_path) == set()
 
 
-# --- what goes wrong -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("visited", [False, True], ids=["nobody came", "nothing was done"])
 def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, visited: bool) -> None:
@@ -357,7 +349,7 @@ def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], t
     assert "nothing was done" in done.out
 
 
-def test_a_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
+def test_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
     recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
     with Person(recorder.address) as person:
         person.click(10, 10)
@@ -369,7 +361,7 @@ def test_a_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: Vnc
     assert "infra: ConnectionLost" in done.out
 
 
-def test_a_wrong_password(
+def test_wrong_password(
     record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
@@ -379,7 +371,7 @@ def test_a_wrong_password(
     assert "AuthenticationFailed" in done.out
 
 
-def test_the_password_lets_both_in(
+def test_password_lets_both_in(
     record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
@@ -424,7 +416,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(
 
 
 @pytest.mark.slow
-def test_the_folder_of_the_test_is_made(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_directory_of_test_is_made(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--out=tests/shop/test_shown.py", "--expect=the till says paid")
     assert not (tmp_path / "tests").exists()  # not before something was done
     with Person(recorder.address) as person:
@@ -435,12 +427,10 @@ def test_the_folder_of_the_test_is_made(record_till: Callable[..., Recorder], tm
     assert recording(tmp_path / "tests" / "shop").runs
 
 
-def test_the_name_of_the_test_is_that_of_its_file(tmp_path: Path) -> None:
+def test_name_of_test_is_that_of_its_file(tmp_path: Path) -> None:
     assert CodegenRequest("Go", tmp_path / "test_a-b.py").test == "test_a_b"
     assert CodegenRequest("Go", tmp_path / "basket.py").test == "test_basket"
 
-
-# --- hovering --------------------------------------------------------------------------------------------------------
 
 START, STOP, MENU, ITEM = (510, 90), (510, 250), (100, 60), (70, 250)
 UNTOUCHED, TOUCHED = 0xCCCCCC, 0x88CC88
@@ -456,7 +446,7 @@ def await_colour(eyes: VNCController, at: tuple[int, int], colour: int) -> None:
     [(ITEM, [Click(*START), Move(*MENU), Click(*ITEM)]), (STOP, [Click(*START), Click(*STOP)])],
     ids=["it opened what is clicked", "it did not matter"],
 )
-def test_a_pointer_that_rests(
+def test_pointer_that_rests(
     record: Callable[..., Recorder], tmp_path: Path, then: tuple[int, int], steps: list[Action]
 ) -> None:
     """On the way to the second click it rests over the menu, which opens, and over what is clicked, which shows it."""

@@ -1,4 +1,4 @@
-"""A field of a browser, and a caret that goes on from one tile of the screen to the next while somebody types."""
+"""A field of a browser, and a caret that continues from one tile of the screen to the next while somebody types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = """<!doctype html><title>A form</title><p>Name</p>
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_a_caret_beside_the_tile_that_it_has_left_is_no_blinking_part(tigervnc: VncServer) -> None:
+def test_caret_beside_tile_that_it_has_left_is_no_blinking_part(tigervnc: VncServer) -> None:
     """The text ends where the tile ends; the caret stands in the next one, and reaches into the tiles above."""
     require("chromium")
     address = f"data:text/html,{quote(PAGE)}"

@@ -34,7 +34,7 @@ def shown() -> tuple[RecordedRun, list[str]]:
     return RecordedRun(task="", steps=showing._steps_of(demonstration), end=screen), said
 
 
-def test_no_secret_is_in_the_name_and_no_name_is_always_changing(shown: tuple[RecordedRun, list[str]]) -> None:
+def test_no_secret_is_in_name_and_no_name_is_always_changing(shown: tuple[RecordedRun, list[str]]) -> None:
     names = [each.name for step in shown[0].steps for each in step.elements if each]
     assert names[0] == "pay with <secret:CARD>"
     assert "<secret:KEY> xxx" in names[1]
@@ -42,7 +42,7 @@ def test_no_secret_is_in_the_name_and_no_name_is_always_changing(shown: tuple[Re
     assert shown[1][0] == '1 click "pay with <secret:CARD>" (button)'
 
 
-def test_the_run_has_each_name_at_its_step(shown: tuple[RecordedRun, list[str]]) -> None:
+def test_run_has_each_name_at_its_step(shown: tuple[RecordedRun, list[str]]) -> None:
     run = ManualRun(lambda limit_s: shown[0], PaintedController())
     run.decide(Observation("pay", NO_FRAME, NO_FRAME, (), lambda _: b""), timeout_s=60)
     for step in shown[0].steps:

@@ -58,7 +58,7 @@ def known_to_blink(frame: Frame) -> bool:
 
 
 @pytest.mark.slow
-def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
+def test_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
     asked: list[Action] = []
 
     def elements_of(action: Action) -> Elements:
@@ -84,7 +84,7 @@ def test_a_caret_is_one_however_fast_somebody_works(till: VNCController) -> None
 
 
 @pytest.mark.slow
-def test_the_end_is_watched_where_the_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
+def test_end_is_watched_where_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
     session = ViewerSession(till, print, 60)
     session.hear(MouseDown(140, 224), 0.0)
     session.hear(MouseUp(140, 224), 0.0)
@@ -133,7 +133,7 @@ class Timed(ForwardingController):
 
 
 def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
-    """The person clicks slowly, but the session has the second click ready when it has carried out the first."""
+    """The person clicks slowly, but the session has the second click ready when it has performed the first."""
     with closing(connect(tigervnc.address)) as desktop:
         eyes = Timed(desktop)
         session = ViewerSession(desktop, print, 60, eyes=eyes)

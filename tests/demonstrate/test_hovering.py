@@ -45,7 +45,7 @@ def screen(*shown: tuple[int, int], parts: tuple[DynamicRegion, ...] = ()) -> Sc
         "it opened what is rested on and clicked",
     ],
 )
-def test_the_rests_that_mattered(
+def test_rests_that_mattered(
     rests: list[tuple[tuple[int, int], list[tuple[int, int]]]],
     action: Action,
     now: list[tuple[int, int]],
@@ -64,6 +64,6 @@ def test_what_moves_by_itself_does_not_count() -> None:
 
 
 def test_what_coming_back_changed_is_as_it_was_before() -> None:
-    """A program does not look the same again at BAR, and MENU came by itself while the pointer rested."""
+    """A program does not look the same again at BAR, and MENU came on its own while the pointer rested."""
     back = restored(screen(), screen(MENU, ITEM), screen(MENU, BAR))
     assert not differing(back, screen(MENU)).any()

@@ -27,7 +27,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.images import pixels_in
 from pytest_vnc_use.recordings.store import load, save
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, KeyCombo, Region, TypeText
 from support import vnc_servers
@@ -72,13 +72,13 @@ class Ended:
 
 
 class Session:
-    """pytest on the one test of a folder; `answers` is what is typed at its terminal, or None for /dev/null.
+    """pytest on the one test of a directory; `answers` is what is typed at its terminal, or None for /dev/null.
 
     In their place a real `terminal` may be given, by its descriptor.
     """
 
     def __init__(
-        self, folder: Path, *options: str, answers: str | None = "", terminal: int | None = None, **environment: str
+        self, directory: Path, *options: str, answers: str | None = "", terminal: int | None = None, **environment: str
     ) -> None:
         app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
         desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
@@ -88,7 +88,7 @@ class Session:
             typed.seek(0)
             env = {**os.environ, "CI": "true", **environment}
             stdin = terminal or (subprocess.DEVNULL if answers is None else typed)
-            self.process = ForkedPython(*command, cwd=folder, env=env, stdin=stdin)
+            self.process = ForkedPython(*command, cwd=directory, env=env, stdin=stdin)
         self._said = ""
         self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
         self._limit.start()
@@ -140,18 +140,18 @@ def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
     return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
 
 
-def file_in(folder: Path) -> Path:
-    return folder / "__vnc_recordings__" / "test_till" / "test_till.json"
+def file_in(directory: Path) -> Path:
+    return directory / "__vnc_recordings__" / "test_till" / "test_till.json"
 
 
-def recording(folder: Path) -> Recording:
-    found = load(file_in(folder))
+def recording(directory: Path) -> Recording:
+    found = load(file_in(directory))
     assert found
     return found
 
 
-def actions(folder: Path, run: int = 0) -> list[Action]:
-    return [step.action for step in recording(folder).runs[run].steps]
+def actions(directory: Path, run: int = 0) -> list[Action]:
+    return [step.action for step in recording(directory).runs[run].steps]
 
 
 def enter(person: Person, name: str) -> None:
@@ -235,7 +235,7 @@ def test_enter_in_gtk_dialog_replays_thrice(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [CLAIMED, ENDED], ids=["its claim", "its end"])
-def test_end_that_the_user_vouched_for_replays(
+def test_end_that_user_vouched_for_replays(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path, source: str
 ) -> None:
     done = done_by(demonstrate(source, "-ovnc_rehearse=1", answers="yes, it says paid\n"))
@@ -249,14 +249,14 @@ def test_end_that_the_user_vouched_for_replays(
         assert done.code == 0, done.out
 
 
-def check_run(folder: Path) -> None:
-    """The run tells each step, with its pictures."""
-    (run,) = (path for path in (folder / "runs").iterdir() if path.is_dir())
+def check_run(directory: Path) -> None:
+    """The run tells each step, with its images."""
+    (run,) = (path for path in (directory / "runs").iterdir() if path.is_dir())
     trace = read_trace(run)
     assert trace.started.planner == "a person"
     assert trace.ended
     assert trace.ended.message == "a person did it, in 5 steps"
-    assert [step.proposal.action for step in trace.steps] == actions(folder)
+    assert [step.proposal.action for step in trace.steps] == actions(directory)
     shown = [step.frame_after for step in trace.steps]  # the first click may change no pixel but the caret's
     assert len(set(shown)) == 5, "each step changes what the till shows"
     assert [step.frame_before for step in trace.steps] == shown[:-1]
@@ -264,7 +264,7 @@ def check_run(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_tasks_with_a_secret_replay(
+def test_several_tasks_with_secret_replay(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     source = f"""{HEAD}
@@ -299,7 +299,7 @@ def test_till(vnc_agent, vnc_desktop):
 
 
 @pytest.mark.slow
-def test_verified_claim_is_judged_at_the_terminal(
+def test_verified_claim_is_judged_at_terminal(
     start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
 ) -> None:
     mask = Region(700, 300, 710, 340)
@@ -336,7 +336,7 @@ def test_failed_test_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_ctrl_d_at_the_question_records_nothing(demonstrate: Callable[..., Session]) -> None:
+def test_ctrl_d_at_question_records_nothing(demonstrate: Callable[..., Session]) -> None:
     keyboard, terminal = os.openpty()
     try:
         os.write(keyboard, b"\x04")
@@ -369,13 +369,13 @@ def test_undeclared_or_divided_secret_is_not_recorded(
 
 
 @pytest.mark.slow
-def test_step_that_the_policy_denies_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text(
         'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
     )
     done = done_by(demonstrate(PAID, "--vnc-policy=policy.toml"))
     assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
-    assert "step 2 was shown, but must not be carried out: denied" in done.out
+    assert "step 2 was shown, but must not be performed: denied" in done.out
 
 
 @pytest.mark.slow
@@ -389,7 +389,7 @@ def test_viewer_closed_without_action_gives_up(demonstrate: Callable[..., Sessio
 
 
 @pytest.mark.slow
-def test_time_limit_disconnects_the_viewer(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_time_limit_disconnects_viewer(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID, "--vnc-max-seconds=20")
     with session.person() as person:
         person.click(380, 224)
@@ -415,7 +415,7 @@ def closed_later(session: viewer_session.Session) -> Iterator[None]:
         timer.cancel()
 
 
-def test_last_call_comes_before_the_limit(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_last_call_comes_before_limit(tigervnc: VncServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer_session, "LAST_CALL_S", 1.0)
     said: list[str] = []
     shown = viewer_session.Showing(said.append, "do it", Redactor({}), Redactor({}))
@@ -431,7 +431,7 @@ def test_last_call_comes_before_the_limit(tigervnc: VncServer, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+def test_ctrl_c_ends_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
     session = demonstrate(PAID)
     with session.person() as person:
         enter(person, "alice")
@@ -461,7 +461,7 @@ def test_demonstrate_without_terminal_or_judge_asks_no_user(demonstrate: Callabl
 
 
 def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
-    (tmp_path / "__vnc_recordings__").write_text("a file in the place of the folder", encoding="utf-8")
+    (tmp_path / "__vnc_recordings__").write_text("a file in the place of the directory", encoding="utf-8")
     done = demonstrate(PAID).ended()
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
     assert "test_till.json' cannot be written, so nothing is done: [Errno 20] Not a directory" in done.out

@@ -26,7 +26,7 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.types import TypeText
-from support.containers import ENGINE, FOLDER, desktop_image, started_container
+from support.containers import DIRECTORY, ENGINE, desktop_image, started_container
 from support.leftovers import processes_naming
 from support.vnc_servers import wait_for
 
@@ -191,13 +191,13 @@ def test_image_is_desktop_on_its_own() -> None:
 
 
 def test_compose_file_agrees_with_its_readme() -> None:
-    readme = (FOLDER / "README.md").read_text()
-    service = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["desktop"]
+    readme = (DIRECTORY / "README.md").read_text()
+    service = yaml.safe_load((DIRECTORY / "compose.yaml").read_text())["services"]["desktop"]
     assert f"-p {service['ports'][0]} " in readme
     assert f"docker exec -i {service['container_name']}" in readme
     assert f"docker build -t {service['image']} examples/desktop" in readme
     assert set(service["environment"]) <= {word.strip("`") for word in readme.split()}
-    assert (FOLDER / service["build"]["dockerfile"]).exists()
+    assert (DIRECTORY / service["build"]["dockerfile"]).exists()
 
 
 @pytest.mark.container
@@ -215,10 +215,10 @@ def test_ended_container_is_no_fault_of_program(start: Start) -> None:
 @pytest.mark.container
 @pytest.mark.slow
 def test_ci_job_in_readme_runs(pytester: pytest.Pytester) -> None:
-    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    readme = (DIRECTORY / "README.md").read_text(encoding="utf-8")
     (job,) = yaml.safe_load(re.search(r"```yaml\n(jobs:.*?)```", readme, re.DOTALL)[1])["jobs"].values()  # type: ignore[index]
     build, _, test = (step["run"] for step in job["steps"] if "run" in step)
-    assert build == f"docker build -t vnc-desktop {FOLDER.relative_to(FOLDER.parents[1])}"
+    assert build == f"docker build -t vnc-desktop {DIRECTORY.relative_to(DIRECTORY.parents[1])}"
     image, command = desktop_image(), shlex.split(test)
     options = [word.replace("vnc-desktop", image) for word in command[3:]]
     pytester.makepyfile(

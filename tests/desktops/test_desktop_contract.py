@@ -127,7 +127,7 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
     with pytest.raises(ActionError, match=r"cannot write 'list.txt': .* got '\\ud83d' \(U\+D83D\) as character 4"):
         desktop.write_file("list.txt", "hi \ud83d")
     assert desktop.read_file("list.txt") == "Äpfel\n"
-    with pytest.raises(DesktopError, match="must lie in the program's working folder"):
+    with pytest.raises(DesktopError, match="must lie in the program's working directory"):
         desktop.read_file("../lock")
     with pytest.raises(SettingsError, match=r"a command must be text, got .*'\\ud83d' \(U\+D83D\)"):
         desktop.run(["echo", "hi \ud83d"])
@@ -138,7 +138,7 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
 
 
 @pytest.mark.parametrize("argv", ["ls -l", "", [], ()])
-def test_argv_that_is_no_list_is_rejected(argv: list[str]) -> None:
+def test_argv_no_list_is_rejected(argv: list[str]) -> None:
     with pytest.raises(SettingsError, match=r'must be its words, such as \["ls", "-l"\], got '):
         check_argv(argv)
 

@@ -19,15 +19,15 @@ from support.vnc_servers import VncServer, require, wait_for
 
 @pytest.fixture
 def desktop(tigervnc: VncServer, tmp_path: Path) -> Iterator[ExternalDesktop]:
-    """A TigerVNC desktop, and a folder, that somebody else has."""
+    """A TigerVNC desktop, and a directory, that another user has."""
     require("xterm")
     desktop = ExternalDesktop(tigervnc.address, reach_of(tigervnc, tmp_path), connect)
     yield desktop
     desktop.stop()
 
 
-def reach_of(server: VncServer, folder: Path) -> RemoteExec:
-    return RemoteExec(["env", "-C", str(folder), f"DISPLAY={server.display}"])
+def reach_of(server: VncServer, directory: Path) -> RemoteExec:
+    return RemoteExec(["env", "-C", str(directory), f"DISPLAY={server.display}"])
 
 
 def screen_of(server: VncServer) -> bytes:

@@ -22,7 +22,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
     return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env", "-C", str(tmp_path)])
 
 
-@pytest.mark.parametrize("name", ["list.txt", "a folder/deep/it's.csv", "-n", "a/../b.txt"])
+@pytest.mark.parametrize("name", ["list.txt", "a directory/deep/it's.csv", "-n", "a/../b.txt"])
 def test_file_written_is_read_back(files: Files, name: str) -> None:
     text = "Äpfel;2\nno end of line \0 $HOME"
     files.write(name, text)
@@ -32,7 +32,7 @@ def test_file_written_is_read_back(files: Files, name: str) -> None:
 @pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../secret", ".."])
 def test_name_outside_directory_is_rejected(files: Files, name: str) -> None:
     for use in (files.read, lambda name: files.write(name, "text")):
-        with pytest.raises(DesktopError, match=f"must lie in the program's working folder, got '{name}'"):
+        with pytest.raises(DesktopError, match=f"must lie in the program's working directory, got '{name}'"):
             use(name)
 
 
@@ -45,7 +45,7 @@ def test_missing_file_lists_those_that_exist(files: Files) -> None:
         files.read("orders.csv")
 
 
-def test_file_that_is_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
+def test_file_no_text_is_rejected(files: Files, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "image.png").write_bytes(b"\x89PNG\xff")
@@ -67,7 +67,7 @@ def test_link_out_of_directory_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path.parent)
     (tmp_path / "orders.csv").symlink_to("/etc/hostname")
     for name in ("link/secret.txt", "orders.csv"):  # the program made the link
-        with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: a link leads out of that folder, to '/"):
+        with pytest.raises(FileUnreadable, match=f"cannot read '{name}' .*: a link leads out of that directory, to '/"):
             files.read(name)
-        with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: a link leads out of that folder, to '/"):
+        with pytest.raises(DesktopError, match=f"cannot write '{name}' .*: a link leads out of that directory, to '/"):
             files.write(name, "overwritten")

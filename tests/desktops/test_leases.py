@@ -129,7 +129,7 @@ def test_refused_lease_shows_no_query(tmp_path: Path) -> None:
     held.release()
 
 
-def test_lock_directory_that_is_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_directory_none_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "no/such/name")
     assert lock_directory() == Path(tempfile.gettempdir(), f"pytest-vnc-use-{os.getuid()}")
     (file := tmp_path / "file").touch()

@@ -1,4 +1,4 @@
-"""Whatever ends pytest, nothing stays of the desktops it had started: no process, no folder, no display."""
+"""Whatever ends pytest, nothing stays of the desktops it had started: no process, no directory, no display."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def _needs_tigervnc_and_xterm() -> None:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """Short, for the sockets in it: a unix socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="orphans-") as name:
         yield Path(name)
 
 
 class Running:
-    """A pytest whose desktops live in a temporary folder of their own."""
+    """A pytest whose desktops live in a temporary directory of their own."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
-        self._notes = folder / "notes"
-        self.temporary = folder / "t"
+    def __init__(self, directory: Path, process: subprocess.Popen[str]) -> None:
+        self._notes = directory / "notes"
+        self.temporary = directory / "t"
         self.process = process
 
     def desktops(self, count: int) -> tuple[list[int], list[OneFile]]:
@@ -68,41 +68,41 @@ class Running:
         return len(list(self._notes.glob("*.txt")))
 
     def left(self) -> list[str]:
-        """Return the remains of the desktops: processes, and files in the temporary folder."""
-        inside = os.walk(self.temporary)  # which bears that folders go while it looks
-        folders = [f"{above}/{name}" for above, names, _ in inside for name in names if name.startswith("vnc-use-")]
-        return [*processes_naming(self.temporary).values(), *folders]
+        """Return the remains of the desktops: processes, and files in the temporary directory."""
+        inside = os.walk(self.temporary)  # which bears that directories go while it looks
+        directories = [f"{above}/{name}" for above, names, _ in inside for name in names if name.startswith("vnc-use-")]
+        return [*processes_naming(self.temporary).values(), *directories]
 
 
 @contextmanager
-def running_pytest(folder: Path, *options: str, count: int, end: str) -> Iterator[Running]:
+def running_pytest(directory: Path, *options: str, count: int, end: str) -> Iterator[Running]:
     for name in ("t", "notes"):
-        (folder / name).mkdir()
-    (folder / "test_it.py").write_text(TESTS.format(count=count, notes=str(folder / "notes"), end=end))
-    own = ["--vnc-server=xvnc", "--vnc-app=xterm", "-p", "no:cacheprovider", f"--rootdir={folder}", "-c", os.devnull]
+        (directory / name).mkdir()
+    (directory / "test_it.py").write_text(TESTS.format(count=count, notes=str(directory / "notes"), end=end))
+    own = ["--vnc-server=xvnc", "--vnc-app=xterm", "-p", "no:cacheprovider", f"--rootdir={directory}", "-c", os.devnull]
     with subprocess.Popen(
         [sys.executable, "-m", "pytest", "test_it.py", *own, *options],
-        cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder / "t")},
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(directory / "t")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     ) as process:
         try:
-            yield Running(folder, process)
+            yield Running(directory, process)
         finally:
             process.kill()
 
 
 def expect_nothing_left(run: Running, displays: list[OneFile]) -> None:
-    wait_for(lambda: not run.left(), "the end of all processes and folders", timeout_s=60)
+    wait_for(lambda: not run.left(), "the end of all processes and directories", timeout_s=60)
     assert [display for display in displays if display.exists()] == []
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda by: by.name)
-def test_ended_pytest_leaves_nothing(folder: Path, by: signal.Signals) -> None:
-    with running_pytest(folder, count=1, end="time.sleep(300)") as run:
+def test_ended_pytest_leaves_nothing(directory: Path, by: signal.Signals) -> None:
+    with running_pytest(directory, count=1, end="time.sleep(300)") as run:
         displays = run.desktops(1)[1]
         wait_for(lambda: {"Xtigervnc", "openbox", "xterm", "sleep"} <= set(run.left()), "all processes of a desktop")
         os.killpg(run.process.pid, by)
@@ -112,8 +112,8 @@ def test_ended_pytest_leaves_nothing(folder: Path, by: signal.Signals) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=lambda by: by.name)
-def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals) -> None:
-    with running_pytest(folder, "-n2", count=2, end="time.sleep(300)") as run:
+def test_workers_end_with_what_started_them(directory: Path, by: signal.Signals) -> None:
+    with running_pytest(directory, "-n2", count=2, end="time.sleep(300)") as run:
         displays = run.desktops(2)[1]
         if by is signal.SIGINT:
             os.killpg(run.process.pid, by)  # as the terminal does for Ctrl-C
@@ -124,15 +124,15 @@ def test_workers_end_with_what_started_them(folder: Path, by: signal.Signals) ->
 
 
 @pytest.mark.slow
-def test_killed_worker_leaves_other_running(folder: Path) -> None:
-    waiting = f"while number and not Path({str(folder)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
+def test_killed_worker_leaves_other_running(directory: Path) -> None:
+    waiting = f"while number and not Path({str(directory)!r}, 'go-on').exists(): time.sleep(0.05)\n    assert number\n"
     end = f"if not number: time.sleep(300)\n    {waiting}"
-    with running_pytest(folder, "-n2", count=2, end=end) as run:
+    with running_pytest(directory, "-n2", count=2, end=end) as run:
         workers, displays = run.desktops(2)
         os.kill(workers[0], signal.SIGKILL)
         wait_for(lambda: not displays[0].exists(), "the end of the killed worker's desktop")
         assert displays[1].exists()
-        (folder / "go-on").touch()
+        (directory / "go-on").touch()
         output = run.process.communicate(timeout=400)[0]
         assert "1 failed, 1 passed" in output
         assert "crashed" in output
@@ -140,7 +140,7 @@ def test_killed_worker_leaves_other_running(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGSEGV)", "os._exit(3)"])
-def test_crash_in_test_leaves_nothing(folder: Path, end: str) -> None:
-    with running_pytest(folder, count=1, end=end) as run:
+def test_crash_in_test_leaves_nothing(directory: Path, end: str) -> None:
+    with running_pytest(directory, count=1, end=end) as run:
         run.process.communicate(timeout=40)
         expect_nothing_left(run, run.desktops(1)[1])

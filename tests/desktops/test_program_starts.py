@@ -22,7 +22,7 @@ STARTS: dict[str, tuple[str, list[str], str]] = {
     "missing": ("settings", ["no-such-program"], "cannot start 'no-such-program'"),
     "missing_path": ("settings", ["./no/such/program"], "cannot start"),
     "not_executable": ("settings", ["{place}/plain"], "Permission denied"),
-    "a_folder": ("settings", ["{place}"], "Permission denied"),
+    "a_dir": ("settings", ["{place}"], "Permission denied"),
     "bad_interpreter": ("settings", ["{place}/bad_interpreter"], "cannot start"),
     "no_format": ("settings", ["{place}/no_format"], "Exec format error"),
     "missing_within": ("settings", ["sh", "-c", "exec no-such-program"], "exited with 127"),

@@ -1,4 +1,4 @@
-"""Commands and files on a desktop that another command leads to: a folder here by `env -C`, a machine by a real ssh."""
+"""Commands and files on a desktop that a command leads to: a directory here by `env -C`, a machine by a real ssh."""
 
 from __future__ import annotations
 

@@ -197,13 +197,13 @@ def test_forked_child_keeps_nothing_alive(end: str) -> None:
     with forked(end) as (process, child, directory):
         assert "sleep" in processes_naming(directory).values()
         assert process.stdin is not None
-        print("go on", file=process.stdin, flush=True)
+        print("continue", file=process.stdin, flush=True)
         process.wait(timeout=10)
         wait_for(lambda: not directory.exists() and not processes_naming(directory), "the end of the session")
         os.kill(child, 0)
 
 
 def test_forked_child_that_stops_ends_nothing() -> None:
-    """As one does that leaves a test by an exception, and goes on as if it were pytest."""
+    """As one does that leaves a test by an exception, and continues as if it were pytest."""
     with forked("pass", in_child="session.stop()") as (_, _, directory):
         assert sorted(processes_naming(directory).values()) == ["sleep", "vnc-supervisor"]

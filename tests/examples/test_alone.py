@@ -26,9 +26,9 @@ import tempfile
 
 def pytest_vnc_step(item, step):
     "Note who may read what is there while a test runs."
-    folder = pathlib.Path(tempfile.gettempdir())
-    for path in sorted(folder.rglob("*")):
-        inner = path.relative_to(folder).parts[1:]
+    directory = pathlib.Path(tempfile.gettempdir())
+    for path in sorted(directory.rglob("*")):
+        inner = path.relative_to(directory).parts[1:]
         if inner[:1] != ("Home",) or not inner[1:]:
             try:
                 note = str(path), path.lstat().st_mode & 0o777, path.is_symlink()
@@ -42,13 +42,13 @@ ALONE = 'ip link set lo up; umask 0; exec strace -f --seccomp-bpf -qq -e trace=c
 
 
 @pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """A temporary folder whose path leaves room for a socket's."""
-    with tempfile.TemporaryDirectory(prefix="t") as folder:
-        yield Path(folder)
+def short_dir() -> Iterator[Path]:
+    """A temporary directory whose path leaves room for a socket's."""
+    with tempfile.TemporaryDirectory(prefix="t") as directory:
+        yield Path(directory)
 
 
-def test_the_examples_call_nobody_and_leave_nothing_for_others(tmp_path: Path, short_folder: Path) -> None:
+def test_examples_call_nobody_and_leave_nothing_for_others(tmp_path: Path, short_dir: Path) -> None:
     for program in ("strace", "unshare", "ip"):
         require(program)
     require_pyside()
@@ -73,7 +73,7 @@ def test_the_examples_call_nobody_and_leave_nothing_for_others(tmp_path: Path, s
     environment = {
         **os.environ,
         "PYTHONPATH": str(tmp_path),
-        "TMPDIR": str(short_folder),
+        "TMPDIR": str(short_dir),
         "WITNESSED": str(tmp_path / "witnessed"),
     }
     command = ["unshare", "-rn", "sh", "-c", ALONE, str(log), *python]

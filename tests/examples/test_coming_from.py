@@ -29,7 +29,7 @@ REPORT = ("--html=report.html", "--self-contained-html")
 
 
 def assert_reported(pytester: pytest.Pytester, *words: str) -> None:
-    """Check that pytest's report has these words, and the picture of a step."""
+    """Check that pytest's report has these words, and the screenshot of a step."""
     report = (pytester.path / "report.html").read_text(encoding="utf-8")
     assert [word for word in (*words, "data:image/") if word not in report] == []
 
@@ -40,7 +40,7 @@ def examples(heading: str) -> list[str]:
     return BLOCK.findall(after.partition("\n## ")[0])
 
 
-def test_the_page_names_the_program_that_the_examples_look_at() -> None:
+def test_page_names_program_that_examples_look_at() -> None:
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition("\n## ")
     assert rest.count('read_file("events.txt")') == 4
@@ -50,7 +50,7 @@ def test_the_page_names_the_program_that_the_examples_look_at() -> None:
 
 
 @pytest.mark.desktop
-def test_a_langgraph_agent(
+def test_langgraph_agent(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
     whole, _ = examples("A LangGraph agent on VNC")
@@ -78,7 +78,7 @@ class _Hands:
         self.clicked.append((x, y, button))
 
 
-def test_the_pieces_of_a_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_turn(model: Callable[[Reply, Reply], GeminiServer], monkeypatch: pytest.MonkeyPatch) -> None:
     _, pieces = examples("A LangGraph agent on VNC")
     server = model(calls(CLICK, ("click_at", {"x": 999, "y": 0})), text("It is open."))
     monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
@@ -94,7 +94,7 @@ def test_the_pieces_of_a_turn(model: Callable[[Reply, Reply], GeminiServer], mon
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_a_harness_under_pytest(pytester: pytest.Pytester) -> None:
+def test_harness_under_pytest(pytester: pytest.Pytester) -> None:
     agent, test = examples("A computer-use harness")
     pytester.makepyfile(my_agent=agent, test_example=test)
     pytester.syspathinsert()
@@ -107,7 +107,7 @@ def test_a_harness_under_pytest(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.desktop
-def test_a_harness_as_a_script(pytester: pytest.Pytester) -> None:
+def test_harness_as_script(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(my_agent=examples("A computer-use harness")[0])
     with vnc_servers.tigervnc((1440, 900)) as server, vnc_servers.websockify(server.address) as port:
         assert pytester.run(sys.executable, "my_agent.py", str(port), timeout=60).ret == 0
@@ -118,7 +118,7 @@ def test_a_harness_as_a_script(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.desktop
-def test_an_agent_driven_by_a_tool_prompt(pytester: pytest.Pytester) -> None:
+def test_agent_driven_by_tool_prompt(pytester: pytest.Pytester) -> None:
     section = PAGE.read_text(encoding="utf-8").partition("## An agent driven by a tool prompt\n")[2]
     [ini], [whole], [asked] = (
         re.findall(rf"^```{kind}\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
@@ -141,7 +141,7 @@ def test_an_agent_driven_by_a_tool_prompt(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.browser
 @pytest.mark.desktop
-def test_an_agent_inside_a_browser(
+def test_agent_inside_browser(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vnc_servers.require("Xtigervnc")
@@ -169,7 +169,7 @@ def test_an_agent_inside_a_browser(
 
 
 @pytest.mark.desktop
-def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     section = PAGE.read_text(encoding="utf-8").partition("## A local vision model\n")[2].partition("\n## ")[0]
     [ini] = re.findall(r"^```ini\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     [exported] = re.findall(r"^export (.*)$", section, re.MULTILINE)
@@ -193,6 +193,6 @@ def test_a_local_vision_model(pytester: pytest.Pytester, monkeypatch: pytest.Mon
     assert json.loads(done) == {"ok": True}
     assert json.loads(refused)["error"]["type"] == "too_many_tool_calls"
     assert len(third.images) == 2
-    with Image.open(io.BytesIO(third.images[-1])) as picture:
-        assert picture.size == (1536, 864)
+    with Image.open(io.BytesIO(third.images[-1])) as screenshot:
+        assert screenshot.size == (1536, 864)
     assert len(list((pytester.path / "dumps").iterdir())) == 2

@@ -52,7 +52,7 @@ def server(sentence_as_calls: list[Reply], verdict: Reply) -> Iterator[GeminiSer
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verdict", "code"), [("holds", 0), ("unsure", 1)], indirect=["verdict"])
-def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
+def test_example_is_done_by_model_and_judged(server: GeminiServer, code: int, tmp_path: Path) -> None:
     options = [
         "--vnc-planner=gemini",
         "--vnc-record=off",
@@ -74,28 +74,25 @@ def test_an_example_is_done_by_the_model_and_judged(server: GeminiServer, code: 
     assert server.refusals == []
 
 
-# --- recordings ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> Path:
-    """A folder with the examples, without their recordings."""
+    """A directory with the examples, without their recordings."""
     leave_out = shutil.ignore_patterns("__vnc_recordings__", "__pycache__", "runs")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=leave_out)
     return tmp_path
 
 
-def examined(folder: Path, *options: str, said: str = "") -> str:
+def examined(directory: Path, *options: str, said: str = "") -> str:
     """Return the output of pytest for the example, with this at the keyboard."""
     command = [sys.executable, "-m", "pytest", EXAMPLE, "-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-rs"]
     done = subprocess.run(
-        [*command, *options], cwd=folder, input=said, capture_output=True, text=True, timeout=400, check=False
+        [*command, *options], cwd=directory, input=said, capture_output=True, text=True, timeout=400, check=False
     )
     return done.stdout
 
 
 @pytest.mark.slow
-def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(unrecorded: Path) -> None:
+def test_example_is_recorded_by_its_script_and_what_is_said_at_keyboard(unrecorded: Path) -> None:
     recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     assert "no planner is configured" in examined(unrecorded)
     assert "its claim needs a judge, and nobody is at the keyboard" in examined(unrecorded, "--vnc-record=rewrite")
@@ -107,7 +104,7 @@ def test_an_example_is_recorded_by_its_script_and_what_is_said_at_the_keyboard(u
 
 
 @pytest.mark.slow
-def test_an_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
+def test_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
     recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]
     done = subprocess.run(

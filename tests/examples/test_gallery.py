@@ -11,21 +11,21 @@ from support.paths import EXAMPLES, ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("folder", "found"), [("examples", False), ("examples/gallery", True)])
-def test_the_gallery_is_collected_only_where_it_is_named(folder: str, found: bool) -> None:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", folder]
+@pytest.mark.parametrize(("directory", "found"), [("examples", False), ("examples/gallery", True)])
+def test_gallery_is_collected_only_where_it_is_named(directory: str, found: bool) -> None:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", directory]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout
     assert ("test_mousepad.py" in done.stdout) == found
 
 
-def test_both_worlds_shows_the_test_of_the_gallery() -> None:
+def test_both_worlds_shows_test_of_gallery() -> None:
     shown = (ROOT / "docs" / "web-pages.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
     _, is_there, function = shown.partition("\n\n\ndef ")
     assert is_there
     assert f"def {function}" in (EXAMPLES / "gallery" / "test_upload.py").read_text(encoding="utf-8")
 
 
-def test_every_program_of_the_gallery_has_a_recording() -> None:
+def test_every_program_of_gallery_has_recording() -> None:
     tests = {test.stem for test in (EXAMPLES / "gallery").glob("test_*.py")}
-    assert {folder.name for folder in (EXAMPLES / "gallery" / "__vnc_recordings__").iterdir()} == tests
+    assert {directory.name for directory in (EXAMPLES / "gallery" / "__vnc_recordings__").iterdir()} == tests

@@ -16,8 +16,8 @@ from support.ci_jobs import Machine
 from support.paths import EXAMPLES
 from support.vnc_servers import require_package
 
-FOLDER = EXAMPLES / "many_machines"
-MANIFESTS = sorted(FOLDER.glob("kubernetes*.yaml"))
+DIRECTORY = EXAMPLES / "many_machines"
+MANIFESTS = sorted(DIRECTORY.glob("kubernetes*.yaml"))
 VERSION = "1.33"
 """The oldest that has all of it without a feature gate: sidecars and the limit of retries for each index."""
 
@@ -27,18 +27,18 @@ def documents(file: Path) -> list[dict[str, Any]]:
 
 
 def job(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in documents(FOLDER / name) if each["kind"] == "Job")
+    found: dict[str, Any] = next(each for each in documents(DIRECTORY / name) if each["kind"] == "Job")
     return found
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda file: file.stem)
-def test_a_manifest_is_valid_for_the_schema_of_the_api(file: Path) -> None:
+def test_manifest_is_valid_for_schema_of_api(file: Path) -> None:
     validator = require_package("kubernetes_validate")
     for document in documents(file):
         validator.validate(document, VERSION, strict=True)
 
 
-def test_the_schema_sees_a_wrong_field() -> None:
+def test_schema_sees_wrong_field() -> None:
     validator = require_package("kubernetes_validate")
     wrong = job("kubernetes.yaml")
     wrong["spec"]["completion"] = 3
@@ -46,7 +46,7 @@ def test_the_schema_sees_a_wrong_field() -> None:
         validator.validate(wrong, VERSION, strict=True)
 
 
-def test_the_number_of_pods_is_the_same_everywhere() -> None:
+def test_number_of_pods_is_same_everywhere() -> None:
     spec = job("kubernetes.yaml")["spec"]
     (tests,) = spec["template"]["spec"]["containers"]
     (pods,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -57,7 +57,7 @@ def test_the_number_of_pods_is_the_same_everywhere() -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A pod: the folder of the results is the working folder."""
+    """A pod: the directory of the results is the working directory."""
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
     commit = [
@@ -77,13 +77,13 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def carried_out(machine: Machine, container: dict[str, Any], **variables: str) -> int:
-    """Run what a container does, with /results in the working folder."""
+    """Run what a container does, with /results in the working directory."""
     script = container["args"][0].replace("/results", "results").replace("=/work", "=work")
     return machine.run((*container["command"],), script, variables)
 
 
 @pytest.mark.slow
-def test_a_pod_runs_its_part_of_the_tests(machine: Machine) -> None:
+def test_pod_runs_its_part_of_tests(machine: Machine) -> None:
     require_package("pytest_split")
     (tests,) = job("kubernetes.yaml")["spec"]["template"]["spec"]["containers"]
     lines = ["import pytest", "@pytest.mark.skip", "@pytest.mark.vnc_task('Click it')", "def test_a(vnc_desktop): ..."]
@@ -95,7 +95,7 @@ def test_a_pod_runs_its_part_of_the_tests(machine: Machine) -> None:
 
 
 @pytest.mark.slow
-def test_the_results_of_all_pods_are_gathered_and_a_missing_one_is_told(machine: Machine) -> None:
+def test_results_of_all_pods_are_gathered_and_missing_one_is_told(machine: Machine) -> None:
     (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
     for pod in range(3):
         results = session_results("2026-01-01", "2026-01-02", [ItemResult(f"t.py::test_{pod}", "passed")])
@@ -120,7 +120,7 @@ def test_pods_that_all_have_no_test_are_red(machine: Machine, problems: tuple[st
 
 
 @pytest.mark.slow
-def test_a_report_that_cannot_be_made_is_red(machine: Machine) -> None:
+def test_report_that_cannot_be_made_is_red(machine: Machine) -> None:
     (report,) = job("kubernetes-gather.yaml")["spec"]["template"]["spec"]["containers"]
     passed = session_results("2026-01-01", "2026-01-02", [ItemResult("t.py::test", "passed")])
     write_results(machine.clone / "0" / "vnc-results.json", passed)

@@ -35,9 +35,7 @@ def machine(tmp_path: Path) -> Machine:
         ("def test_plain(): ...\n", "", 5),
     ],
 )
-def test_a_job_without_a_test_passes_only_if_another_has_one(
-    machine: Machine, test: str, options: str, code: int
-) -> None:
+def test_job_without_test_passes_only_if_another_has_one(machine: Machine, test: str, options: str, code: int) -> None:
     require_package("pytest_split")
     (machine.clone / "test_it.py").write_text(test)
     (replay,) = (step for step in yaml.safe_load(ACTION.read_text())["runs"]["steps"] if step.get("name") == "Replay")

@@ -70,14 +70,14 @@ def pages_on(machine: dict[str, str]) -> list[str]:
     ).stdout.splitlines()
 
 
-def test_fonts_and_settings_of_the_machine_are_not_seen(machine: dict[str, str]) -> None:
+def test_fonts_and_settings_of_machine_are_not_seen(machine: dict[str, str]) -> None:
     pages = pages_on(machine)
     assert len(set(pages)) == 8
     assert pages == pages_on(dict(os.environ))
 
 
 @pytest.mark.slow
-def test_the_examples_recordings_are_replayed_on_any_machine(machine: dict[str, str], tmp_path: Path) -> None:
+def test_examples_recordings_are_replayed_on_any_machine(machine: dict[str, str], tmp_path: Path) -> None:
     some = "test_basket or test_an_order or test_products or test_the_dialog_empties"
     options = ["-k", some, "--vnc-record=replay", f"--vnc-runs-dir={tmp_path}", "-p", "no:cacheprovider"]
     done = subprocess.run(
@@ -92,8 +92,6 @@ def test_the_examples_recordings_are_replayed_on_any_machine(machine: dict[str, 
     assert "4 passed" in done.stdout, done.stdout + done.stderr
     assert "7 runs planned by recording" in done.stdout
 
-
-# --- the gift box ----------------------------------------------------------------------------------------------------
 
 SHELF, TOP_OF_BOX, END_OF_BOX, BETWEEN = (400, 216), (1142, 216), (1142, 700), (860, 500)
 AROUND_THE_POINTER = (795, 440, 885, 560)
@@ -133,7 +131,7 @@ class GiftBox:
         return screen.crop(AROUND_THE_POINTER)
 
 
-def test_a_row_is_dragged_without_its_picture_of_which_a_ghost_could_stay(gift_box: GiftBox) -> None:
+def test_row_is_dragged_without_its_screenshot_of_which_ghost_could_stay(gift_box: GiftBox) -> None:
     before = gift_box.around_the_pointer()
     gift_box.hands.perform(MouseDown(*SHELF))
     gift_box.hands.perform(Move(600, 300))
@@ -153,9 +151,6 @@ def test_rows_are_moved_from_list_to_list_and_within_one(gift_box: GiftBox) -> N
     gift_box.wait_until("gift_box", ["apples"])
 
 
-# --- a shop that changed ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def own_examples(tmp_path: Path) -> Path:
     """A copy of the examples, whose recordings a test may change."""
@@ -164,9 +159,9 @@ def own_examples(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def reviewed(folder: Path, bug: str, *answers: str, options: str = "") -> Reviewed:
+def reviewed(directory: Path, bug: str, *answers: str, options: str = "") -> Reviewed:
     shop = shlex.join([sys.executable, str(PROGRAMS / "buggy_shop.py"), bug])
-    return review(folder, answers, "examples", "-q", f"--vnc-app={shop}", *shlex.split(options))
+    return review(directory, answers, "examples", "-q", f"--vnc-app={shop}", *shlex.split(options))
 
 
 @pytest.mark.slow
@@ -189,9 +184,9 @@ def test_renamed_button_takes_one_answer_for_all_tests(own_examples: Path) -> No
 
 @pytest.mark.slow
 def test_wrong_total_called_bug_fails_as_product_and_writes_nothing(own_examples: Path) -> None:
-    folder = own_examples / "examples" / "__vnc_recordings__"
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    directory = own_examples / "examples" / "__vnc_recordings__"
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
     ended = reviewed(own_examples, "wrong_total", "b\nit is for one apple\n", options="-k two_apples")
     assert (ended.code, len(ended.questions)) == (1, 1), ended.out
     assert "product: it is for one apple (said the reviewer)" in ended.out
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before

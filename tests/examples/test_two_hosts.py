@@ -51,7 +51,7 @@ def _why_not() -> str:
 
 @pytest.fixture(autouse=True)
 def _runs_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Leave the runs of the project's own folder alone."""
+    """Leave the runs of the project's own directory alone."""
     monkeypatch.setenv("VNC_USE_RUNS_DIR", str(tmp_path_factory.mktemp("runs")))
 
 
@@ -78,10 +78,10 @@ class Report(HTMLParser):
     def machines(self) -> list[str]:
         return sorted(re.findall("<dt>machine</dt> <dd>(.*?)</dd>", "".join(self.blocks)))
 
-    def pictures(self, block: str) -> list[bytes]:
-        return [self._picture(address) for address in re.findall(r"background-image:url\((.*?)\)", block)]
+    def screenshots(self, block: str) -> list[bytes]:
+        return [self._screenshot(address) for address in re.findall(r"background-image:url\((.*?)\)", block)]
 
-    def _picture(self, address: str) -> bytes:
+    def _screenshot(self, address: str) -> bytes:
         head, _, data = address.partition(",")
         return b64decode(data) if head == "data:image/png;base64" else (self.path.parent / address).read_bytes()
 
@@ -94,25 +94,25 @@ def show(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @needs_two_machines
-def test_both_machines_run_tests_and_their_pictures_are_in_one_report(tmp_path: Path) -> None:
+def test_both_machines_run_tests_and_their_screenshots_are_in_one_report(tmp_path: Path) -> None:
     done = show(f"--html={tmp_path / 'report.html'}", *TESTS)
     assert done.returncode == 0, done.stdout + done.stderr
     report = Report(tmp_path / "report.html")
     assert report.machines == ["one", "two"]
     for block in report.blocks:
-        pictures = report.pictures(block)
-        assert len(pictures) > 1
-        assert all(picture.startswith(b"\x89PNG") for picture in pictures)
+        screenshots = report.screenshots(block)
+        assert len(screenshots) > 1
+        assert all(screenshot.startswith(b"\x89PNG") for screenshot in screenshots)
 
 
 @pytest.mark.slow
 @needs_two_machines
-def test_failures_of_both_machines_are_in_a_report_of_one_file(tmp_path: Path) -> None:
+def test_failures_of_both_machines_are_in_report_of_one_file(tmp_path: Path) -> None:
     done = show(f"--html={tmp_path / 'report.html'}", "--self-contained-html", "--vnc-max-steps=1", *TESTS)
     assert done.returncode == 1, done.stdout + done.stderr
     report = Report(tmp_path / "report.html")
     assert report.machines == ["one", "two"]
-    assert all(report.pictures(block) for block in report.blocks)
+    assert all(report.screenshots(block) for block in report.blocks)
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     assert set(re.findall("on the machine (one|two)", done.stdout)) == {"one", "two"}
 
@@ -176,12 +176,12 @@ def await_ended(watched: set[int]) -> None:
         watched.difference_update(ended)
 
 
-def test_the_page_is_of_options_that_exist(pytestconfig: pytest.Config) -> None:
+def test_page_is_of_options_that_exist(pytestconfig: pytest.Config) -> None:
     for option in set(re.findall(r"--(vnc-[a-z-]+)", PAGE)):
         assert pytestconfig.getoption(option.replace("-", "_"), default="no") != "no", option
 
 
-def test_the_page_has_the_table_that_the_bench_prints() -> None:
+def test_page_has_table_that_bench_prints() -> None:
     bench = (ROOT / "tests" / "bench" / "sizing.py").read_text(encoding="utf-8")
     kinds = re.findall(r"^\| (\w.*?) \| [\d.]+ s \| \d+ MB \|$", PAGE, re.MULTILINE)
     assert kinds == re.findall(r'^    "(.*?)": ', bench, re.MULTILINE)

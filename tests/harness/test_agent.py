@@ -243,7 +243,7 @@ def test_type_text_takes_any_unicode(tmp_path: Path) -> None:
         shown.expect("line", text)
 
 
-def test_websocket_is_the_default_scheme(server: VncServer, tmp_path: Path) -> None:
+def test_websocket_is_default_scheme(server: VncServer, tmp_path: Path) -> None:
     with vnc_servers.websockify(server.address) as port:
         agent = Steps(output_dir=tmp_path, vnc_port=port)
         assert agent.client_resolution() == (400, 300)

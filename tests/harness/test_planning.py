@@ -156,7 +156,7 @@ def test_screenshot_shows_screen_after_last_action(desk: VncUseAgent) -> None:
             self.wait(0.0)
 
     result = run(desk, Looking, 9)
-    stored = [(result.run_folder / "screens" / f"{frame.digest}.png").read_bytes() for frame in frames(result)]
+    stored = [(result.run_dir / "screens" / f"{frame.digest}.png").read_bytes() for frame in frames(result)]
     assert seen == stored[:2]
     assert sizes == [((320, 200), None)]
     assert [step.proposal.action for step in result.steps] == [

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.harness import Agent, MouseClickAction, Position, record_action
 from pytest_vnc_use.harness.screenshots import _Player, write_screenshots
 from support import vnc_servers
@@ -161,7 +161,7 @@ def test_partial_trace_gives_screenshots_of_crashed_run(run: Path, tmp_path: Pat
 def test_directory_without_run_raises(tmp_path: Path, text: str | None, message: str) -> None:
     if text is not None:
         (tmp_path / "execution.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RunFolderError, match=message):
+    with pytest.raises(RunDirectoryError, match=message):
         write_screenshots(tmp_path)
     assert main(["screenshots", str(tmp_path)]) == 2
 
@@ -216,6 +216,6 @@ def test_unwritable_recording_raises(tmp_path: Path) -> None:
     (tmp_path / "recording").write_text("a file", encoding="utf-8")
     with vnc_servers.tigervnc((400, 300)) as server:
         agent = Waiter(output_dir=tmp_path, **place(server))
-        with pytest.raises(RunFolderUnwritable, match="Cannot write a recording"):
+        with pytest.raises(RunDirectoryUnwritable, match="Cannot write a recording"):
             agent.run(max_steps=1)
-    assert "RunFolderUnwritable" in (tmp_path / "error.txt").read_text(encoding="utf-8")
+    assert "RunDirectoryUnwritable" in (tmp_path / "error.txt").read_text(encoding="utf-8")

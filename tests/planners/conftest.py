@@ -1,4 +1,4 @@
-"""Fixtures for planners: a run carried out by hand, and a conversation with the model's stand-in."""
+"""Fixtures for planners: a run performed by hand, and a conversation with the model's fake server."""
 
 from __future__ import annotations
 

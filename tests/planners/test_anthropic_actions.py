@@ -27,7 +27,7 @@ from pytest_vnc_use.types import (
 )
 
 HALF = SentScreen(FrameRef("", 2000, 1000), 1000, 500)
-"""A screen of which a picture half as wide and high is sent."""
+"""A screen of which an image half as wide and high is sent."""
 
 AT = {"coordinate": [100, 50]}
 HERE = (201, 101)
@@ -75,7 +75,7 @@ def actions_of(name: str, values: Any, pointer: tuple[int, int] | None = None) -
         ("wait", {"duration": 3}, [Wait(3.0)]),
     ],
 )
-def test_an_action(name: str, values: Any, actions: list[Action]) -> None:
+def test_action(name: str, values: Any, actions: list[Action]) -> None:
     assert actions_of(name, values) == actions
 
 
@@ -87,14 +87,14 @@ def test_an_action(name: str, values: Any, actions: list[Action]) -> None:
         ("left_mouse_up", MouseUp(7, 8)),
     ],
 )
-def test_without_a_coordinate_it_is_where_the_pointer_is(name: str, action: Action) -> None:
+def test_without_coordinate_it_is_where_pointer_is(name: str, action: Action) -> None:
     assert actions_of(name, {}, (7, 8)) == [action]
     [unknown] = actions_of(name, {})
     assert isinstance(unknown, InvalidAction)
     assert "the pointer was not moved yet" in unknown.problem
 
 
-def test_the_pointer_moves_with_the_calls_of_a_batch() -> None:
+def test_pointer_moves_with_calls_of_batch() -> None:
     named: list[tuple[str, Any]] = [
         ("left_click", {}),
         ("mouse_move", AT),
@@ -134,13 +134,13 @@ def test_nonsense_is_told_in_one_line(name: str, values: Any, problem: str) -> N
         raise ValueError(action.problem)
 
 
-def test_the_cursor_position_is_told() -> None:
+def test_cursor_position_is_told() -> None:
     [action] = actions_of("cursor_position", {}, (7, 8))
     assert isinstance(action, InvalidAction)
     assert "you last moved it to pixel (7, 8)" in action.problem
 
 
-def test_a_member_is_one_only_of_the_computer() -> None:
+def test_member_is_one_only_of_computer() -> None:
     """Names of members are not reserved: a tool of the user's may have one, without the toolset's name."""
     for name in sorted(MEMBERS):
         [[proposal]] = read_calls([Call("id", name, {}, is_computer=False)], HALF)

@@ -53,13 +53,13 @@ def text_of(result: Any) -> str:
     return result["content"][0]["text"]
 
 
-def pictures_of(request: Any) -> list[bytes]:
+def images_of(request: Any) -> list[bytes]:
     blocks = [block for message in request["messages"] for block in message["content"]]
     inner = [block for result in blocks for block in result.get("content", [result])]
     return [base64.b64decode(block["source"]["data"]) for block in inner if block["type"] == "image"]
 
 
-def test_the_first_request(converse: Converse) -> None:
+def test_first_request(converse: Converse) -> None:
     talk = converse([CLICK])
     talk.decide()
     [request] = talk.server.requests
@@ -73,12 +73,12 @@ def test_the_first_request(converse: Converse) -> None:
     assert (give_up["name"], give_up["input_schema"]["required"]) == ("task_failed", ["reason"])
     [message] = request["messages"]
     assert message["content"][1] == {"type": "text", "text": "Open the basket"}
-    assert pictures_of(request) == [talk.history.pngs[talk.history.first.digest]]
+    assert images_of(request) == [talk.history.pngs[talk.history.first.digest]]
     assert "screenshot" in request["system"]
     assert talk.planner.name == "anthropic (claude-sonnet-5)"
 
 
-def test_a_batch_is_answered_call_by_call(converse: Converse) -> None:
+def test_batch_is_answered_call_by_call(converse: Converse) -> None:
     """Several calls are several actions in order; the screen after the last of them is shown once."""
     named = [("left_click", POINT), ("type", {"text": "alice"}), ("key", {"text": "Return"})]
     talk = converse([uses(*named), DONE])
@@ -90,10 +90,10 @@ def test_a_batch_is_answered_call_by_call(converse: Converse) -> None:
     assert [result["tool_use_id"] for result in results] == ["toolu_0_0", "toolu_0_1", "toolu_0_2"]
     assert [result["toolset_name"] for result in results] == ["computer"] * 3
     assert [text_of(result) for result in results] == ["ok"] * 3
-    assert [digest(png) for png in pictures_of(talk.server.requests[1])[1:]] == [talk.history.screen.digest]
+    assert [digest(png) for png in images_of(talk.server.requests[1])[1:]] == [talk.history.screen.digest]
 
 
-def test_a_modifier_is_held_around_its_click(converse: Converse) -> None:
+def test_modifier_is_held_around_its_click(converse: Converse) -> None:
     talk = converse([uses(("left_click", {**POINT, "text": "ctrl+shift"}), ("key", {"text": "Return"})), DONE])
     decision = talk.act()
     held = [KeyDown("ctrl"), KeyDown("shift"), Click(720, 450), KeyUp("shift"), KeyUp("ctrl")]
@@ -102,7 +102,7 @@ def test_a_modifier_is_held_around_its_click(converse: Converse) -> None:
     assert len(results_of(talk.server.requests[1])) == 2
 
 
-def test_what_follows_a_failure_was_not_executed(converse: Converse) -> None:
+def test_what_follows_failure_was_not_executed(converse: Converse) -> None:
     talk = converse([uses(("left_click", POINT), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})), DONE])
     decision = talk.decide()
     talk.history.carry_out(decision)
@@ -117,7 +117,7 @@ def test_what_follows_a_failure_was_not_executed(converse: Converse) -> None:
     assert [text_of(result) for result in results] == ["ok", "no key", not_executed]
 
 
-def test_a_function_of_the_users(converse: Converse) -> None:
+def test_function_of_users(converse: Converse) -> None:
     def left_click(name: str) -> str:
         """Look a user up."""
         return name
@@ -138,7 +138,7 @@ def test_a_function_of_the_users(converse: Converse) -> None:
     assert "toolset_name" not in result
 
 
-def test_an_excluded_action(converse: Converse) -> None:
+def test_excluded_action(converse: Converse) -> None:
     talk = converse([uses(("wait", {"duration": 1}))], excluded_actions=["wait"])
     [proposal] = talk.decide().proposals
     assert isinstance(proposal.action, InvalidAction)
@@ -147,22 +147,22 @@ def test_an_excluded_action(converse: Converse) -> None:
     assert talk.server.refusals == []
 
 
-def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
-    """The stand-in refuses pictures that the service would scale down by itself."""
+def test_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
+    """The fake server refuses images that the service would scale down on its own."""
     talk = converse([uses(("left_click", {"coordinate": [2575, 0]}), ("left_click", {"coordinate": [0, 1448]})), DONE])
     frame = frame_of(1, 5120, 2880)
     talk.history.first = talk.history.screen = frame.ref
     talk.history.pngs[frame.ref.digest] = frame.png
     decision = talk.act()
-    [png] = pictures_of(talk.server.requests[0])
+    [png] = images_of(talk.server.requests[0])
     assert Image.open(io.BytesIO(png)).size == (2576, 1449)
     actions = [proposal.action for proposal in decision.proposals]
     assert actions == [Click(5119, 0), Click(0, 2879)]
 
 
 @pytest.mark.parametrize("tool", ["computer_20251124", "computer_20250124"])
-def test_the_older_tools(converse: Converse, tool: str) -> None:
-    """One tool with a field `action`, which is told the size of the pictures."""
+def test_older_tools(converse: Converse, tool: str) -> None:
+    """One tool with a field `action`, which is told the size of the images."""
     replies = [older({"action": "left_click", "coordinate": [694, 434]}, {"action": "wait", "duration": 1}), DONE]
     talk = converse(replies, model="claude-opus-4-5", tool=tool)
     decision = talk.act()
@@ -172,7 +172,7 @@ def test_the_older_tools(converse: Converse, tool: str) -> None:
     assert talk.server.refusals == []
     computer = talk.server.requests[0]["tools"][0]
     assert computer == {"type": tool, "name": "computer", "display_width_px": 1389, "display_height_px": 868}
-    assert Image.open(io.BytesIO(pictures_of(talk.server.requests[0])[0])).size == (1389, 868)
+    assert Image.open(io.BytesIO(images_of(talk.server.requests[0])[0])).size == (1389, 868)
     assert all("toolset_name" not in result for result in results_of(talk.server.requests[1]))
 
 
@@ -182,7 +182,7 @@ def thoughts_in(request: Any) -> list[str]:
 
 
 def test_thoughts_go_back_as_long_as_nothing_before_them_changed(converse: Converse) -> None:
-    """The stand-in refuses a thought whose prefix changed; between two removals of pictures there is none such."""
+    """The fake server refuses a thought whose prefix changed; between two removals of images there is none such."""
     talk = converse(lambda request: uses(("left_click", POINT), thinking="Where is it?"))
     for _ in range(6):
         talk.act()
@@ -192,7 +192,7 @@ def test_thoughts_go_back_as_long_as_nothing_before_them_changed(converse: Conve
 
 
 @pytest.mark.slow
-def test_turns_are_told_in_words_at_the_points_where_thoughts_are_left_out_anyway(converse: Converse) -> None:
+def test_turns_are_told_in_words_at_points_where_thoughts_are_left_out_anyway(converse: Converse) -> None:
     talk = converse(lambda request: uses(("left_click", POINT), thinking="long " * 200))
     for _ in range(KEPT_TURNS + 8):
         talk.act()
@@ -201,7 +201,7 @@ def test_turns_are_told_in_words_at_the_points_where_thoughts_are_left_out_anywa
     assert max(map(len, map(thoughts_in, talk.server.requests))) == 2
 
 
-def test_the_screen_shown_stays_as_it_was_shown(converse: Converse) -> None:
+def test_screen_shown_stays_as_it_was_shown(converse: Converse) -> None:
     """A run that stood still looks again before it asks: that screen is what the model saw."""
     talk = converse(lambda request: uses(("left_click", POINT), thinking="Where is it?"))
     talk.act()
@@ -209,7 +209,7 @@ def test_the_screen_shown_stays_as_it_was_shown(converse: Converse) -> None:
     talk.act()
     talk.decide()
     assert talk.server.refusals == []
-    assert [digest(png) for png in pictures_of(talk.server.requests[2])][:2] == [talk.history.first.digest] * 2
+    assert [digest(png) for png in images_of(talk.server.requests[2])][:2] == [talk.history.first.digest] * 2
 
 
 def test_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
@@ -231,7 +231,7 @@ def test_unknown_tool_raises_settings_error() -> None:
         AnthropicComputer(api_key="a key", tool="computer_2030")
 
 
-def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_and_address_come_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(KeyMissing, match="set ANTHROPIC_API_KEY"):

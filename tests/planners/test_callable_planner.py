@@ -81,12 +81,12 @@ def answered(answer: Any) -> Decision:
         (Subclass, "Subclass"),
     ],
 )
-def test_whatever_acts_is_a_planner_named_after_where_it_stands(thing: Any, name: str, history: History) -> None:
+def test_whatever_acts_is_planner_named_after_where_it_stands(thing: Any, name: str, history: History) -> None:
     assert decide(thing, history).proposals == (Proposal(Click(1, 2)),)
     assert as_planner(thing).name == f"callable ({__name__}:{name})"
 
 
-def test_a_planner_stays_as_it_is() -> None:
+def test_planner_stays_as_it_is() -> None:
     planner = ScriptedPlanner([])
     assert as_planner(planner) is planner
 
@@ -116,7 +116,7 @@ def test_what_is_none_is_told(thing: object, problem: str) -> None:
         as_planner(thing)
 
 
-def test_one_action_or_several_or_proposals_or_a_decision() -> None:
+def test_one_action_or_several_or_proposals_or_decision() -> None:
     both = (Proposal(Click(1, 2)), Proposal(TypeText("a"), "write it"))
     assert answered([Click(1, 2), both[1]]).proposals == both
     assert answered(both[1]).proposals == both[1:]
@@ -144,14 +144,14 @@ def test_numbers_of_another_kind_become_whole_ones() -> None:
         (Decision("act"), "is `act` without any action; it must propose at least one"),
     ],
 )
-def test_any_other_answer_is_the_planners_error(answer: Any, problem: str) -> None:
+def test_any_other_answer_is_planners_error(answer: Any, problem: str) -> None:
     with pytest.raises(AgentFailed, match=rf"an answer of callable \({__name__}:plan_with\)") as caught:
         answered(answer)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_an_exception_goes_on_its_way_as_it_is(history: History, tmp_path: Path) -> None:
+def test_exception_goes_on_its_way_as_it_is(history: History, tmp_path: Path) -> None:
     source = "def look(shop):\n    return shop['basket']\n\ndef act(observation):\n    return look({})\n"
     (tmp_path / "shop_plan.py").write_text(source, encoding="utf-8")
     module: dict[str, Any] = {"__name__": "shop_plan"}
@@ -162,7 +162,7 @@ def test_an_exception_goes_on_its_way_as_it_is(history: History, tmp_path: Path)
     assert lines[:2] == ["shop_plan.py:2, in look", "shop_plan.py:5, in act"]
 
 
-def test_an_error_of_a_planner_that_it_asked_stays(history: History) -> None:
+def test_error_of_planner_that_it_asked_stays(history: History) -> None:
     def ask_another(observation: Observation) -> Answer:
         raise ModelUnavailable("no answer")
 
@@ -176,7 +176,7 @@ def run(tmp_path: Path, planner: Any, controller: PaintedController, seconds: fl
     return agent.run("Order", limits=Limits(seconds=seconds))
 
 
-def test_a_function_carries_out_a_task(tmp_path: Path) -> None:
+def test_function_carries_out_task(tmp_path: Path) -> None:
     def order(observation: Observation) -> Answer:
         match len(observation.turns):
             case 0:
@@ -193,7 +193,7 @@ def test_a_function_carries_out_a_task(tmp_path: Path) -> None:
     assert [step.turn for step in result.steps] == [1, 1, 2]
 
 
-def test_the_runs_time_limit_holds(tmp_path: Path) -> None:
+def test_runs_time_limit_holds(tmp_path: Path) -> None:
     release = threading.Event()
     result = run(tmp_path, lambda observation: release.wait(), PaintedController(), seconds=0.3)
     release.set()
@@ -213,7 +213,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "their_shop"
 
 
-def test_a_planner_is_found_by_module_and_name(module: str, history: History) -> None:
+def test_planner_is_found_by_module_and_name(module: str, history: History) -> None:
     planner = named_planner(f"{module}.plans:order")
     assert planner.name == "callable (their_shop.plans:order)"
     assert decide(planner, history).kind == "finished"
@@ -232,7 +232,7 @@ def test_a_planner_is_found_by_module_and_name(module: str, history: History) ->
         ("their_shop.plans:__name__", "got 'their_shop.plans'"),
     ],
 )
-def test_a_wrong_name_is_told_in_one_line(module: str, address: str, problem: str) -> None:
+def test_wrong_name_is_told_in_one_line(module: str, address: str, problem: str) -> None:
     with pytest.raises(SettingsError) as caught:
         named_planner(address)
     assert problem in str(caught.value)
@@ -253,7 +253,7 @@ def test_negative_numbers_scroll_back(distance: dict[str, int], scrolled: Scroll
 
 
 @pytest.mark.parametrize("distance", [{}, {"dx": 0}, {"dx": 1, "dy": 1}, {"dy": 0.5}])
-def test_a_scroll_goes_one_way(distance: dict[str, Any]) -> None:
+def test_scroll_goes_one_way(distance: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="by dx or by dy"):
         scroll(5, 6, **distance)
 
@@ -284,13 +284,13 @@ def test_keys_of_browsers_and_of_pyautogui(spelled: str, plain: str | list[str])
     assert parse_combo(combination) == parse_combo(plain)
 
 
-def test_no_part_of_a_key_is_left_out() -> None:
+def test_no_part_of_key_is_left_out() -> None:
     for unknown in ("-a", "a-", "ctrl+-a", "_5"):
         with pytest.raises(ActionError, match="unknown key"):
             parse_combo(unknown)
 
 
-def test_a_run_ends_with_what_the_planner_says() -> None:
+def test_run_ends_with_what_planner_says() -> None:
     assert finish({"order": 7}) == Decision("finished", '{"order": 7}', params={"order": 7})
     assert finish({"at": Path("x")}, message="ordered") == Decision("finished", "ordered", params={"at": "x"})
     assert give_up("no shop") == Decision("gave_up", "no shop")

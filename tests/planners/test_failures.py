@@ -246,7 +246,7 @@ def test_decide_late_answer_raises_in_time(name: str, late: dict[str, float]) ->
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.wrong_key])
-def test_decide_wrong_key_raises_without_the_key(name: str) -> None:
+def test_decide_wrong_key_raises_without_key(name: str) -> None:
     provider = PROVIDERS[name]
     with provider.ask([provider.click], api_key="sk-a-wrong-key") as talk:
         with pytest.raises(KeyRejected, match=provider.wrong_key):
@@ -333,7 +333,7 @@ def test_decide_error_of_any_shape_raises(body: Any) -> None:
         talk.decide()
 
 
-def test_decide_waits_as_the_service_asks() -> None:
+def test_decide_waits_as_service_asks() -> None:
     with ask_gemini([gemini.rate_limited(0.4), CLICK]) as talk:
         started = time.monotonic()
         talk.decide()
@@ -355,7 +355,7 @@ def test_decide_hanging_attempt_leaves_time_for_another() -> None:
         assert "did not answer within 0.8 s" in talk.exchanges[0].error
 
 
-def test_backoff_waits_double_up_to_a_limit() -> None:
+def test_backoff_waits_double_up_to_limit() -> None:
     backoff = Backoff(first_wait_s=1.0, longest_wait_s=5.0)
     waits = [backoff.wait_s(attempt) for attempt in (1, 2, 3, 4)]
     assert all(nominal <= wait <= nominal * 1.25 for nominal, wait in zip((1, 2, 4, 5), waits, strict=True))
@@ -421,7 +421,7 @@ def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncoun
         (OpenAIComputer, "OPENAI_API_KEY"),
     ],
 )
-def test_planner_without_key_names_the_variable(planner: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planner_without_key_names_variable(planner: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", variable):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(KeyMissing, match=f"set {variable}"):
@@ -466,7 +466,7 @@ def test_chat_invalid_address_or_key_raises(
         asker(address, model, key)
 
 
-def test_key_echoed_by_the_service_appears_nowhere() -> None:
+def test_key_echoed_by_service_appears_nowhere() -> None:
     def echo(request: Any) -> Reply:
         return chat_server.error(400, "invalid_request_error", f"Wrong: {KEY}")
 
@@ -478,7 +478,7 @@ def test_key_echoed_by_the_service_appears_nowhere() -> None:
 
 
 @pytest.mark.parametrize("answer", [gemini.daily_quota(), gemini.not_json(), gemini.hang(), gemini.Reply(b"5", 400)])
-def test_no_frame_of_a_traceback_holds_the_key(answer: Reply) -> None:
+def test_no_frame_of_traceback_holds_key(answer: Reply) -> None:
     """As `pytest --tb=long --showlocals` would print it."""
     with ask_gemini(lambda request: answer) as talk:
         with pytest.raises(PlannerError) as caught:
@@ -486,7 +486,7 @@ def test_no_frame_of_a_traceback_holds_the_key(answer: Reply) -> None:
         assert not [shown for shown in _frames(caught.value) if gemini.API_KEY in shown]
 
 
-def test_no_frame_holds_the_key_where_nothing_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_frame_holds_key_where_nothing_was_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     planner = GeminiComputerUse(api_key=gemini.API_KEY, base_url="https://localhost:1", backoff=QUICK)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
     load_certificates.cache_clear()

@@ -27,7 +27,7 @@ def reset_shop(
     return f"{name}{apples}{price}{open_now}{tags}{colour}{more}"
 
 
-def test_a_function_becomes_a_declaration() -> None:
+def test_function_becomes_declaration() -> None:
     declaration = declare(reset_shop)
     assert declaration.name == "reset_shop"
     assert declaration.description == "Put the shop back to its first state.\n\nTakes a moment."

@@ -134,7 +134,7 @@ def test_calls_become_actions(name: str, args: dict[str, Any], action: Action) -
     assert action_of(name, args) == action
 
 
-def test_every_predefined_function_is_in_the_tables() -> None:
+def test_every_predefined_function_is_in_tables() -> None:
     assert {name for name, _, _ in NEWER} == set(DESKTOP)
     assert {name for name, _, _ in OLD} == set(OLDER)
 
@@ -174,7 +174,7 @@ def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
     assert split_keys(keys) == split
 
 
-def test_the_call_stays_as_it_came() -> None:
+def test_call_stays_as_it_came() -> None:
     args = {
         **POINT,
         "intent": "open it",
@@ -209,12 +209,12 @@ def test_the_call_stays_as_it_came() -> None:
         ([], Confirmation("the model's safety decision is []", blocks=True)),
     ],
 )
-def test_only_a_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
+def test_only_plain_go_needs_no_confirmation(decision: Any, confirmation: Confirmation | None) -> None:
     assert read_confirmation(decision) == confirmation
 
 
 @pytest.mark.parametrize("name", ["safety_decision", "safetyDecision"])
-def test_a_safety_decision_in_either_casing(name: str) -> None:
+def test_safety_decision_in_either_casing(name: str) -> None:
     args = {"text": "a", name: {"decision": "require_confirmation", "explanation": "pays"}}
     proposal = read_proposal(FunctionCall("add_user", args), SCREEN, FunctionNames({"add_user"}))
     assert proposal.confirmation == Confirmation("pays")
@@ -223,12 +223,12 @@ def test_a_safety_decision_in_either_casing(name: str) -> None:
     assert name in args
 
 
-def test_a_go_beside_a_question_is_no_go() -> None:
+def test_go_beside_question_is_no_go() -> None:
     args = {**POINT, "safety_decision": {"decision": "allowed"}, "safetyDecision": {"decision": "require_confirmation"}}
     assert read_proposal(FunctionCall("click", args), SCREEN).confirmation is not None
 
 
-def test_of_two_decisions_the_one_that_blocks_counts() -> None:
+def test_of_two_decisions_one_that_blocks_counts() -> None:
     asks, blocks = {"decision": "require_confirmation"}, {"decision": "block"}
     for first, second in ((asks, blocks), (blocks, asks)):
         args = {**POINT, "safety_decision": first, "safetyDecision": second}
@@ -295,7 +295,7 @@ def test_extract_function_calls() -> None:
     assert extract_function_calls({}) == ()
 
 
-def test_a_search_opens_the_page_that_is_configured() -> None:
+def test_search_opens_page_configured() -> None:
     call, page = FunctionCall("search", {}), "https://search.example"
     assert read_proposal(call, SCREEN, FunctionNames(search_page=page)).action == OpenAddress(page)
     assert read_proposal(call, SCREEN, FunctionNames()).action == KeyCombo(("ctrl", "k"))
@@ -303,7 +303,7 @@ def test_a_search_opens_the_page_that_is_configured() -> None:
     assert isinstance(refused, InvalidAction)
 
 
-def test_a_browser_is_opened_where_windows_can_be() -> None:
+def test_browser_is_opened_where_windows_can_be() -> None:
     call, window = FunctionCall("open_web_browser", {}), OpenAddress("about:blank", in_new_window=True)
     assert read_proposal(call, SCREEN, FunctionNames(opens_windows=True)).action == window
     assert read_proposal(call, SCREEN, FunctionNames()).action == TakeScreenshot()

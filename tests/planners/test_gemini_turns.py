@@ -35,7 +35,7 @@ WIDTH_OF_NUMBERS = 200
 PAYING = wants_confirmation(POINT, "This pays.")
 
 
-def test_the_first_request(converse: Converse) -> None:
+def test_first_request(converse: Converse) -> None:
     talk = converse([CLICK])
     talk.decide()
     [request] = talk.server.requests
@@ -85,14 +85,14 @@ def test_sequential_function_calls(converse: Converse) -> None:
     assert shown == [step.frame_after.digest for step in talk.history.turns[0].steps]
 
 
-def test_a_call_without_an_id_is_answered_without_one(converse: Converse) -> None:
+def test_call_without_id_is_answered_without_one(converse: Converse) -> None:
     talk = converse([CLICK, DONE], with_ids=False)
     talk.history.carry_out(talk.decide())
     assert talk.decide().kind == "finished"
     assert "id" not in talk.server.requests[1].function_responses[0]
 
 
-def test_the_last_picture_is_the_screen_as_it_is_now(converse: Converse) -> None:
+def test_last_image_is_screen_as_it_is_now(converse: Converse) -> None:
     talk = converse([CLICK, DONE])
     talk.history.carry_out(talk.decide())
     talk.history.screen = talk.history.first
@@ -101,7 +101,7 @@ def test_the_last_picture_is_the_screen_as_it_is_now(converse: Converse) -> None
 
 
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
-def test_a_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
+def test_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
     talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
     decision = talk.decide()
     assert [proposal.confirmation and proposal.confirmation.explanation for proposal in decision.proposals] == [
@@ -115,8 +115,8 @@ def test_a_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) ->
     assert "safety_acknowledgement" not in waiting["response"]
 
 
-def test_a_refused_confirmation_is_never_acknowledged(converse: Converse) -> None:
-    """Gemini takes no history in which it is not: so the turn is told in words, and the run can go on."""
+def test_refused_confirmation_is_never_acknowledged(converse: Converse) -> None:
+    """Gemini takes no history in which it is not: so the turn is told in words, and the run can continue."""
     talk = converse([CLICK, calls(("click", PAYING)), DONE])
     talk.history.carry_out(talk.decide())
     talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
@@ -128,19 +128,19 @@ def test_a_refused_confirmation_is_never_acknowledged(converse: Converse) -> Non
 
 
 @pytest.mark.slow
-def test_every_response_of_the_newest_turns_has_a_picture(converse: Converse) -> None:
+def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     """Whole turns have them, the newest, until there are as many as asked for."""
     two, one = ("click", POINT), ("wait", {})
     talk = converse([calls(two, two), calls(one), calls(two, two, one), DONE], keep_screenshots=4)
     for _ in range(3):
         talk.history.carry_out(talk.decide())
     talk.decide()
-    pictured = [bool(response.get("parts")) for response in talk.server.requests[3].function_responses]
-    assert pictured == [False, False, True, True, True, True]
+    with_images = [bool(response.get("parts")) for response in talk.server.requests[3].function_responses]
+    assert with_images == [False, False, True, True, True, True]
     assert talk.server.refusals == []
 
 
-def test_all_responses_of_one_turn_have_pictures_however_few_are_asked_for(converse: Converse) -> None:
+def test_all_responses_of_one_turn_have_images_however_few_are_asked_for(converse: Converse) -> None:
     talk = converse([calls(("click", POINT), ("click", POINT)), DONE], keep_screenshots=1)
     talk.history.carry_out(talk.decide())
     talk.decide()
@@ -148,7 +148,7 @@ def test_all_responses_of_one_turn_have_pictures_however_few_are_asked_for(conve
     assert digest(talk.server.requests[1].images[-1]) == talk.history.screen.digest
 
 
-def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
+def test_what_model_said_goes_back_unchanged(converse: Converse) -> None:
     """Also a signature whose base64 has the characters in which the two alphabets differ, and empty text."""
     args = {**POINT, "note": None, "deep": {"a_b": [1.5]}}
     parts: list[dict[str, Any]] = [
@@ -165,17 +165,17 @@ def test_what_the_model_said_goes_back_unchanged(converse: Converse) -> None:
     assert talk.server.requests[1].contents[1]["parts"][1] == {"text": "", "thoughtSignature": "c2ln+/8="}
 
 
-def test_a_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
+def test_field_that_this_sdk_does_not_know_is_no_obstacle(converse: Converse) -> None:
     call = {"functionCall": {"name": "click", "args": POINT, "newHere": 1}, "thoughtSignature": "AAEC", "newToo": {}}
     png = base64.b64encode(frame_of(1).png).decode()
-    picture = {"inlineData": {"mimeType": "image/png", "data": png, "new": 1}, "videoMetadata": {"new": {"er": 2}}}
-    talk = converse([candidate([picture, call], aNewOne="x"), DONE])
+    image = {"inlineData": {"mimeType": "image/png", "data": png, "new": 1}, "videoMetadata": {"new": {"er": 2}}}
+    talk = converse([candidate([image, call], aNewOne="x"), DONE])
     talk.history.carry_out(talk.decide())
     assert talk.decide().kind == "finished"
     assert (len(talk.server.requests), talk.server.refusals) == (2, [])
 
 
-def test_counts_of_tokens_that_are_text_are_still_counts(converse: Converse) -> None:
+def test_counts_of_tokens_text_are_still_counts(converse: Converse) -> None:
     counts = {"promptTokenCount": "7", "candidatesTokenCount": "many", "thoughtsTokenCount": [1]}
     usage = converse([candidate([{"text": "It is open."}], usageMetadata=counts)]).decide().usage
     assert usage + usage == Usage(input=14)
@@ -186,7 +186,7 @@ def add_user(name: str, admin: bool = False) -> str:
     return f"{name}, {admin}"
 
 
-def test_done_by_a_call_of_its_own(converse: Converse) -> None:
+def test_done_by_call_of_its_own(converse: Converse) -> None:
     talk = converse(
         [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
     )
@@ -198,7 +198,7 @@ def test_done_by_a_call_of_its_own(converse: Converse) -> None:
     assert converse([calls(("done", {}), words="It is open.")]).decide().words == "It is open."
 
 
-def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Converse) -> None:
+def test_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Converse) -> None:
     talk = converse([calls(("navigate", {"url": "example.org"}))], excluded_actions=["navigate", "key_up"])
     [proposal] = talk.decide().proposals
     assert isinstance(proposal.action, InvalidAction)
@@ -222,7 +222,7 @@ def test_an_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Con
         ({"model": "gemini-3-flash-preview", "environment": "browser"}, ["click_at", "navigate"]),
     ],
 )
-def test_only_names_of_the_models_dialect_are_sent(converse: Converse, settings: Any, offered: list[str]) -> None:
+def test_only_names_of_models_dialect_are_sent(converse: Converse, settings: Any, offered: list[str]) -> None:
     talk = converse([calls(("click", POINT))], excluded_actions=["click", "click_at", "navigate"], **settings)
     [proposal] = talk.decide().proposals
     assert isinstance(proposal.action, InvalidAction)
@@ -261,11 +261,11 @@ def test_injection_detection_and_safety_policies(converse: Converse) -> None:
         *[(model, False) for model in ("gemini-3.1-pro-preview", "gemini-flash-latest", "mine", "gemini-3.5x")],
     ],
 )
-def test_detection_is_on_where_the_model_can(model: str, can: bool) -> None:
+def test_detection_is_on_where_model_can(model: str, can: bool) -> None:
     assert can_detect_injection(model) is can
 
 
-def test_the_older_dialect(converse: Converse) -> None:
+def test_older_dialect(converse: Converse) -> None:
     """To name the older model is enough: it knows no desktop, and is told of a browser."""
     typed = {"x": 500, "y": 500, "text": "alice"}
     replies = [
@@ -288,7 +288,7 @@ def test_the_older_dialect(converse: Converse) -> None:
     assert talk.server.requests[2].computer_use == {"environment": "ENVIRONMENT_BROWSER"}
 
 
-def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> None:
+def test_each_answer_has_address_that_was_known_last(converse: Converse) -> None:
     replies = [calls(("wait_5_seconds", {}), signed=False) for _ in range(3)]
     replies += [calls(("open_web_browser", {}), ("wait_5_seconds", {}), signed=False), DONE]
     talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY)
@@ -307,6 +307,6 @@ def test_each_answer_has_the_address_that_was_known_last(converse: Converse) -> 
         ({"disabled_safety_policies": ["fun"]}, "got .*'fun'"),
     ],
 )
-def test_a_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
+def test_wrong_setting_says_what_would_be_right(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(SettingsError, match=problem):
         GeminiComputerUse(api_key="a key", **settings)

@@ -43,7 +43,7 @@ def ask(provider: str, url: str, backoff: Backoff = ONCE) -> object:
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 @pytest.mark.parametrize("provider", PLANNERS)
-def test_a_redirect_is_not_followed(provider: str, status: int) -> None:
+def test_redirect_is_not_followed(provider: str, status: int) -> None:
     """It would take the key along."""
     heard: list[Posted] = []
 
@@ -57,8 +57,6 @@ def test_a_redirect_is_not_followed(provider: str, status: int) -> None:
             ask(provider, server.url)
         assert heard == []
 
-
-# --- large answers ---------------------------------------------------------------------------------------------------
 
 LARGE: dict[str, Callable[[], Reply]] = {
     "an answer": lambda: Reply(b" " * 5_000_000),
@@ -110,13 +108,13 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
 UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
     "another's name": (lambda known, _: known.certificate("elsewhere.example"), "127.0.0.1"),
     "expired": (lambda known, _: known.certificate("127.0.0.1", days=-1), "expired"),
-    "unknown": (lambda _, folder: Authority(folder).certificate("127.0.0.1"), ""),
+    "unknown": (lambda _, directory: Authority(directory).certificate("127.0.0.1"), ""),
 }
 
 
 @pytest.mark.parametrize("why", UNFIT)
 @pytest.mark.parametrize("provider", PLANNERS)
-def test_a_certificate_that_does_not_fit(provider: str, why: str, authority: Authority, tmp_path: Path) -> None:
+def test_certificate_that_does_not_fit(provider: str, why: str, authority: Authority, tmp_path: Path) -> None:
     """One clear error, no second attempt, and nothing is sent."""
     (tmp_path / "other").mkdir()
     make, told = UNFIT[why]
@@ -133,7 +131,7 @@ def test_a_certificate_that_does_not_fit(provider: str, why: str, authority: Aut
 
 
 @pytest.mark.parametrize("provider", PLANNERS)
-def test_the_key_goes_to_a_certificate_that_fits(provider: str, authority: Authority) -> None:
+def test_key_goes_to_certificate_that_fits(provider: str, authority: Authority) -> None:
     """Without this, the test above would show nothing."""
     with tls_server(authority.certificate("127.0.0.1")) as (url, heard, _), pytest.raises(PlannerError):
         ask(provider, url)

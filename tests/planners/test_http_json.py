@@ -58,7 +58,7 @@ def error(message: str, kind: str = "", **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, **more}}
 
 
-def test_an_answer_is_read() -> None:
+def test_answer_is_read() -> None:
     with JsonServer(lambda posted: Reply({"answer": posted.body["question"] + 1})) as server:
         service = Service(f"{server.url}/v1/x", "some-model", KEY, {"Authorization": f"Bearer {KEY}"})
         attempt = post_json(service, {"question": 1}, timeout_s=20.0, read=lambda body: body["answer"])
@@ -120,9 +120,7 @@ def test_an_answer_is_read() -> None:
         (200, b'{"a": [', ModelUnavailable, True, "not JSON"),
     ],
 )
-def test_what_an_error_means(
-    ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str
-) -> None:
+def test_what_error_means(ask: Ask, status: int, body: Any, kind: type[PlannerError], again: bool, told: str) -> None:
     encoded = body if isinstance(body, bytes) else json.dumps(body).encode()
     failure = failure_of(ask(Reply(encoded, status)))
     assert (type(failure.error), failure.again) == (kind, again)
@@ -140,13 +138,13 @@ def test_wrong_path_without_v1_asks_for_it() -> None:
     )
 
 
-def test_how_long_to_wait_is_taken_from_the_header(ask: Ask) -> None:
+def test_how_long_to_wait_is_taken_from_header(ask: Ask) -> None:
     failure = failure_of(ask(Reply(error("Slow down."), 429, {"Retry-After": "7"})))
     assert (failure.after_s, failure.again) == (7.0, True)
     assert "(it asks to wait 7 s)" in str(failure.error)
 
 
-def test_spellings_of_the_wait() -> None:
+def test_spellings_of_wait() -> None:
     in_a_minute = format_datetime(datetime.now(timezone.utc) + timedelta(minutes=1))
     assert retry_after_s({"retry-after-ms": "1500", "retry-after": "9"}) == 1.5
     assert 50 < (retry_after_s({"retry-after": in_a_minute}) or 0) <= 60
@@ -174,7 +172,7 @@ def test_nothing_outlasts_its_time(ask: Ask, reply: Reply) -> None:
         raise failure.error
 
 
-def test_an_endless_answer_is_not_read_to_its_end(ask: Ask) -> None:
+def test_endless_answer_is_not_read_to_its_end(ask: Ask) -> None:
     attempt = ask(Reply(b" " * (MOST_BYTES + 2)))
     assert attempt.uncounted
     failure = failure_of(attempt)
@@ -193,11 +191,11 @@ def test_an_endless_answer_is_not_read_to_its_end(ask: Ask) -> None:
         (Reply(error("Late.", code=503)), False),
     ],
 )
-def test_an_answer_that_broke_off_may_be_billed_and_an_error_is_not(ask: Ask, reply: Reply, uncounted: bool) -> None:
+def test_answer_that_broke_off_may_be_billed_and_error_is_not(ask: Ask, reply: Reply, uncounted: bool) -> None:
     assert ask(reply).uncounted == uncounted
 
 
-def test_a_service_that_is_not_there() -> None:
+def test_service_not_there() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # bound, and nobody listens
         service = Service(f"http://127.0.0.1:{reserved.getsockname()[1]}/", "some-model")
@@ -214,7 +212,7 @@ def test_a_service_that_is_not_there() -> None:
         ("http://localhost:1/", "kéy", "could not be asked: Unicode"),
     ],
 )
-def test_a_request_that_cannot_be_made(url: str, key: str, told: str) -> None:
+def test_request_that_cannot_be_made(url: str, key: str, told: str) -> None:
     service = Service(url, "some-model", key, {"Authorization": f"Bearer {key}"})
     attempt = post_json(service, {}, timeout_s=10.0, read=len)
     assert not attempt.uncounted
@@ -223,7 +221,7 @@ def test_a_request_that_cannot_be_made(url: str, key: str, told: str) -> None:
     assert "kéy" not in str(failure.error)
 
 
-def test_an_exchange_shows_neither_keys_nor_pictures(ask: Ask) -> None:
+def test_exchange_shows_neither_keys_nor_images(ask: Ask) -> None:
     png = base64.b64encode(b"\x89PNG").decode()
     body = {
         "messages": [{"image_url": {"url": f"data:image/png;base64,{png}"}}, {"type": "base64", "data": png}],
@@ -235,7 +233,7 @@ def test_an_exchange_shows_neither_keys_nor_pictures(ask: Ask) -> None:
     assert (attempt.request["text"], attempt.response) == ("the key is [api key]", {"said": "[api key]!"})
 
 
-def test_what_is_no_picture_is_shown_as_it_is() -> None:
+def test_what_is_no_image_is_shown_as_it_is() -> None:
     body = {"url": "data:text/plain;base64,aGk=", "type": "base32", "data": "aGk=", "n": [1, None, True]}
     assert loggable(body, key="") == body
 
@@ -338,7 +336,7 @@ def test_proxy_without_tunnel_is_named(proxy: Callable[[str], None]) -> None:
         ("socks://127.0.0.1:9", "^HTTP_PROXY must begin with one of http://, .* got socks://$"),
     ],
 )
-def test_unusable_proxy_is_a_settings_error(
+def test_unusable_proxy_is_settings_error(
     proxy: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, url: str, told: str
 ) -> None:
     proxy(url)

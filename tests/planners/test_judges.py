@@ -14,7 +14,7 @@ from PIL import Image
 from pytest_vnc_use.errors import AnswerRefused, Inconclusive, KeyMissing, KeyRejected, ModelUnavailable, PlannerError
 from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER, AnthropicJudge
 from pytest_vnc_use.planners.common.judge import SCHEMA, Opinion, answer_in
-from pytest_vnc_use.planners.common.screens import PictureLimit
+from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.planners.openai.planner import OpenAIJudge
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.protocols import Reader
@@ -72,7 +72,7 @@ def test_claim_unreadable_answer_is_asked_once_more(kind: Kind, words: str) -> N
         assert (verdict.usage.input, len(asked.exchanges)) == (3000, 2)
 
 
-def test_claim_wrong_key_raises_without_the_key(kind: Kind) -> None:
+def test_claim_wrong_key_raises_without_key(kind: Kind) -> None:
     with court(kind, kind.say(opinion()), api_key="another-key") as asked:
         with pytest.raises(KeyRejected):
             asked.ask()
@@ -80,7 +80,7 @@ def test_claim_wrong_key_raises_without_the_key(kind: Kind) -> None:
         assert "another-key" not in repr(asked.exchanges)
 
 
-def test_refusing_service_is_an_error_not_a_verdict(kind: Kind) -> None:
+def test_refusing_service_is_error_not_verdict(kind: Kind) -> None:
     with court(kind, kind.blocked, kind.blocked) as asked:
         with pytest.raises(AnswerRefused):
             asked.ask()
@@ -226,7 +226,7 @@ def test_opinion_cut_quoted_or_ambiguous_is_none(words: str) -> None:
         (GEMINI, {}, None, None),
     ],
 )
-def test_region_is_pixels_inside_the_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
+def test_region_is_pixels_inside_screen(asked_kind: Kind, settings: Any, box: Any, region: Region | None) -> None:
     with court(asked_kind, asked_kind.say(opinion(box_2d=box)), **settings) as asked:
         assert asked.ask().region == region
     size = "x from 0 to 1440 and y from 0 to 900" if settings else "x from 0 to 1000 and y from 0 to 1000"
@@ -234,7 +234,7 @@ def test_region_is_pixels_inside_the_screen(asked_kind: Kind, settings: Any, box
 
 
 @pytest.mark.parametrize("limit", [LARGER, SMALLER])
-def test_claude_counts_in_pixels_of_the_sent_screenshot(limit: PictureLimit) -> None:
+def test_claude_counts_in_pixels_of_sent_screenshot(limit: ImageLimit) -> None:
     def left_half(request: Any) -> Reply:
         data = base64.b64decode(request["messages"][0]["content"][0]["source"]["data"])
         width, height = Image.open(io.BytesIO(data)).size
@@ -251,7 +251,7 @@ def test_claude_counts_in_pixels_of_the_sent_screenshot(limit: PictureLimit) -> 
 @pytest.mark.parametrize(
     ("judge", "variable"), [(AnthropicJudge, "ANTHROPIC_API_KEY"), (OpenAIJudge, "OPENAI_API_KEY")]
 )
-def test_judge_without_key_names_the_variable(judge: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_without_key_names_variable(judge: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(variable, raising=False)
     with pytest.raises(KeyMissing, match=rf"set {variable}\. In Python a planner or judge also takes api_key="):
         judge()

@@ -30,16 +30,16 @@ class AskedAgain:
 
 
 class Asked:
-    """Answers always the same, and looks at the picture meanwhile."""
+    """Answers always the same, and looks at the image meanwhile."""
 
     def __init__(self, answer: str) -> None:
-        self.answer, self.question, self.picture, self.seen = answer, "", Path(), b""
+        self.answer, self.question, self.image, self.seen = answer, "", Path(), b""
 
     def __call__(self, question: str) -> str:
         if "Look at " in question:  # it is not, where it is asked again
             self.question = question
-            self.picture = Path(question.partition("Look at ")[2].partition(". Yes")[0])
-        self.seen = self.picture.read_bytes()
+            self.image = Path(question.partition("Look at ")[2].partition(". Yes")[0])
+        self.seen = self.image.read_bytes()
         return self.answer
 
 
@@ -84,7 +84,7 @@ def test_no_of_whoever_records_is_inconclusive() -> None:
     ],
     ids=["yes", "no", "unsure", "unsure and why", "three unclear answers", "end of input"],
 )
-def test_an_unclear_answer_is_asked_again(answers: tuple[str, ...], kind: str, questions: int) -> None:
+def test_unclear_answer_is_asked_again(answers: tuple[str, ...], kind: str, questions: int) -> None:
     asked = AskedAgain(*answers)
     assert judged(asked).kind == kind
     assert len(asked.questions) == questions
@@ -92,15 +92,15 @@ def test_an_unclear_answer_is_asked_again(answers: tuple[str, ...], kind: str, q
     assert all(repr(answer) in again for answer, again in zip(answers, asked.questions[1:], strict=False))
 
 
-def test_the_picture_is_there_while_somebody_is_asked() -> None:
+def test_image_is_there_while_somebody_is_asked() -> None:
     asked = Asked("yes")
     judged(asked)
     assert CLAIM in asked.question
     assert asked.seen == painted(1).png
-    assert not asked.picture.exists()
+    assert not asked.image.exists()
 
 
-def test_whoever_ends_the_input_was_there() -> None:
+def test_whoever_ends_input_was_there() -> None:
     def ask(_: str) -> str:
         raise InputEnded
 

@@ -1,4 +1,4 @@
-"""Options for a local model: its thoughts sent back, errors as JSON, the first call done, pictures of a size."""
+"""Options for a local model: its thoughts sent back, errors as JSON, the first call done, images of a size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLICK = ("click", {"x": 500, "y": 500})
 TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "left_click", "coordinate": [1, 1]}))
 
 
-def test_the_thoughts_of_the_newest_turns_are_sent_back() -> None:
+def test_thoughts_of_newest_turns_are_sent_back() -> None:
     script = [
         calls(CLICK, words="<think>The first.</think>I click."),
         calls(CLICK, words="I click.", reasoning_content="The second."),
@@ -41,20 +41,20 @@ def test_long_thoughts_are_cut() -> None:
     assert message["content"].endswith("(cut, of 9000 characters)\n</think>\n\nGo.")
 
 
-def test_without_the_option_no_thought_is_sent_back() -> None:
+def test_without_option_no_thought_is_sent_back() -> None:
     with chat([calls(CLICK, reasoning="A thought."), call("wait")]) as talk:
         talk.act()
         talk.decide()
         assert "thought" not in json.dumps(talk.server.requests[1].of("assistant"))
 
 
-def test_an_error_is_json_with_its_kind() -> None:
+def test_error_is_json_with_its_kind() -> None:
     batch = call("batch", actions=[{"command": "wait"}, {"command": "jump"}, {"command": "wait"}])
     with chat([batch, call("wait"), call("wait")], error_format="json") as talk:
         decision = talk.decide()
         talk.history.carry_out(decision)
         first, second, third = talk.history.turns[0].steps
-        halted = replace(third, error="not carried out: an earlier action of this turn failed", note="Look.")
+        halted = replace(third, error="not performed: an earlier action of this turn failed", note="Look.")
         talk.history.turns = [Turn(decision, (first, replace(second, error="no command"), halted))]
         talk.act(ruling=Ruling("deny", "rule 2", "not there"))
         talk.decide()
@@ -67,16 +67,16 @@ def test_an_error_is_json_with_its_kind() -> None:
     assert json.loads(refused) == {"error": {"kind": "refused", "message": "refused: not there"}}
 
 
-def test_the_first_of_two_calls_is_done_and_the_second_refused_by_name() -> None:
+def test_first_of_two_calls_is_done_and_second_refused_by_name() -> None:
     with chat([TWO, TWO], toolset="computer_use", extra_calls="first") as talk:
         assert talk.actions() == [Wait(1.0)]
         talk.decide()
         first, second = (tool["content"] for tool in talk.server.requests[1].of("tool"))
     assert first == "ok"
-    assert "computer_use: one turn may hold 1 action, and this call was not carried out" in second
+    assert "computer_use: one turn may hold 1 action, and this call was not performed" in second
 
 
-def test_a_second_call_cannot_end_the_run() -> None:
+def test_second_call_cannot_end_run() -> None:
     ending = ("computer_use", {"action": "terminate", "status": "success"})
     with chat([calls(("computer_use", {"action": "wait"}), ending)], toolset="computer_use", extra_calls="first") as t:
         assert t.decide().kind == "act"

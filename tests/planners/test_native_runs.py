@@ -1,4 +1,4 @@
-"""Whole runs of the loop with Claude's and OpenAI's own tools: the stand-ins refuse nothing of what is asked."""
+"""Whole runs of the loop with Claude's and OpenAI's own tools: the fake servers refuse nothing of what is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.responses_server import acts, text as gpts_text
 POINT = {"x": 10, "y": 20}
 CLICKED = {"type": "click", "button": "left", **POINT}
 CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
-HALTED = "not carried out: an earlier action of this turn failed"
+HALTED = "not performed: an earlier action of this turn failed"
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_claudes_batch_stops_at_its_first_error(
     assert told == ["ok", "unknown key 'nosuchkey'", "Not executed: an earlier computer action in this turn failed."]
 
 
-def test_claudes_thoughts_are_good_over_a_long_run(agent_of: Callable[..., VncUseAgent]) -> None:
+def test_claudes_thoughts_are_good_over_long_run(agent_of: Callable[..., VncUseAgent]) -> None:
     clicks = [uses(("left_click", {"coordinate": [number, 20]}), thinking="Hm.") for number in range(10)]
     with claude([*clicks, claudes_text("done so")]) as talk:
         result = agent_of(talk).run("click")
@@ -72,7 +72,7 @@ def test_openais_batch_stops_at_its_first_error(
 
 
 @pytest.mark.parametrize("says_yes", [True, False])
-def test_a_person_is_asked_about_a_safety_check(
+def test_person_is_asked_about_safety_check(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController, says_yes: bool
 ) -> None:
     with gpt([acts(CLICKED, thinks=True, checks=[CHECK]), gpts_text("done so")]) as talk:
@@ -86,7 +86,7 @@ def test_a_person_is_asked_about_a_safety_check(
     assert controller.performed == ([Click(10, 20)] if says_yes else [])
 
 
-def test_a_safety_check_that_a_rule_refuses_is_told_and_the_run_goes_on(
+def test_safety_check_that_rule_refuses_is_told_and_run_goes_on(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:
     with gpt([acts(CLICKED, thinks=True, checks=[CHECK]), gpts_text("done so")]) as talk:

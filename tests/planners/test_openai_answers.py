@@ -44,7 +44,7 @@ def test_thoughts_are_left_out(text: str, words: str) -> None:
     assert without_thoughts(text) == words
 
 
-def test_thoughts_stand_neither_in_the_result_nor_in_the_history() -> None:
+def test_thoughts_stand_neither_in_result_nor_in_history() -> None:
     first = calls(("wait", {}), words="<think>secretly</think>I wait.", reasoning_content="secretly, at length")
     with chat([first, call("task_complete", summary="Done.")]) as talk:
         assert talk.act().words == "I wait."
@@ -127,17 +127,17 @@ def test_thoughts_stand_neither_in_the_result_nor_in_the_history() -> None:
         ([{"type": "text", "text": "I wait."}, {"type": "text", "text": f"<tool_call>{WAIT}"}], "I wait.", Wait(2.0)),
     ],
 )
-def test_calls_in_the_content(content: Any, words: str, action: Any) -> None:
+def test_calls_in_content(content: Any, words: str, action: Any) -> None:
     decision = decide(said(content))
     assert ([proposal.action for proposal in decision.proposals], decision.words) == ([action], words)
 
 
-def test_two_calls_in_the_content_of_which_the_first_is_not_closed() -> None:
+def test_two_calls_in_content_of_which_first_is_not_closed() -> None:
     decision = decide(said(f"<tool_call>{WAIT}\n<tool_call>{TYPE}</tool_call>"))
     assert [proposal.action for proposal in decision.proposals] == [Wait(2.0), TypeText("a < b ` c")]
 
 
-def test_a_call_in_the_content_is_answered_like_any_other() -> None:
+def test_call_in_content_is_answered_like_any_other() -> None:
     with chat([said(f"<tool_call>{WAIT}</tool_call>"), call("wait")]) as talk:
         talk.act()
         talk.act()
@@ -145,7 +145,7 @@ def test_a_call_in_the_content_is_answered_like_any_other() -> None:
     assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"] == "call_1_0"
 
 
-def test_the_name_of_qwens_tool_may_be_left_out() -> None:
+def test_name_of_qwens_tool_may_be_left_out() -> None:
     decision = decide(said('{"action": "left_click", "coordinate": [500, 500]}'), toolset="computer_use")
     assert [proposal.action for proposal in decision.proposals] == [Click(720, 450)]
 
@@ -165,7 +165,7 @@ def test_the_name_of_qwens_tool_may_be_left_out() -> None:
         f"{WAIT}\nThen {TYPE}",
     ],
 )
-def test_unread_call_in_the_text_names_form_and_option(content: str) -> None:
+def test_unread_call_in_text_names_form_and_option(content: str) -> None:
     [proposal] = decide(said(content)).proposals
     assert isinstance(proposal.action, InvalidAction)
     assert proposal.action.problem.startswith(
@@ -178,7 +178,7 @@ def test_unread_call_in_the_text_names_form_and_option(content: str) -> None:
 @pytest.mark.parametrize(
     "words", ["It is open.<|im_end|>", 'The page shows {"name": "Al"} now.', "I see a <toolbar> (with buttons)."]
 )
-def test_words_without_a_call_are_words(words: str) -> None:
+def test_words_without_call_are_words(words: str) -> None:
     talked = decide(said(words), said(words))
     assert talked.kind == "gave_up"
     assert "you answered without a tool call" in talked.words
@@ -213,14 +213,14 @@ def test_no_arguments_and_wrong_ones() -> None:
     "tool_calls",
     [[None], ["wait"], [{}], [{"function": "wait"}], [{"function": {"name": 5}}], [{"id": 7, "function": {}}]],
 )
-def test_a_call_without_what_makes_it_one_is_told_to_the_model(tool_calls: Any) -> None:
+def test_call_without_what_makes_it_one_is_told_to_model(tool_calls: Any) -> None:
     with chat([said("", tool_calls=tool_calls), call("wait")]) as talk:
         [proposal] = talk.act().proposals
         assert isinstance(proposal.action, InvalidAction)
         assert talk.act().kind == "act"
 
 
-def test_two_calls_with_the_same_id_get_ids_of_our_own() -> None:
+def test_two_calls_with_same_id_get_ids_of_our_own() -> None:
     twins = [{"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}}] * 2
     with chat([said("", tool_calls=twins), call("wait")]) as talk:
         talk.act()
@@ -229,7 +229,7 @@ def test_two_calls_with_the_same_id_get_ids_of_our_own() -> None:
     assert [tool["tool_call_id"] for tool in tools] == ["call_1_0", "call_1_1"]
 
 
-def test_what_a_service_wants_back_with_a_call_goes_back() -> None:
+def test_what_service_wants_back_with_call_goes_back() -> None:
     extra = {"google": {"thought_signature": "c2ln"}}
     signed = {"id": "x", "type": "function", "function": {"name": "wait", "arguments": "{}"}, "extra_content": extra}
     with chat([said("", tool_calls=[signed]), call("wait")]) as talk:
@@ -247,7 +247,7 @@ def test_what_it_costs() -> None:
 @pytest.mark.parametrize(
     "usage", [None, [], {}, {"prompt_tokens": "many"}, {"prompt_tokens": True}, {"prompt_tokens_details": 7}]
 )
-def test_a_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
+def test_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
     answer = call("wait")
     assert decide(replace(answer, body={**answer.body, "usage": usage})).usage == Usage()
 
@@ -269,7 +269,7 @@ def test_a_count_that_cannot_be_read_counts_nothing(usage: Any) -> None:
         "[TOOL_CALLS]" * 50_000,
     ],
 )
-def test_a_model_that_goes_round_in_circles_is_read_quickly(text: str) -> None:
+def test_model_that_goes_round_in_circles_is_read_quickly(text: str) -> None:
     started = time.process_time()
     with chat([said(text), call("wait")], history=STARTED) as talk:
         assert talk.decide().kind == "act"

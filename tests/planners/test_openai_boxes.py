@@ -31,7 +31,7 @@ SCREEN = FrameRef("", 1440, 900)
         "<|box_start|>(400,300),(600,700)<|box_end|>",
     ],
 )
-def test_every_spelling_of_the_middle(spelled: Any) -> None:
+def test_every_spelling_of_middle(spelled: Any) -> None:
     assert pixel_of(spelled, SCREEN) == (720, 450)
 
 
@@ -49,7 +49,7 @@ def test_every_spelling_of_the_middle(spelled: Any) -> None:
         (["1.5", ".5"], (2, 0), (1, 0)),
     ],
 )
-def test_what_lies_outside_is_moved_to_the_edge(spelled: Any, on_the_grid: Any, in_pixels: Any) -> None:
+def test_what_lies_outside_is_moved_to_edge(spelled: Any, on_the_grid: Any, in_pixels: Any) -> None:
     for counted, expected in (((1000, 1000), on_the_grid), ((1440, 900), in_pixels)):
         if expected is None:
             with pytest.raises(Unreadable):
@@ -58,7 +58,7 @@ def test_what_lies_outside_is_moved_to_the_edge(spelled: Any, on_the_grid: Any, 
             assert pixel_of(spelled, SCREEN, counted) == expected
 
 
-def test_pixels_of_a_smaller_picture_are_scaled_back() -> None:
+def test_pixels_of_smaller_image_are_scaled_back() -> None:
     assert pixel_of([360, 225], SCREEN, (720, 450)) == (720, 450)
     assert pixel_of([0, 0, 719, 449], SCREEN, (720, 450)) == (719, 449)
 

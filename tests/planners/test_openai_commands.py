@@ -98,7 +98,7 @@ def test_commands(name: str, arguments: Any, action: Action) -> None:
         ("wait", {"seconds": "long"}, "'seconds' must be a number, got 'long'"),
     ],
 )
-def test_what_cannot_be_read_is_told_to_the_model(name: str, arguments: Any, told: str) -> None:
+def test_what_cannot_be_read_is_told_to_model(name: str, arguments: Any, told: str) -> None:
     with chat([calls((name, arguments)), call("task_complete", summary="Done.")]) as talk:
         decision = talk.decide()
         said = problem([proposal.action for proposal in decision.proposals])
@@ -113,7 +113,7 @@ def test_coordinates_may_be_pixels() -> None:
     assert meaning("click", {"x": 1440, "y": 900}, coordinates="pixels") == [Click(1439, 899)]
 
 
-def test_the_users_functions_are_commands_too() -> None:
+def test_users_functions_are_commands_too() -> None:
     with chat([call("stock_of", fruit="apples"), call("batch", actions=[{"name": "stock_of", "fruit": "pears"}])],
               functions=[stock_of]) as talk:  # fmt: skip
         assert talk.actions() == [CallFunction("stock_of", {"fruit": "apples"})]
@@ -123,7 +123,7 @@ def test_the_users_functions_are_commands_too() -> None:
     assert offered["parameters"]["required"] == ["fruit"]
 
 
-def test_an_excluded_command_is_neither_offered_nor_carried_out() -> None:
+def test_excluded_command_is_neither_offered_nor_carried_out() -> None:
     with chat([calls(("paste", {"text": "a"})), call("batch", actions=[{"command": "paste", "text": "a"}])],
               excluded_actions=["paste"]) as talk:  # fmt: skip
         assert "'paste' is excluded in this run" in problem(talk.actions())
@@ -135,8 +135,6 @@ def test_an_excluded_command_is_neither_offered_nor_carried_out() -> None:
     )
     assert "is excluded" in problem(meaning("batch", {"actions": []}, excluded_actions=["batch"]))
 
-
-# --- batches ---------------------------------------------------------------------------------------------------------
 
 TYPE_A = {"command": "type_text", "arguments": {"text": "a"}}
 
@@ -151,7 +149,7 @@ TYPE_A = {"command": "type_text", "arguments": {"text": "a"}}
         {"type": "function", "function": {"name": "type_text", "arguments": '{"text": "a"}'}},
     ],
 )
-def test_a_batch_is_one_turn_of_several_actions(item: Any) -> None:
+def test_batch_is_one_turn_of_several_actions(item: Any) -> None:
     with chat([call("batch", actions=[{"command": "click", "arguments": MIDDLE}, item])]) as talk:
         decision = talk.decide()
     assert [proposal.action for proposal in decision.proposals] == [Click(720, 450), TypeText("a")]
@@ -160,7 +158,7 @@ def test_a_batch_is_one_turn_of_several_actions(item: Any) -> None:
     assert len(talk.server.requests) == 1
 
 
-def test_a_batch_may_hold_twenty_actions_and_be_written_as_text() -> None:
+def test_batch_may_hold_twenty_actions_and_be_written_as_text() -> None:
     assert meaning("batch", {"actions": [TYPE_A] * 20}) == [TypeText("a")] * 20
     assert meaning("batch", {"actions": '[{"command": "wait"}]'}) == [Wait(1.0)]
 
@@ -168,7 +166,7 @@ def test_a_batch_may_hold_twenty_actions_and_be_written_as_text() -> None:
 @pytest.mark.parametrize(
     ("actions", "got"), [([TYPE_A] * 21, 21), ([], 0), ("click", 0), ({"command": "wait"}, 0), (None, 0)]
 )
-def test_a_batch_of_too_many_actions_or_none_is_refused_whole(actions: Any, got: int) -> None:
+def test_batch_of_too_many_actions_or_none_is_refused_whole(actions: Any, got: int) -> None:
     told = problem(meaning("batch", {"actions": actions}))
     assert told == f"'actions' must be a list of 1 to 20 commands, got {got}; nothing was done"
 
@@ -176,7 +174,7 @@ def test_a_batch_of_too_many_actions_or_none_is_refused_whole(actions: Any, got:
 @pytest.mark.parametrize(
     ("item", "told"),
     [
-        ({"command": "batch", "actions": [TYPE_A]}, "'batch' cannot stand in a batch; call it by itself"),
+        ({"command": "batch", "actions": [TYPE_A]}, "'batch' cannot stand in a batch; call it on its own"),
         ({"command": "task_complete", "summary": ""}, "'task_complete' cannot stand in a batch"),
         ({"command": "task_failed"}, "'task_failed' cannot stand in a batch"),
         ({"command": "clack"}, "there is no command 'clack'"),
@@ -185,7 +183,7 @@ def test_a_batch_of_too_many_actions_or_none_is_refused_whole(actions: Any, got:
         ({"command": "click", "arguments": "5, 5"}, "an action of a batch must be"),
     ],
 )
-def test_a_bad_action_of_a_batch_stands_at_its_place(item: Any, told: str) -> None:
+def test_bad_action_of_batch_stands_at_its_place(item: Any, told: str) -> None:
     first, bad, last = meaning("batch", {"actions": [TYPE_A, item, TYPE_A]})
     assert (first, last) == (TypeText("a"), TypeText("a"))
     assert told in problem([bad])
@@ -228,7 +226,7 @@ def test_what_computer_use_cannot_mean(arguments: Any, told: str) -> None:
     assert told in problem(meaning("computer_use", arguments, toolset="computer_use"))
 
 
-def test_without_a_point_computer_use_goes_on_where_the_pointer_is() -> None:
+def test_without_point_computer_use_goes_on_where_pointer_is() -> None:
     script = [
         call("computer_use", action="mouse_move", coordinate=[500, 500]),
         call("computer_use", action="left_click_drag", coordinate=[0, 0]),
@@ -241,7 +239,7 @@ def test_without_a_point_computer_use_goes_on_where_the_pointer_is() -> None:
     assert actions == [Move(720, 450), Drag(720, 450, 0, 0), TypeText("a"), Click(0, 0), Scroll(0, 0, "down", 1)]
 
 
-def test_an_excluded_action_of_computer_use() -> None:
+def test_excluded_action_of_computer_use() -> None:
     settings = {"toolset": "computer_use", "excluded_actions": ["type"]}
     assert "'type' is excluded" in problem(meaning("computer_use", {"action": "type", "text": "a"}, **settings))
 

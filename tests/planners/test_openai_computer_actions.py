@@ -31,7 +31,7 @@ from pytest_vnc_use.types import (
 )
 
 HALF = SentScreen(FrameRef("", 2000, 1000), 1000, 500)
-"""A screen of which a picture half as wide and high is sent."""
+"""A screen of which an image half as wide and high is sent."""
 
 AT = {"x": 100, "y": 50}
 HERE = (201, 101)
@@ -71,7 +71,7 @@ def actions_of(*actions: Any) -> list[Action]:
         ({"type": "screenshot"}, [TakeScreenshot()]),
     ],
 )
-def test_an_action(asked: Any, actions: list[Action]) -> None:
+def test_action(asked: Any, actions: list[Action]) -> None:
     assert actions_of(asked) == actions
     assert [proposal.action for proposal in read_computer_call({"action": asked}, HALF)] == actions
 
@@ -100,13 +100,13 @@ def test_nonsense_is_told_in_one_line(asked: Any, problem: str) -> None:
 
 
 @pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
-def test_a_call_without_a_list_of_actions_does_nothing(actions: Any) -> None:
+def test_call_without_list_of_actions_does_nothing(actions: Any) -> None:
     [proposal] = read_computer_call({"actions": actions}, HALF)
     assert isinstance(proposal.action, InvalidAction)
     assert "a list of 1 to 20 actions; nothing was done" in proposal.action.problem
 
 
-def test_an_empty_call_is_told() -> None:
+def test_empty_call_is_told() -> None:
     [action] = actions_of()
     assert isinstance(action, InvalidAction)
 
@@ -145,12 +145,12 @@ def test_safety_checks(checks: Any, confirmation: Confirmation | None) -> None:
         ("bash", "{}", InvalidAction("bash", "there is no function 'bash'; use one of those that you were given")),
     ],
 )
-def test_a_function_call(name: str, arguments: str, action: Action) -> None:
+def test_function_call(name: str, arguments: str, action: Action) -> None:
     [proposal] = read_function_call({"name": name, "arguments": arguments}, functions=["users"])
     assert proposal.action == action
 
 
-def test_arguments_that_are_not_json() -> None:
+def test_arguments_not_json() -> None:
     [proposal] = read_function_call({"name": "users", "arguments": "{name: al}"}, functions=["users"])
     assert isinstance(proposal.action, InvalidAction)
     assert "the arguments of 'users' must be JSON" in proposal.action.problem

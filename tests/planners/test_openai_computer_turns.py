@@ -26,7 +26,7 @@ from support.responses_server import (
     acts,
     computer_call,
     function_call,
-    picture_of,
+    image_of,
     response,
     size_of,
     text,
@@ -56,13 +56,13 @@ def words_of(request: Any) -> list[str]:
     return [item["content"][0]["text"] for item in request["input"] if item.get("role") == "user"]
 
 
-def pictures_of(request: Any) -> list[bytes]:
+def images_of(request: Any) -> list[bytes]:
     parts = [part for item in request["input"] if item.get("role") == "user" for part in item["content"]]
     urls = [item["output"]["image_url"] for item in outputs_of(request) if item["type"] == "computer_call_output"]
-    return [picture_of(url) for url in [*(part["image_url"] for part in parts if "image_url" in part), *urls]]
+    return [image_of(url) for url in [*(part["image_url"] for part in parts if "image_url" in part), *urls]]
 
 
-def test_the_first_request(converse: Converse) -> None:
+def test_first_request(converse: Converse) -> None:
     talk = converse([CLICK])
     talk.decide()
     [request] = talk.server.requests
@@ -73,12 +73,12 @@ def test_the_first_request(converse: Converse) -> None:
     assert computer == {"type": "computer"}
     assert (give_up["name"], give_up["parameters"]["required"]) == ("task_failed", ["reason"])
     assert words_of(request) == ["Open the basket"]
-    assert pictures_of(request) == [talk.history.pngs[talk.history.first.digest]]
+    assert images_of(request) == [talk.history.pngs[talk.history.first.digest]]
     assert "screenshot" in request["instructions"]
     assert talk.planner.name == "openai (gpt-5.5)"
 
 
-def test_a_batch_is_one_turn_and_one_output(converse: Converse) -> None:
+def test_batch_is_one_turn_and_one_output(converse: Converse) -> None:
     batch = [CLICKED, {"type": "type", "text": "alice"}, {"type": "keypress", "keys": ["ENTER"]}]
     talk = converse([acts(*batch, thinks=True), DONE])
     decision = talk.act()
@@ -95,32 +95,32 @@ def test_a_batch_is_one_turn_and_one_output(converse: Converse) -> None:
     [output] = outputs_of(request)
     assert output["output"]["detail"] == "original"
     assert "acknowledged_safety_checks" not in output
-    assert [digest(png) for png in pictures_of(request)[1:]] == [talk.history.screen.digest]
+    assert [digest(png) for png in images_of(request)[1:]] == [talk.history.screen.digest]
 
 
-def test_the_older_form_of_one_action(converse: Converse) -> None:
+def test_older_form_of_one_action(converse: Converse) -> None:
     talk = converse([response(computer_call(actions=None, action=CLICKED)), DONE])
     assert talk.act().proposals[0].action == Click(720, 450)
     assert talk.decide().kind == "finished"
 
 
 def test_what_failed_is_told_in_words(converse: Converse) -> None:
-    """An output is a picture and nothing else."""
+    """An output is an image and nothing else."""
     talk = converse([acts(CLICKED, {"type": "wait"}), DONE])
     decision = talk.decide()
     talk.history.carry_out(decision)
     [turn] = talk.history.turns
     told = [
         replace(step, error=error)
-        for step, error in zip(turn.steps, ["it is off the screen", "not carried out: …"], strict=True)
+        for step, error in zip(turn.steps, ["it is off the screen", "not performed: …"], strict=True)
     ]
     talk.history.turns = [replace(turn, steps=tuple(told))]
     talk.decide()
     words = words_of(talk.server.requests[1])[-1]
-    assert "- click(button='left', x=720, y=450): it is off the screen\n- wait(): not carried out" in words
+    assert "- click(button='left', x=720, y=450): it is off the screen\n- wait(): not performed" in words
 
 
-def test_a_function_and_the_computer_in_one_turn(converse: Converse) -> None:
+def test_function_and_computer_in_one_turn(converse: Converse) -> None:
     talk = converse([response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED)), DONE])
     decision = talk.act()
     assert isinstance(decision.proposals[0].action, InvalidAction)
@@ -132,7 +132,7 @@ def test_a_function_and_the_computer_in_one_turn(converse: Converse) -> None:
 
 
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
-def test_an_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
+def test_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
     talk = converse([PAYING, DONE])
     decision = talk.act(ruling=ruling)
     confirmations = [proposal.confirmation for proposal in decision.proposals]
@@ -144,8 +144,8 @@ def test_an_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Rul
     assert output["acknowledged_safety_checks"] == [CHECK]
 
 
-def test_a_refused_safety_check_is_never_acknowledged(converse: Converse) -> None:
-    """The service takes no history in which it is not: so the turn is told in words, and the run can go on."""
+def test_refused_safety_check_is_never_acknowledged(converse: Converse) -> None:
+    """The service takes no history in which it is not: so the turn is told in words, and the run can continue."""
     talk = converse([CLICK, PAYING, DONE])
     talk.act()
     talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
@@ -155,19 +155,19 @@ def test_a_refused_safety_check_is_never_acknowledged(converse: Converse) -> Non
     assert "acknowledged_safety_checks" not in str(talk.server.requests[2])
 
 
-def test_a_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:
+def test_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:
     """A call that is skipped after a failure is allowed without a question, and was not done."""
     first, paying = computer_call(CLICKED), computer_call(CLICKED, checks=[CHECK])
     talk = converse([response(first, paying), DONE])
     decision = talk.decide()
-    talk.history.carry_out(decision, error="not carried out: …")
+    talk.history.carry_out(decision, error="not performed: …")
     assert talk.decide().kind == "finished"
     assert talk.server.refusals == []
     assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
 
 
 @pytest.mark.slow
-def test_a_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
+def test_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
     talk = converse([acts({**CLICKED, "x": 0, "y": 2391}), DONE])
     frame = frame_of(1, 5120, 2880)
     talk.history.first = talk.history.screen = frame.ref
@@ -185,7 +185,7 @@ def test_summaries_of_thoughts_are_asked_for_only_on_request(converse: Converse)
     assert talk.server.requests[0]["reasoning"] == {"summary": "auto"}
 
 
-def test_key_and_address_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_and_address_come_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(KeyMissing, match="set OPENAI_API_KEY"):

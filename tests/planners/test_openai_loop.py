@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.runs.folder import read_exchanges, read_trace
+from pytest_vnc_use.runs.directory import read_exchanges, read_trace
 from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
@@ -36,7 +36,7 @@ def errors_of(result: RunResult) -> Sequence[str]:
     return [step.error for step in result.steps]
 
 
-def test_a_batch_is_left_at_its_first_error_and_the_model_is_told(tmp_path: Path) -> None:
+def test_batch_is_left_at_its_first_error_and_model_is_told(tmp_path: Path) -> None:
     batch = call(
         "batch",
         actions=[
@@ -50,7 +50,7 @@ def test_a_batch_is_left_at_its_first_error_and_the_model_is_told(tmp_path: Path
         result = run(tmp_path, server, controller)
     assert (result.outcome, result.message) == (Outcome.DONE, "It is open.")
     assert controller.performed == [Click(160, 100), KeyCombo(("Ctrl", "Shift", "P"))]
-    halted = "not carried out: an earlier action of this turn failed"
+    halted = "not performed: an earlier action of this turn failed"
     assert errors_of(result) == ["", "unknown key 'nosuchkey'", halted, ""]
     assert [step.turn for step in result.steps] == [1, 1, 1, 2]
     [told] = server.requests[1].of("tool")
@@ -58,7 +58,7 @@ def test_a_batch_is_left_at_its_first_error_and_the_model_is_told(tmp_path: Path
     assert server.refusals == []
 
 
-def test_the_policys_rules_hold_for_each_action_of_a_batch(tmp_path: Path) -> None:
+def test_policys_rules_hold_for_each_action_of_batch(tmp_path: Path) -> None:
     batch = call("batch", actions=[{"command": "type_text", "text": "a"}, {"command": "paste", "text": "b"}])
     controller = PaintedController()
     policy = Policy((Rule("deny", "no paste", action="paste"),))
@@ -86,7 +86,7 @@ def is_of_judge(request: ChatRequest) -> bool:
     return "tools" not in request.body
 
 
-def test_the_model_may_ask_an_observer_who_sees_only_the_screen_as_it_is_now(tmp_path: Path) -> None:
+def test_model_may_ask_observer_who_sees_only_screen_as_it_is_now(tmp_path: Path) -> None:
     script = [call("click", x=500, y=500), ASKS, observed("no", "It is closed."), DONE]
     controller = PaintedController()
     with ChatServer(script) as server:
@@ -97,12 +97,12 @@ def test_the_model_may_ask_an_observer_who_sees_only_the_screen_as_it_is_now(tmp
     assert "<secret:PIN>" in question.texts[1]
     assert not [text for text in question.texts if "Open the basket" in text or "4711" in text]
     assert server.requests[-1].of("tool")[-1]["content"] == "no: It is closed."
-    purposes = [exchange.purpose for exchange in read_exchanges(result.run_folder)]
+    purposes = [exchange.purpose for exchange in read_exchanges(result.run_dir)]
     assert purposes == ["planner", "planner", "judge", "planner"]
-    assert (result.outcome, read_trace(result.run_folder).verdicts) == (Outcome.DONE, ())
+    assert (result.outcome, read_trace(result.run_dir).verdicts) == (Outcome.DONE, ())
 
 
-def test_an_observer_who_cannot_be_asked_is_told_to_the_model(tmp_path: Path) -> None:
+def test_observer_who_cannot_be_asked_is_told_to_model(tmp_path: Path) -> None:
     def answer(request: ChatRequest) -> Reply:
         if is_of_judge(request):
             return error(401, "invalid_api_key", "Incorrect.")
@@ -115,14 +115,14 @@ def test_an_observer_who_cannot_be_asked_is_told_to_the_model(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("settings", [{"exclude": ("verify",)}, {"toolset": "computer_use"}])
-def test_an_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Path, settings: dict[str, Any]) -> None:
     with ChatServer(lambda request: said("I would click.")) as server:
         with_observer(tmp_path, server, PaintedController(), **settings)
     assert "verify" not in server.requests[0].tools
 
 
 @pytest.mark.desktop
-def test_under_pytest_the_observer_is_there_and_no_verdict_of_the_tests(pytester: pytest.Pytester) -> None:
+def test_under_pytest_observer_is_there_and_no_verdict_of_tests(pytester: pytest.Pytester) -> None:
     pad = PROGRAMS / "pad.py"
     pytester.makepyfile(
         """

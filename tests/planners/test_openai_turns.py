@@ -25,7 +25,7 @@ def colours(request: ChatRequest) -> list[int]:
     return [red + 256 * green for red, green, _ in pixels]
 
 
-def test_the_first_request() -> None:
+def test_first_request() -> None:
     with chat([CLICK], temperature=0.6, max_tokens=512) as talk:
         talk.decide()
         [request] = talk.server.requests
@@ -54,7 +54,7 @@ def test_what_is_sent_only_where_it_is_asked_for() -> None:
     assert "pixels of the newest screenshot, which has 1440 x 900 pixels" in request.texts[0]
 
 
-def test_a_turn_is_answered_in_text_and_the_screen_follows() -> None:
+def test_turn_is_answered_in_text_and_screen_follows() -> None:
     with chat([calls(("click", {"x": 500, "y": 500}), words="I click."), CLICK]) as talk:
         talk.act()
         talk.act()
@@ -64,7 +64,7 @@ def test_a_turn_is_answered_in_text_and_the_screen_follows() -> None:
     assert colours(request) == [0, 1]
 
 
-def test_a_batch_costs_one_call_and_one_picture() -> None:
+def test_batch_costs_one_call_and_one_image() -> None:
     with chat([BATCH, CLICK]) as talk:
         talk.act()
         talk.act()
@@ -74,16 +74,16 @@ def test_a_batch_costs_one_call_and_one_picture() -> None:
     assert colours(request) == [0, 2]
 
 
-def test_the_model_is_told_where_a_batch_broke_off() -> None:
+def test_model_is_told_where_batch_broke_off() -> None:
     with chat([BATCH, CLICK]) as talk:
         decision = talk.decide()
         talk.history.carry_out(decision)
         steps = talk.history.turns[0].steps
-        failed = (replace(steps[0], error="too long"), replace(steps[1], error="not carried out: an earlier …"))
+        failed = (replace(steps[0], error="too long"), replace(steps[1], error="not performed: an earlier …"))
         talk.history.turns = [Turn(decision, failed)]
         talk.decide()
         [tool] = talk.server.requests[1].of("tool")
-    assert tool["content"] == "1. wait: too long\n2. press_key: not carried out: an earlier …"
+    assert tool["content"] == "1. wait: too long\n2. press_key: not performed: an earlier …"
 
 
 def test_several_calls_of_one_answer_are_one_turn() -> None:
@@ -120,21 +120,19 @@ def test_several_calls_of_one_answer_are_one_turn() -> None:
         ),
     ],
 )
-def test_the_model_says_how_it_ends(toolset: str, answer: Any, kind: str, words: str) -> None:
+def test_model_says_how_it_ends(toolset: str, answer: Any, kind: str, words: str) -> None:
     with chat([answer], toolset=toolset) as talk:
         decision = talk.decide()
     assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
 
 
-def test_success_is_not_believed_beside_an_action() -> None:
+def test_success_is_not_believed_beside_action() -> None:
     with chat([calls(("wait", {}), ("task_complete", {"summary": "Done."}))]) as talk:
         first, second = [proposal.action for proposal in talk.decide().proposals]
     assert first == Wait(1.0)
     assert isinstance(second, InvalidAction)
-    assert second.problem == "call this by itself, once a screenshot shows that the task is done"
+    assert second.problem == "call this on its own, once a screenshot shows that the task is done"
 
-
-# --- answers of which nothing is carried out -------------------------------------------------------------------------
 
 TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
 MANY = calls(*[("wait", {})] * 21)
@@ -148,22 +146,22 @@ MANY = calls(*[("wait", {})] * 21)
         ("commands", said("[1] is the button"), "you answered without a tool call, with '[1] is the button'"),
         ("commands", said("I am", finish_reason="length"), "your answer was cut off at max_tokens=4096; answer with"),
         ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
-        ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was carried out"),
-        ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was carried out"),
+        ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was performed"),
+        ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was performed"),
     ],
 )
-def test_it_is_asked_for_again_with_a_line(toolset: str, answer: Any, line: str) -> None:
+def test_it_is_asked_for_again_with_line(toolset: str, answer: Any, line: str) -> None:
     with chat([answer, call("wait")], toolset=toolset) as talk:
         assert [proposal.action for proposal in talk.act().proposals] == [Wait(1.0)]
         again = talk.server.requests[1]
         assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
-    assert again.texts[-1].startswith(f"Nothing was carried out: {line}")
+    assert again.texts[-1].startswith(f"Nothing was performed: {line}")
     assert again.messages[-2]["role"] == "assistant"
     assert line in talk.exchanges[0].error
     assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
 
 
-def test_what_was_refused_is_forgotten_with_the_next_turn() -> None:
+def test_what_was_refused_is_forgotten_with_next_turn() -> None:
     with chat([said("Hm."), CLICK, CLICK]) as talk:
         talk.act()
         talk.act()
@@ -171,12 +169,12 @@ def test_what_was_refused_is_forgotten_with_the_next_turn() -> None:
         assert len(talk.server.requests[2].messages) == 5
 
 
-def test_the_name_says_which_model_and_where() -> None:
+def test_name_says_which_model_and_where() -> None:
     planner = OpenAICompatible("http://localhost:1234", "qwen3-vl-8b", "sk-key")
     assert planner.name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
 
 
-def test_a_path_may_be_left_out() -> None:
+def test_path_may_be_left_out() -> None:
     with ChatServer([CLICK]) as server:
         planner = OpenAICompatible(server.url.removesuffix("/v1"), MODEL, backoff=QUICK)
         assert planner.decide(History().observation(), timeout_s=20.0).kind == "act"

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
-from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
 from pytest_vnc_use.types import FrameRef
 
 
@@ -23,12 +23,12 @@ from pytest_vnc_use.types import FrameRef
         (SMALLER, (1, 10_000), (1, 1568)),
     ],
 )
-def test_the_documented_sizes(limit: PictureLimit, size: tuple[int, int], sent: tuple[int, int]) -> None:
+def test_documented_sizes(limit: ImageLimit, size: tuple[int, int], sent: tuple[int, int]) -> None:
     assert limit.fitted(*size) == sent
 
 
 @pytest.mark.parametrize("size", [(1366, 768), (1920, 1080), (1080, 1920), (5120, 1440), (3001, 2999)])
-def test_every_pixel_that_is_sent_is_one_of_the_screen(size: tuple[int, int]) -> None:
+def test_every_pixel_sent_is_one_of_screen(size: tuple[int, int]) -> None:
     sent = SentScreen.within(SMALLER, FrameRef("", *size))
     assert math.ceil(sent.width / 28) * math.ceil(sent.height / 28) <= 1568
     assert max(sent.width, sent.height) <= 1568

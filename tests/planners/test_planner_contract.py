@@ -150,7 +150,7 @@ def test_service_click_then_done(service: Service) -> None:
         assert talk.server.refusals == []
 
 
-def test_service_without_initial_screenshot_sends_the_next(service: Service) -> None:
+def test_service_without_initial_screenshot_sends_next(service: Service) -> None:
     with service.ask([service.click, service.done], include_initial_screenshot=False) as talk:
         talk.act()
         talk.decide()
@@ -194,7 +194,7 @@ def test_service_excluded_action_is_refused(service: Service) -> None:
         ({"note": "Nothing changed."}, "Nothing changed."),
     ],
 )
-def test_service_is_told_what_became_of_an_action(service: Service, changes: dict[str, Any], words: str) -> None:
+def test_service_is_told_what_became_of_action(service: Service, changes: dict[str, Any], words: str) -> None:
     with service.ask([service.click, service.done]) as talk:
         talk.act(**changes)
         talk.decide()
@@ -225,7 +225,7 @@ def test_service_incomplete_turn_is_told_in_words(service: Service) -> None:
 @pytest.mark.parametrize(
     ("name", "keep"), [(name, keep) for name, service in SERVICES.items() for keep in service.sent]
 )
-def test_service_gets_only_the_newest_screenshots(name: str, keep: int) -> None:
+def test_service_gets_only_newest_screenshots(name: str, keep: int) -> None:
     service = SERVICES[name]
     with service.ask(lambda request: service.click, keep_screenshots=keep) as talk:
         for _ in range(7):
@@ -238,7 +238,7 @@ def test_service_gets_only_the_newest_screenshots(name: str, keep: int) -> None:
 
 
 @pytest.mark.slow
-def test_service_request_does_not_grow_with_the_run(service: Service) -> None:
+def test_service_request_does_not_grow_with_run(service: Service) -> None:
     with service.ask(lambda request: service.click) as talk:
         click = talk.decide()
         # Gemini's turns are summarised some at a time: after as many there are as many left
@@ -296,7 +296,7 @@ def planner(request: pytest.FixtureRequest) -> Iterator[Planner]:
         yield STARTERS[request.param](stack)
 
 
-def test_planner_decides_by_the_observation_alone(planner: Planner, history: History) -> None:
+def test_planner_decides_by_observation_alone(planner: Planner, history: History) -> None:
     """Turns may be asked for again, and out of order, as when a run is resumed."""
     first = history.observation()
     decision = planner.decide(first, timeout_s=20.0)

@@ -16,7 +16,7 @@ from pytest_vnc_use import Outcome, RunResult, VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_TEXT
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Usage
 from support import chat_server, gemini_server, messages_server, responses_server
@@ -26,8 +26,6 @@ from support.shop_runs import PLAYERS, TASKS, Played, Said, differences, openais
 
 COMMANDS, COMPUTER_USE = "openai-compatible, commands", "openai-compatible, computer_use"
 VNC_COMMAND = "openai-compatible, vnc_command"
-
-# --- the same tasks --------------------------------------------------------------------------------------------------
 
 QUICK = (
     "Sign in as alice, add two apples to the basket and open the basket",
@@ -54,7 +52,7 @@ def desktops() -> Iterator[dict[str, QtDesktop]]:
 @pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("task", QUICK)
-def test_every_planner_leaves_the_same_trace_and_the_same_files(
+def test_every_planner_leaves_same_trace_and_same_files(
     desktops: dict[str, QtDesktop], task: str, tmp_path: Path
 ) -> None:
     def played_by(name: str) -> Played:
@@ -69,8 +67,6 @@ def test_there_are_ten_tasks() -> None:
     assert len(TASKS) == 10
     assert set(QUICK) < set(TASKS)
 
-
-# --- one answer, several steps ---------------------------------------------------------------------------------------
 
 Run = Callable[..., RunResult]
 
@@ -93,7 +89,7 @@ def run(controller: PaintedController, tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize("name", [name for name, player in PLAYERS.items() if not player.one_by_one])
-def test_a_batch_of_five_actions_costs_one_call_and_is_shown_as_one_turn(
+def test_batch_of_five_actions_costs_one_call_and_is_shown_as_one_turn(
     run: Run, controller: PaintedController, name: str
 ) -> None:
     five = Said(tuple(Click(10 * number, 20) for number in range(1, 6)), "All five.")
@@ -109,10 +105,8 @@ def test_a_batch_of_five_actions_costs_one_call_and_is_shown_as_one_turn(
 
 
 def shown(result: RunResult) -> str:
-    return run_html(result.run_folder, link=data_uri)
+    return run_html(result.run_dir, link=data_uri)
 
-
-# --- the same nonsense -----------------------------------------------------------------------------------------------
 
 NONSENSE: dict[str, dict[str, Any]] = {
     "gemini": {
@@ -158,7 +152,7 @@ NONSENSE: dict[str, dict[str, Any]] = {
     },
 }
 """Text ends a run of Gemini's, Claude's and OpenAI's own tools; these may also make several calls in one turn."""
-REFUSED = "nothing of the model's answer can be carried out: "
+REFUSED = "nothing of the model's answer can be performed: "
 MALFORMED = ("arguments that are no object",)
 """Not the model's but the service's fault: asked again, as if nothing had come."""
 
@@ -184,8 +178,8 @@ def test_nonsense_is_told_in_one_line_counted_and_shown(
 
 
 def problems_of(result: RunResult) -> list[str]:
-    """Return why a step was not carried out, or a model asked again."""
-    trace = read_trace(result.run_folder)
+    """Return why a step was not performed, or a model asked again."""
+    trace = read_trace(result.run_dir)
     retried = [exchange.error for exchange in trace.exchanges if exchange.retry_in_s is not None]
     return [step.error for step in trace.steps if step.error] + retried
 
@@ -209,7 +203,7 @@ def texts_of(request: Any) -> Iterator[str]:
         (COMPUTER_USE, chat_server.call("computer_use", action="left_click", coordinate=[5000, -5])),
     ],
 )
-def test_on_a_grid_what_lies_outside_is_moved_to_the_edge(
+def test_on_grid_what_lies_outside_is_moved_to_edge(
     run: Run, controller: PaintedController, name: str, far_off: Any
 ) -> None:
     with PLAYERS[name].replying([far_off, PLAYERS[name].done]) as (server, planner):
@@ -219,7 +213,7 @@ def test_on_a_grid_what_lies_outside_is_moved_to_the_edge(
 
 
 @pytest.mark.parametrize(("name", "nonsense"), TOLD)
-def test_nonsense_without_end_has_an_end(run: Run, name: str, nonsense: str) -> None:
+def test_nonsense_without_end_has_end(run: Run, name: str, nonsense: str) -> None:
     with PLAYERS[name].replying(lambda request: NONSENSE[name][nonsense]) as (server, planner):
         result = run(planner)
         assert (result.outcome, server.refusals) == (Outcome.GAVE_UP, [])
@@ -244,7 +238,7 @@ CALLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLAYERS)
-def test_of_a_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Run, name: str) -> None:
+def test_of_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Run, name: str) -> None:
     player = PLAYERS[name]
     with player.replying([CALLS[name], player.done], functions=[everything]) as (server, planner):
         result = run(planner, functions=[everything])
@@ -252,11 +246,11 @@ def test_of_a_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Ru
         assert max(sizes_of(server)) < 10 * LONGEST_TEXT
         assert any(CUT in text for text in texts_of(server.requests[1]))
     assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_TEXT]}"
-    assert sum(file.stat().st_size for file in result.run_folder.rglob("*") if file.is_file()) < 100 * LONGEST_TEXT
+    assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_TEXT
     assert CUT in shown(result)
 
 
-def test_a_secret_is_not_cut_in_two(run: Run) -> None:
+def test_secret_is_not_cut_in_two(run: Run) -> None:
     secret = "swordfish-swordfish"
 
     def lookup() -> str:
@@ -268,4 +262,4 @@ def test_a_secret_is_not_cut_in_two(run: Run) -> None:
     with player.replying(replies, functions=[lookup]) as (_, planner):
         result = run(planner, functions=[lookup], secrets={"WORD": secret})
     assert result.steps[0].output.endswith("x<secret:W")
-    assert "swordfish" not in (result.run_folder / "trace.jsonl").read_text("utf-8")
+    assert "swordfish" not in (result.run_dir / "trace.jsonl").read_text("utf-8")

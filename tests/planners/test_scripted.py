@@ -45,8 +45,8 @@ def test_turns_are_followed_in_order(history: History, script: Any) -> None:
     assert decide(planner, history) == GAVE_UP
 
 
-def test_the_turn_depends_on_the_observation_alone(history: History) -> None:
-    """So a run that is resumed with a new planner goes on where it was."""
+def test_turn_depends_on_observation_alone(history: History) -> None:
+    """So a run that is resumed with a new planner continues where it was."""
     planner = ScriptedPlanner(generated())
     assert decide(planner, history) == decide(planner, history)
     history.carry_out(decide(planner, history))
@@ -60,12 +60,12 @@ def test_after_its_last_turn_it_has_finished(history: History) -> None:
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
 
 
-def test_the_name_says_scripted() -> None:
+def test_name_says_scripted() -> None:
     assert ScriptedPlanner([]).name == "scripted"
     assert ScriptedPlanner([], name="test_basket").name == "scripted (test_basket)"
 
 
 @pytest.mark.parametrize("turn", [[], None, ["click"], [None]])
-def test_a_turn_that_is_none_is_an_error(history: History, turn: Any) -> None:
+def test_turn_none_is_error(history: History, turn: Any) -> None:
     with pytest.raises(AgentFailed, match="a scripted turn must"):
         decide(ScriptedPlanner([turn]), history)

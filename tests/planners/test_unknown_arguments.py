@@ -88,7 +88,7 @@ def problem(action: Action) -> str:
         (openai, "wait", {"ms": 3000}, "'wait' does not take ms=3000"),
     ],
 )
-def test_an_unknown_argument_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
+def test_unknown_argument_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         raise ValueError(problem(read(name, args)))
 
@@ -108,7 +108,7 @@ def test_an_unknown_argument_is_told(read: Read, name: str, args: dict[str, Any]
         (openai, "scroll", {**AT, "scroll_y": 10**6}, "at most 50 clicks"),
     ],
 )
-def test_a_value_that_nobody_can_follow_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
+def test_value_that_nobody_can_follow_is_told(read: Read, name: str, args: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         raise ValueError(problem(read(name, args)))
 
@@ -130,17 +130,17 @@ def test_what_can_be_followed_is(read: Read, name: str, args: dict[str, Any], ac
     assert read(name, args) == action
 
 
-def test_the_reason_for_a_call_is_its_intent() -> None:
+def test_reason_for_call_is_its_intent() -> None:
     assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN_1000).intent == "it loads"
     assert _tool(_toolset(COMMANDS), FunctionCall("wait", {"thought": "it loads"})).intent == "it loads"
 
 
-def test_what_stands_beside_the_arguments_belongs_to_them() -> None:
+def test_what_stands_beside_arguments_belongs_to_them() -> None:
     item = {"name": "wait", "arguments": {"seconds": 1}, "ms": 3, "id": "call-1", "type": "function"}
     assert call_of(item) == FunctionCall("wait", {"seconds": 1, "ms": 3})
 
 
-def test_the_list_of_commands_in_an_error_is_the_one_that_is_offered() -> None:
+def test_list_of_commands_in_error_is_one_offered() -> None:
     def stock_of(fruit: str) -> str:
         """How many are in stock."""
         return fruit
@@ -154,7 +154,7 @@ def test_the_list_of_commands_in_an_error_is_the_one_that_is_offered() -> None:
     assert set(COMMANDS.rows) - {"paste", "go_back"} < set(names)
 
 
-def test_the_list_of_actions_of_qwens_tool_is_the_one_that_is_offered() -> None:
+def test_list_of_actions_of_qwens_tool_is_one_offered() -> None:
     told = problem(
         _tool(_toolset(COMPUTER_USE, (), ["hscroll"]), FunctionCall("computer_use", {"action": "copy"})).action
     )
@@ -163,7 +163,7 @@ def test_the_list_of_actions_of_qwens_tool_is_the_one_that_is_offered() -> None:
     assert "hscroll" not in told
 
 
-def test_the_list_of_geminis_functions_is_the_one_that_is_offered() -> None:
+def test_list_of_geminis_functions_is_one_offered() -> None:
     offered = offered_names("desktop", ["drag_and_drop", "hotkey"], older=False)
     told = problem(read_proposal(FunctionCall("bash", {}), SCREEN_1000, FunctionNames(offered=offered)).action)
     assert told == f"there is no function 'bash'; there are {', '.join(offered)}"
@@ -173,6 +173,6 @@ def test_the_list_of_geminis_functions_is_the_one_that_is_offered() -> None:
     assert "click_at" in offered_names("browser", (), older=True)
 
 
-def test_the_list_of_openais_actions_leaves_out_what_is_excluded() -> None:
+def test_list_of_openais_actions_leaves_out_what_is_excluded() -> None:
     [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, SENT, excluded=["drag"])
     assert problem(refused.action).startswith("there is no action 'zoom'; there are click, double_click, keypress, ")

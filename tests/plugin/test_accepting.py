@@ -50,8 +50,8 @@ def test_claim(vnc_desktop):
 
 @pytest.fixture(scope="module")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def record(folder: Path) -> Path:
-        made = project_in(folder)
+    def record(directory: Path) -> Path:
+        made = project_in(directory)
         made.write("test_till.py", TWO_TESTS)
         ended = made.run("--vnc-record=auto")
         assert ended.code == 0, ended.out

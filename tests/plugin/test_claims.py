@@ -133,7 +133,7 @@ def test_claims_values_and_runs_of_fixtures(
     assert (tests["around"].result, tests["setup"].triage) == ("passed", "inconclusive")
     properties = ElementTree.parse("junit.xml").getroot().iter("property")
     in_junit = [str(noted.get("value")) for noted in properties if noted.get("name") == "vnc_run"]
-    assert sorted(in_junit) == sorted(run.folder for test in tests.values() for run in test.runs)
+    assert sorted(in_junit) == sorted(run.directory for test in tests.values() for run in test.runs)
     a_call = tests["setup"].dollars
     assert a_call
     assert tests["skipped"].dollars == pytest.approx(a_call)

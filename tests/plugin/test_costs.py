@@ -16,7 +16,7 @@ from support.pad_sessions import QUIET
 pytestmark = pytest.mark.desktop
 
 CALL_DOLLARS = (1200 * 0.75 + 300 * 0.075 + 100 * 3.75) / 1e6
-"""Of an answer of the stand-in's, with 300 cached tokens of 1,500; doubled from 2027 on."""
+"""Of an answer of the fake server's, with 300 cached tokens of 1,500; doubled from 2027 on."""
 
 CLICKS = """
 import pytest

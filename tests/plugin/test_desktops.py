@@ -111,7 +111,7 @@ def test_end_of_x_server_is_infra(pytester: pytest.Pytester) -> None:
                 kill_x(vnc_desktop)
                 vnc_agent.screenshot()
 
-            def test_in_the_body(vnc_desktop):
+            def test_in_body(vnc_desktop):
                 kill_x(vnc_desktop)
                 assert vnc_desktop.run(["xprop", "-root"]).exit_code == 0
 

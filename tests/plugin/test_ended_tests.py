@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.runs.folder import EndedTest, read_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, read_ended_test
 from support.pad_sessions import QUIET, results
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
@@ -50,7 +50,7 @@ def test_setup(vnc_desktop, broken): ...
 @clicked
 def test_lost(vnc_desktop): ...
 
-def test_without_a_desktop(): ...
+def test_without_desktop(): ...
 """
 DIES_BEFORE = """
 import os
@@ -80,10 +80,10 @@ def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sessi
     return run
 
 
-def ended(folder: Path) -> dict[str, list[EndedTest]]:
+def ended(directory: Path) -> dict[str, list[EndedTest]]:
     """The results in the run directories, by the test's name, oldest first."""
     tests: dict[str, list[EndedTest]] = {}
-    for trace in sorted(folder.glob("runs/*/trace.jsonl")):
+    for trace in sorted(directory.glob("runs/*/trace.jsonl")):
         if test := read_ended_test(trace.parent):
             tests.setdefault(test.test.partition("::")[2], []).append(test)
     return tests
@@ -117,9 +117,9 @@ def test_artifacts_keep_screenshots_as_set(
     session: Session, pytester: pytest.Pytester, mode: str, kept: list[str]
 ) -> None:
     session(f"--vnc-artifacts={mode}").assert_outcomes(passed=1, failed=1)
-    with_pictures = [read_ended_test(path.parent) for path in pytester.path.glob("runs/*/screens")]
-    assert [test.test.partition("::")[2] for test in with_pictures if test] == kept
-    assert {name: test.pictures for name, (test,) in ended(pytester.path).items()} == {
+    with_screenshots = [read_ended_test(path.parent) for path in pytester.path.glob("runs/*/screens")]
+    assert [test.test.partition("::")[2] for test in with_screenshots if test] == kept
+    assert {name: test.screenshots for name, (test,) in ended(pytester.path).items()} == {
         name: "" if name in kept else f"not kept: --vnc-artifacts={mode}" for name in ("test_passed", "test_failed")
     }
     page = "".join(path.read_text("utf-8") for path in pytester.path.glob("runs/*/index.html"))

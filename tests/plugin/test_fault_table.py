@@ -35,8 +35,6 @@ from support.paths import PROGRAMS
 
 pytestmark = pytest.mark.desktop
 
-# --- what a model, its service and a judge do -------------------------------------------------------------------------
-
 CLICK = ("click", {"x": 500, "y": 500})
 MOVE = ("move", {"x": 500, "y": 500})
 RISKY = ("click", wants_confirmation({"x": 500, "y": 500}, "this buys two apples"))
@@ -113,7 +111,7 @@ def served() -> Callable[[Request], Reply]:
 
 def marked(name: str) -> str:
     expect = ", expect=None" if name in BODIES else f", expect='the screen shows task {name}.'"
-    marker = f"@pytest.mark.vnc_task('Carry out task {name}.'{expect}{MARKERS.get(name, '')})"
+    marker = f"@pytest.mark.vnc_task('Perform task {name}.'{expect}{MARKERS.get(name, '')})"
     body = BODIES.get(name, "").replace("the total", f"the screen shows task {name}. the total")
     return f"{marker}\ndef test_{name}(vnc_desktop, vnc_agent):\n    {body or '...'}\n"
 
@@ -135,8 +133,6 @@ def test_faults_of_model_service_and_judge(pytester: pytest.Pytester, run: Calla
     assert triages(pytester.path) == rows
     result.stdout.fnmatch_lines([f"vnc-use: {len(rows)} failed: *infra*"])
 
-
-# --- what becomes of the desktop and its program ----------------------------------------------------------------------
 
 BROKEN = {
     "server_killed_before_the_first_step": "infra",

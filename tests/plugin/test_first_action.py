@@ -1,4 +1,4 @@
-"""The first action of a test waits until the program's first screen is at rest, and no longer than the limit."""
+"""The first action of a test waits until the program's first screen is stable, and no longer than the limit."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def server_of(program: Program) -> type[socketserver.BaseRequestHandler]:
 
 
 @contextmanager
-def agent_before(program: Program, folder: Path) -> Iterator[VncUseAgent]:
+def agent_before(program: Program, directory: Path) -> Iterator[VncUseAgent]:
     with serving(server_of(program)) as address:
-        settings = Settings(server=address, runs_dir=str(folder / "runs"), start_seconds=1.0)
+        settings = Settings(server=address, runs_dir=str(directory / "runs"), start_seconds=1.0)
         planner = ListPlanner([act(Proposal(TypeText("a"))), finished()])
         with closing(VncUseAgent(settings=settings, planner=planner, hitl_mode=False)) as agent:
             yield agent
@@ -101,7 +101,7 @@ def by_task(agent: VncUseAgent) -> object:
 
 
 @pytest.mark.parametrize("do", [by_hand, by_key, by_task])
-def test_the_first_action_waits_for_the_first_screen(do: Callable[[VncUseAgent], object], tmp_path: Path) -> None:
+def test_first_action_waits_for_first_screen(do: Callable[[VncUseAgent], object], tmp_path: Path) -> None:
     program = Program(screens=3)
     with agent_before(program, tmp_path) as agent:
         do(agent)
@@ -109,7 +109,7 @@ def test_the_first_action_waits_for_the_first_screen(do: Callable[[VncUseAgent],
     assert "key" in program.heard
 
 
-def test_a_screen_that_moves_by_itself_holds_nothing_up(tmp_path: Path) -> None:
+def test_screen_that_moves_by_itself_holds_nothing_up(tmp_path: Path) -> None:
     program = Program(screens=10_000)
     with agent_before(program, tmp_path) as agent:
         agent.controller.settle()

@@ -31,8 +31,8 @@ def pytest_vnc_step(item, step):
     note(f"step {item.name} {step.number} {step.proposal.intent}")
     pytest.fail("not my day")
 
-def pytest_vnc_verdict(verdict, run_folder):
-    note(f"verdict {verdict.kind} {run_folder.is_dir()}")
+def pytest_vnc_verdict(verdict, run_dir):
+    note(f"verdict {verdict.kind} {run_dir.is_dir()}")
     with pytest.raises(dataclasses.FrozenInstanceError):
         verdict.kind = "fails"
     raise ValueError("\x1b[2Jhunter2hunter2")
@@ -50,7 +50,7 @@ def test_it(vnc_agent):
 
 
 @pytest.mark.desktop
-def test_hooks_on_a_worker_and_their_faults_change_no_result(
+def test_hooks_on_worker_and_their_faults_change_no_result(
     pytester: pytest.Pytester,
     model: Callable[..., GeminiServer],
     run: Callable[..., pytest.RunResult],
@@ -91,7 +91,7 @@ def observed(**hooks: Callable[..., object]) -> tuple[ItemObserver, ItemState]:
 
 def test_drift_hook_gets_no_secrets() -> None:
     drifts: list[tuple[Drifted, Path]] = []
-    observer, _ = observed(pytest_vnc_drift=lambda drift, run_folder: drifts.append((drift, run_folder)))
+    observer, _ = observed(pytest_vnc_drift=lambda drift, run_dir: drifts.append((drift, run_dir)))
     observer.observe(DRIFT)
     assert [(drift.problem, run) for drift, run in drifts] == [("no <secret:PASSWORD> is shown", Path("run-1"))]
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_vnc_use.plugin.reporting import TriageColumns
 
 
-def test_a_property_of_the_test_is_no_markup_in_the_columns() -> None:
+def test_property_of_test_is_no_markup_in_columns() -> None:
     attached = {"triage": "<script>alert(1)</script>", "dollars": 0.5}
     cells = ["<td>Failed</td>", "<td>test_it</td>", "<td>1 s</td>"]
     failed: Any = SimpleNamespace(outcome="failed", vnc=attached)

@@ -18,7 +18,7 @@ from pytest_vnc_use.desktops.remote import RemoteExec
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.transcript import transcript
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -51,9 +51,6 @@ def agent_of(tmp_path: Path) -> AgentOf:
         return VncUseAgent(settings=settings, controller=controller, planner=planner, **options)  # type: ignore[arg-type]
 
     return build
-
-
-# --- judges ----------------------------------------------------------------------------------------------------------
 
 
 class Hanging:
@@ -97,17 +94,14 @@ def test_reason_of_judge_is_cut(agent_of: AgentOf) -> None:
     agent = agent_of(finished(), judge=Talkative())
     result = agent.run("look")
     verdict = agent.assess("it is red")
-    html = run_html(result.run_folder, link=lambda png: "")
-    for told in (str(verdict), repr(verdict), read_trace(result.run_folder).verdicts[0].reason, html):
+    html = run_html(result.run_dir, link=lambda png: "")
+    for told in (str(verdict), repr(verdict), read_trace(result.run_dir).verdicts[0].reason, html):
         assert f"(the first {LONGEST} of {len(EVIL + LONG)} characters)" in told
         assert len(told) < 100_000
     with pytest.raises(Inconclusive) as unread:
         agent.extract(int, "how many?")
     assert len(str(unread.value)) < 4 * LONGEST
     assert f"of {len(EVIL + LONG)} characters" in str(unread.value)
-
-
-# --- planners, and what they call ------------------------------------------------------------------------------------
 
 
 def nested(levels: int) -> dict[str, object]:
@@ -124,7 +118,7 @@ def test_arguments_nested_too_deep_are_reported(agent_of: AgentOf, levels: int) 
     result = agent_of(act(proposal, Proposal(Click(1, 1))), finished(), functions=[order]).run("order")
     assert result.outcome is Outcome.DONE
     assert "levels of JSON deep" in result.steps[0].error
-    assert [step.error for step in read_trace(result.run_folder).steps][1:] == [""]
+    assert [step.error for step in read_trace(result.run_dir).steps][1:] == [""]
 
 
 def order(what: object) -> str:
@@ -147,7 +141,7 @@ def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
         assert max(len(step.words), len(step.proposal.intent), len(step.output)) < LONGEST_TEXT + 100
     assert len(transcript(result.steps)) < 20_000
     assert f"of {len(EVIL + LONG)} characters" in transcript(result.steps)
-    assert len(run_html(result.run_folder, link=lambda png: "")) < 200_000
+    assert len(run_html(result.run_dir, link=lambda png: "")) < 200_000
     assert_harmless(transcript(result.steps))
 
 
@@ -164,15 +158,12 @@ def assert_harmless(text: str) -> None:
     assert all(character.isprintable() or character == "\n" for character in text), repr(text)
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(params=["here", "there"])
 def files(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> WorkingDirectory | RemoteExec:
     if sys.platform == "win32":
-        pytest.skip("Windows has no pipes in folders")
+        pytest.skip("Windows has no pipes in directories")
     monkeypatch.chdir(tmp_path)
     return WorkingDirectory(tmp_path) if request.param == "here" else RemoteExec(["env"])
 
@@ -202,8 +193,6 @@ def test_remote_command_that_prints_forever_ends() -> None:
         RemoteExec(["env"]).run(["yes"], 1.0)
     assert time.monotonic() - started < 20
 
-
-# --- in pytest -------------------------------------------------------------------------------------------------------
 
 CONFTEST = """
 import pytest

@@ -110,9 +110,6 @@ def test_env_file_is_read_where_setting_names_it(pytester: pytest.Pytester) -> N
     malformed.stderr.fnmatch_lines(["ERROR: vnc_env_file '*.env', line 1, must be NAME=value*"])
 
 
-# --- planners and functions that settings name ------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
 def test_marker_names_planner_and_model_calls_functions_of_module(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
@@ -168,17 +165,15 @@ def test_module_without_functions_is_rejected(pytester: pytest.Pytester, module:
         named_functions(module)
 
 
-# --- the marker `vnc` -------------------------------------------------------------------------------------------------
-
 TESTS = """
 import pytest
 
 @pytest.mark.vnc_task("Do it", expect=None)
-def test_with_a_task(): ...
+def test_with_task(): ...
 
-def test_with_an_agent(vnc_agent): ...
+def test_with_agent(vnc_agent): ...
 
-def test_with_a_desktop(vnc_desktop): ...
+def test_with_desktop(vnc_desktop): ...
 
 def test_with_settings(vnc_settings): ...
 
@@ -186,11 +181,11 @@ def test_with_settings(vnc_settings): ...
 def shop(vnc_agent):
     return vnc_agent
 
-def test_with_a_fixture_of_its_own(shop): ...
+def test_with_fixture_of_its_own(shop): ...
 
 @pytest.mark.usefixtures("vnc_agent")
 class TestAll:
-    def test_in_a_class(self): ...
+    def test_in_class(self): ...
 
 @pytest.mark.vnc
 def test_marked_by_hand(vnc_desktop): ...

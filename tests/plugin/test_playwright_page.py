@@ -24,7 +24,7 @@ TESTS = """
 import pytest
 from playwright.sync_api import expect
 
-def test_it_is_the_page_on_the_screen(page, context, vnc_desktop):
+def test_it_is_page_on_screen(page, context, vnc_desktop):
     expect(page).to_have_title("Both")
     assert page.title() == vnc_desktop.browser.title
     page.get_by_role("button").click()
@@ -33,17 +33,17 @@ def test_it_is_the_page_on_the_screen(page, context, vnc_desktop):
     other = context.new_page()
     assert [page, other] == context.pages
 
-def test_of_several_it_is_the_one_that_is_shown(page, vnc_desktop):
+def test_of_several_it_is_one_shown(page, vnc_desktop):
     assert page.url == vnc_desktop.browser.url == "about:blank"
     page.close()
 
-def test_an_assertion_fails(page, vnc_agent):
+def test_assertion_fails(page, vnc_agent):
     expect(page.get_by_role("heading")).to_have_text("Neither", timeout=100)
 
-def test_a_call_does_not_work(page, vnc_agent):
+def test_call_does_not_work(page, vnc_agent):
     page.get_by_label("secret").fill("hunter2", timeout=100)
 
-def test_of_the_web_alone(page, context):
+def test_of_web_alone(page, context):
     assert page.viewport_size == {"width": 1280, "height": 720}
     assert context.pages == [page]
 """
@@ -100,7 +100,7 @@ def test_what_it_needs(pytester: pytest.Pytester, option: str, problem: str) -> 
 
 
 @pytest.mark.parametrize("switch", ["true", "false"])
-def test_without_the_setting_the_fixtures_are_not_ours(pytester: pytest.Pytester, switch: str) -> None:
+def test_without_setting_fixtures_are_not_ours(pytester: pytest.Pytester, switch: str) -> None:
     quiet = ("-p", "no:pytest-vnc", "-p", "no:cacheprovider", "-o", f"vnc_playwright={switch}")
     shown = pytester.runpytest_subprocess(*quiet, "--fixtures").stdout.str()
     assert ("playwright_page.py" in shown) == (switch == "true")

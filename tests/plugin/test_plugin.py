@@ -41,8 +41,6 @@ import pytest
 def test_it(): ...
 """
 
-# --- a live session ---------------------------------------------------------------------------------------------------
-
 LIVE = """
 import pytest
 
@@ -146,7 +144,7 @@ def test_live_session_carries_out_and_reports(pytester: pytest.Pytester, model: 
         [
             "*ended as denied*",
             "*this buys two apples*",
-            "*run folder:*",
+            "*run directory:*",
             "*1 of 2 claims*",
             "*holds: 'the basket is open'*",
             "*fails: 'the basket shows 2 apples'*",
@@ -222,9 +220,9 @@ def test_html_report_has_every_step(pytester: pytest.Pytester, model: Model, run
     if "--self-contained-html" in options:
         assert report.count("data:image/png;base64") >= 3
     else:
-        pictures = [*(pytester.path / "assets").rglob("*.png")]
-        assert len(pictures) >= 3
-        assert all(picture.stat().st_nlink > 1 for picture in pictures), "each is the run's own file"
+        screenshots = [*(pytester.path / "assets").rglob("*.png")]
+        assert len(screenshots) >= 3
+        assert all(screenshot.stat().st_nlink > 1 for screenshot in screenshots), "each is the run's own file"
 
 
 @pytest.mark.desktop
@@ -249,8 +247,6 @@ def test_interrupt_ends_pytest_and_leaves_nothing(
     processes = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline")]
     assert not [argv for argv in processes if mark.encode() in argv]
 
-
-# --- wrong markers and options ----------------------------------------------------------------------------------------
 
 WRONG_MARKERS = {
     "no task": ("@pytest.mark.vnc_task()\ndef test_it(): ...", "exactly one task"),
@@ -376,8 +372,6 @@ def test_missing_desktop_or_planner_names_what_to_pass(pytester: pytest.Pytester
     result.stdout.fnmatch_lines(["*no planner is configured: *--vnc-record=manual*--vnc-planner=gemini*"])
 
 
-# --- markers and fixtures ---------------------------------------------------------------------------------------------
-
 ON_THE_PAD = """
 import pytest
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
@@ -422,7 +416,7 @@ def test_tasks_of_parameters_come_last(fruit):
     assert TASKS == ["zeroth", "first", "second", "third", "zeroth", "first"][: 4 if fruit == "apple" else 6]
 
 @pytest.mark.parametrize("fruit", [pytest.param("apple", marks=clicked), "pear"])
-def test_only_marked_parameters_get_a_desktop(fruit, request):
+def test_only_marked_parameters_get_desktop(fruit, request):
     assert ("vnc_agent" in request.fixturenames) == (fruit == "apple")
 
 class Shop:
@@ -502,9 +496,9 @@ def test_program_that_crashes_is_no_infra(pytester: pytest.Pytester, monkeypatch
         from pytest_vnc_use.errors import ConnectionLost
 
         @pytest.mark.vnc_task("Click it", secrets="SHOP_PASSWORD", expect=None)
-        def test_in_a_task(vnc_desktop): ...
+        def test_in_task(vnc_desktop): ...
 
-        def test_in_the_body(vnc_agent, vnc_desktop):
+        def test_in_body(vnc_agent, vnc_desktop):
             with pytest.raises(ConnectionLost):
                 vnc_agent.click(10, 10)
             while not vnc_desktop.program_fault():
@@ -526,9 +520,6 @@ def test_program_that_crashes_is_no_infra(pytester: pytest.Pytester, monkeypatch
         ]
     )
     result.stdout.fnmatch_lines(["vnc-use: 2 failed: 2 product"])
-
-
-# --- a good guest -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A program under test that crashes, ends or hangs while a test goes on: what the test is told as."""
+"""A program under test that crashes, ends or hangs while a test continues: what the test is told as."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_crash(tell): tell("kill -SEGV $$")
 @pytest.mark.xfail(strict=True)
 def test_crash_expected(tell): tell("kill -ABRT $$")
 
-def test_crash_without_a_task(vnc_agent, tell):
+def test_crash_without_task(vnc_agent, tell):
     vnc_agent.click(5, 5)
     tell("exit 139")
 
@@ -57,10 +57,10 @@ def test_crash_and_assertion(vnc_agent, tell):
     assert tell is None
 
 @seen
-def test_ended_by_the_test(tell): tell("kill -TERM $$")
+def test_ended_by_test(tell): tell("kill -TERM $$")
 
 @seen
-def test_killed_by_the_test(tell): tell("kill -KILL $$")
+def test_killed_by_test(tell): tell("kill -KILL $$")
 
 @seen
 def test_closed(tell): tell("exit 0")
@@ -103,7 +103,7 @@ class Hanging:
         return True
 
 
-def test_a_screen_of_one_colour_is_the_programs_where_it_hangs() -> None:
+def test_screen_of_one_colour_is_programs_where_it_hangs() -> None:
     assert fault_of(Hanging(), ScreenBlank("one colour only")).hangs  # type: ignore[arg-type]  # a user's own
     assert not fault_of(Hanging(), DesktopError("no way there"))  # type: ignore[arg-type]  # as above
 

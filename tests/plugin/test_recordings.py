@@ -47,8 +47,8 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def record(folder: Path) -> Path:
-        made = project_in(folder)
+    def record(directory: Path) -> Path:
+        made = project_in(directory)
         ended = made.run("--vnc-record=auto")
         assert ended.code == 0, ended.out
         assert "vnc-use: 1 recording written" in ended.out
@@ -134,7 +134,7 @@ def test_healed_test_is_listed_and_written(recorded: Project) -> None:
     assert 'name="vnc_healed" value="drift before' in (recorded.path / "junit.xml").read_text(encoding="utf-8")
     (test,) = read_results(recorded.path / "runs" / "vnc-results.json").tests
     assert (len(test.healed), test.went_on) == (1, ())
-    assert [step.way for step in show_run(Path(test.runs[0].folder)).view.steps] == ["replayed", *["healed"] * 3]
+    assert [step.way for step in show_run(Path(test.runs[0].directory)).view.steps] == ["replayed", *["healed"] * 3]
     assert recorded.file.read_text(encoding="utf-8") != before
 
 
@@ -153,7 +153,7 @@ def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> No
         options += ["--reruns=1"] if at == "first attempt" else []
     failed = recorded.run(*options, till=MOVED)
     assert (failed.code, recorded.file.read_text(encoding="utf-8")) == (1, before), failed.out
-    assert "1 not healed: a model went on after a drift, and the test did not pass" in failed.out
+    assert "1 not healed: a model continued after a drift, and the test did not pass" in failed.out
     assert "WENT ON test_till.py::test_till: drift before step 2 of 4" in failed.out
     assert "HEALED" not in failed.out
     assert ("the test passed, but its replay was healed" in failed.out) == (at == "vnc_healed=fail")
@@ -164,7 +164,7 @@ def test_failed_test_after_drift_is_not_healed(recorded: Project, at: str) -> No
         (),
         ["drift before step 2 of 4"],
     )
-    assert [step.way for step in show_run(Path(test.runs[0].folder)).view.steps] == ["replayed", *["not healed"] * 3]
+    assert [step.way for step in show_run(Path(test.runs[0].directory)).view.steps] == ["replayed", *["not healed"] * 3]
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_transient_is_in_all_reports(recorded: Project) -> None:
 
 
 @pytest.mark.slow
-def test_transients_fail_fails_the_test(recorded: Project) -> None:
+def test_transients_fail_fails_test(recorded: Project) -> None:
     failed = recorded.run("--vnc-transients=fail", till="--fault=toast")
     assert failed.code == 1, failed.out
     assert "inconclusive: the test passed, but its replay showed an unrecorded transient frame" in failed.out
@@ -248,11 +248,11 @@ def test_missing_or_damaged_recording_performs_nothing(project: Project) -> None
 
 
 def test_unwritable_recording_performs_nothing(project: Project) -> None:
-    project.write("__vnc_recordings__", "a file in the place of the folder")
+    project.write("__vnc_recordings__", "a file in the place of the directory")
     refused = project.run("--vnc-record=rewrite")
     assert (refused.code, project.asked) == (1, 0), refused.out
     assert re.search(r"settings: the recording '.*/test_till.json' cannot be written, so nothing is done", refused.out)
-    assert "__vnc_recordings__' must be a folder in which you may make files" in refused.out
+    assert "__vnc_recordings__' must be a directory in which you may make files" in refused.out
 
 
 @pytest.mark.parametrize(("mode", "code"), [("rewrite", 1), ("auto", 0)])
@@ -292,7 +292,7 @@ def pytest_generate_tests(metafunc):  # as pytest-repeat does it
 """
 
 
-def test_repeats_of_another_plugin_use_the_recording(recorded: Project) -> None:
+def test_repeats_of_another_plugin_use_recording(recorded: Project) -> None:
     recorded.write("conftest.py", PLANS + REPEATS)
     replayed = recorded.run("-v")
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
@@ -326,7 +326,7 @@ def test_renamed_test_names_command_that_keeps_recording(recorded: Project, rena
     assert (replayed.code, recorded.asked) == (0, 0), replayed.out
 
 
-def test_renamed_test_warns_before_the_planner_is_asked(recorded: Project) -> None:
+def test_renamed_test_warns_before_planner_is_asked(recorded: Project) -> None:
     recorded.write("test_till.py", TEST.replace("def test_till(", "def test_paid("))
     refused = recorded.run("-Werror::UserWarning")
     assert (refused.code, recorded.asked) == (1, 0), refused.out

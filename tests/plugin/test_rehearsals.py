@@ -43,7 +43,7 @@ def unstable(project: Project) -> list[DynamicRegion]:
     return [part for screen in screens(recording) for part in screen.dynamic if part.kind == "unstable"]
 
 
-def test_a_recording_is_replayed_twice_and_what_that_costs_is_the_test_s(project: Project) -> None:
+def test_recording_is_replayed_twice_and_what_that_costs_is_test_s(project: Project) -> None:
     ended = recorded(project, "--junitxml=junit.xml")
     assert ended.code == 0, ended.out
     assert "1 passed" in ended.out
@@ -59,7 +59,7 @@ def test_a_recording_is_replayed_twice_and_what_that_costs_is_the_test_s(project
     assert unstable(project) == []
 
 
-def test_another_look_that_is_small_is_learnt(project: Project) -> None:
+def test_another_look_small_is_learnt(project: Project) -> None:
     ended = recorded(project, till="--fault-from=2 --fault='shaky text'")
     assert ended.code == 0, ended.out
     assert "LEARNT test_till.py::test_till: another look in rehearsal 1, from (" in ended.out
@@ -67,7 +67,7 @@ def test_another_look_that_is_small_is_learnt(project: Project) -> None:
     assert {len(part.variants) for part in unstable(project)} == {2}
 
 
-def test_a_test_that_does_not_repeat_is_told_with_both_pictures_and_passes(project: Project) -> None:
+def test_test_that_does_not_repeat_is_told_with_both_screenshots_and_passes(project: Project) -> None:
     ended = recorded(project, "--junitxml=junit.xml", till="--fault-from=2 --fault='moved button'")
     assert ended.code == 0, ended.out
     assert "1 recorded, but did not repeat" in ended.out
@@ -103,7 +103,7 @@ class TestTill:
 """
 
 
-def test_state_that_is_left_behind_is_told(project: Project) -> None:
+def test_state_left_behind_is_told(project: Project) -> None:
     other = "\n    def test_other(self, name, orders):\n        assert len(orders) == 2\n"
     project.write("test_till.py", STATE + other)
     ended = recorded(project)
@@ -113,7 +113,7 @@ def test_state_that_is_left_behind_is_told(project: Project) -> None:
     assert "reset what it leaves behind, in a fixture" in ended.out
 
 
-def test_a_module_s_fixtures_are_made_anew_where_the_test_was_their_last(project: Project) -> None:
+def test_module_s_fixtures_are_made_anew_where_test_was_their_last(project: Project) -> None:
     project.write("test_till.py", STATE)
     ended = recorded(project, "-ovnc_rehearse=1", "--reruns=2", "-x", "-v")
     assert ended.code == 0, ended.out
@@ -122,7 +122,7 @@ def test_a_module_s_fixtures_are_made_anew_where_the_test_was_their_last(project
     assert "rehearsal 1 of 1" in ended.out
 
 
-def test_a_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project) -> None:
+def test_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project) -> None:
     project.write("test_till.py", STATE.replace('scope="module"', 'scope="session"'))
     project.write("test_zoo.py", "def test_after(): ...")
     ended = recorded(project, "--reruns=2", "-x", "--timeout=60", "test_till.py", "test_zoo.py", "-n1")
@@ -140,7 +140,7 @@ def test_a_rehearsal_that_fails_is_no_failure_to_other_plugins(project: Project)
         (["-ovnc_rehearse=0"], ""),
     ],
 )
-def test_without_a_fresh_desktop_there_is_none(project: Project, options: list[str], reason: str) -> None:
+def test_without_fresh_desktop_there_is_none(project: Project, options: list[str], reason: str) -> None:
     ended = recorded(project, *options)
     assert ended.code == 0, ended.out
     assert starts(project) == 1
@@ -168,7 +168,7 @@ expect = "the till says paid"
 """
 
 
-def test_a_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Project) -> None:
+def test_file_of_tasks_is_rehearsed_too_and_nobody_judges_it_again(project: Project) -> None:
     (project.path / "test_till.py").unlink()
     project.write("test_till.vnc.toml", TASK_FILE)
     conftest = (project.path / "conftest.py").read_text(encoding="utf-8")

@@ -41,7 +41,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.mark.slow
 @needs_subtests
-def test_subtests_of_a_rehearsal_are_told_to_nobody_and_may_fail_it(project: Project) -> None:
+def test_subtests_of_rehearsal_are_told_to_nobody_and_may_fail_it(project: Project) -> None:
     project.write("test_till.py", SUBTESTS.replace("LIMIT", "9"))
     passed = project.run("--vnc-record=rewrite", "-v")
     assert passed.code == 0, passed.out
@@ -58,14 +58,14 @@ def test_subtests_of_a_rehearsal_are_told_to_nobody_and_may_fail_it(project: Pro
 
 @pytest.mark.slow
 @needs_subtests
-def test_nothing_is_written_of_a_test_with_a_subtest_that_failed(project: Project) -> None:
+def test_nothing_is_written_of_test_with_subtest_that_failed(project: Project) -> None:
     project.write("test_till.py", SUBTESTS.replace("LIMIT", "1"))
     failed = project.run("--vnc-record=rewrite", "-v")
     assert (failed.code, project.file.exists()) == (1, False), failed.out
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_a_rehearsal_ends_the_session_once_the_test_is_told(project: Project) -> None:
+def test_ctrl_c_in_rehearsal_ends_session_once_test_is_told(project: Project) -> None:
     app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
     desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400", "-p", "no:pytest-vnc"]
     command = [sys.executable, "-u", "-m", "pytest", "-v", "--vnc-record=rewrite", *desktop]

@@ -134,8 +134,6 @@ def test_task_file_is_repeated(pytester: pytest.Pytester, model: Callable[..., G
     )
 
 
-# --- by other plugins -------------------------------------------------------------------------------------------------
-
 REPEATS = """
 import pytest
 from pytest_vnc_use.plugin.markers import authored_name
@@ -195,8 +193,6 @@ def test_repetitions_of_other_plugins_keep_authored_name(pytester: pytest.Pytest
     assert all("__" not in line and "vnc_repetition" not in line for line in told)
 
 
-# --- of tests that ask no model ---------------------------------------------------------------------------------------
-
 OWN_DESKTOP = """
 import pytest
 
@@ -233,7 +229,7 @@ def test_always_skips(vnc_desktop):
 @pytest.mark.flaky(reruns=1)
 def test_passes_later(vnc_desktop, vnc_repetition):
     tried, again = Path(f"tried{vnc_repetition}"), vnc_repetition < 3
-    if again and not tried.exists():
+    if again and untested.exists():
         tried.touch()
         raise ValueError
 """

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import ItemResult, SessionResults, read_results, session_results
 from pytest_vnc_use.report.summaries import lines, markdown
 from support.pad_sessions import QUIET, results
@@ -73,7 +73,7 @@ def test_xfailed(vnc_desktop): assert 0
 
 def test_skipped(vnc_desktop): pytest.skip("not today")
 
-def test_without_a_desktop(): assert 0
+def test_without_desktop(): assert 0
 """
 ENDED = {
     "passed": ("passed", None),
@@ -120,7 +120,7 @@ def test_terminal_shows_triages(session: Session) -> None:
         "FAILED test_it.py::test_product - product: AssertionError: assert 'press",
         "ERROR test_it.py::test_teardown - inconclusive: LookupError: in a teardown",
         "ERROR test_it.py::test_settings - settings: vnc_task(secrets=…) names",
-        "FAILED test_it.py::test_without_a_desktop - assert 0",
+        "FAILED test_it.py::test_without_desktop - assert 0",
         "vnc-use: 5 failed: 1 product, 1 agent, 1 infra, 1 inconclusive, 1 settings\n",
         "vnc-use: results in told.json\n",
     ):
@@ -137,7 +137,7 @@ def test_results_of_all_workers_are_in_one_file(session: Session) -> None:
     assert agent.rule.startswith("the planner gave up, was repeating itself or answered no action")
     (run,) = agent.runs
     assert (run.outcome, run.message, run.steps, run.planner) == ("gave_up", "no basket", 1, "scripted")
-    assert (session.path / run.folder / "trace.jsonl").is_file()
+    assert (session.path / run.directory / "trace.jsonl").is_file()
     assert 0 < run.steps_s <= agent.duration_s
     assert told.started_at < told.ended_at
     totals = told.totals
@@ -159,12 +159,12 @@ def test_junit_has_properties_and_screenshots(session: Session) -> None:
     assert (session.path / str(agent["vnc_page"])).name == "index.html"
     assert properties["test_teardown"]["vnc_triage"] == "inconclusive"
     assert "vnc_triage" not in {*properties["test_xfailed"], *properties["test_passed"]}
-    assert properties["test_without_a_desktop"] == {}
+    assert properties["test_without_desktop"] == {}
     output = {name: case.findtext("system-out") or "" for name, case in cases.items()}
     assert {name for name, text in output.items() if text} == {"test_product", "test_agent", "test_infra"}
-    picture, page, last = output["test_product"].splitlines()
+    screenshot, page, last = output["test_product"].splitlines()
     assert last.startswith("last step: ")
-    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/[^\[\]|]+/screens/\w+\.png)\]\]", picture)
+    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/[^\[\]|]+/screens/\w+\.png)\]\]", screenshot)
     assert named
     assert (session.path / named[1]).is_file()
     assert (session.path / page.removeprefix("page of the run: ")).is_file()
@@ -188,8 +188,6 @@ def test_github_summary_is_table(session: Session) -> None:
     assert r"| infra | QuotaExhausted\: no more \<b\>today\<\/b\> \| never | 0 | 0 |" in row
     assert len([line for line in summary if line.startswith("| test")]) == 6
 
-
-# --- reruns and expected failures -------------------------------------------------------------------------------------
 
 OWN_DESKTOP = """
 import pytest
@@ -320,9 +318,6 @@ def test_error_of_shared_fixture_is_reported_alike(pytester: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["infra: OutOfDesktops: all 3 are in use in the lab"] * 2)
 
 
-# --- what is written where --------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VNC_USE_WATCH", "VNC_USE_REHEARSE", "VNC_USE_QT_HOST_NETWORK"):
@@ -368,7 +363,7 @@ def test_session_without_desktop_writes_nothing(pytester: pytest.Pytester, monke
 
 def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     (pytester.path / "file").touch()
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "no" / "folder" / "summary.md"))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "no" / "directory" / "summary.md"))
     pytester.makeconftest(OWN_DESKTOP)
     pytester.makepyfile("def test_it(vnc_desktop): ...")
     result = pytester.runpytest_inprocess(*QUIET, "--vnc-results=file/told.json", "--vnc-runs-dir=file/runs")
@@ -383,7 +378,7 @@ def test_unwritable_results_end_no_session(pytester: pytest.Pytester, monkeypatc
 
 
 def test_results_file_is_written_where_named(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_without_a_desktop(): pass")
+    pytester.makepyfile("def test_without_desktop(): pass")
     pytester.runpytest_inprocess(*QUIET, "-k", "nothing", "--vnc-results=deep/told.json")
     assert read_results(pytester.path / "deep" / "told.json").tests == ()
     copy = pytester.path / "runs" / "vnc-results.json"
@@ -420,7 +415,7 @@ def test_github_summary_counts_healed_and_cuts_rows() -> None:
     failed = ItemResult("test_it.py::test_two", "failed", "product", went_on=("drifted",))
     shown = markdown(session_results("", "", [healed, failed])).splitlines()
     assert "1 healed  " in shown
-    assert "1 not healed: a model went on after a drift, and the test did not pass  " in shown
+    assert "1 not healed: a model continued after a drift, and the test did not pass  " in shown
     long = results_with("no", count=103)
     assert markdown(long).count("\n| test") == 101
     assert markdown(long).endswith("and 3 more\n")
@@ -439,5 +434,5 @@ def test_github_summary_counts_healed_and_cuts_rows() -> None:
 def test_unreadable_results_are_error(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "vnc-results.json"
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(RunFolderError, match=problem):
+    with pytest.raises(RunDirectoryError, match=problem):
         read_results(file)

@@ -42,7 +42,7 @@ def test_assert_in(value): assert "x" in {"a": [value, value]}
 def test_near_diff(value): assert [value, "a" * 100] == [value + "x", "a" * 100]
 def test_lines_diff(value): assert f"a\\n{value}\\nb" == f"a\\n{value}!\\nc"
 def test_cut(value): assert value + "x" * 4000 == 2
-def test_cut_in_the_middle(value):
+def test_cut_in_middle(value):
     text = "x" * 112 + value + "y" * 112
     fail(text)
 def test_cut_elsewhere(value):
@@ -110,8 +110,10 @@ def shapes(value: str) -> list[str]:
     return [*whole, value[:8], value[-8:], "battery"]
 
 
-def everything_in(folder: Path) -> str:
-    files = [each for each in folder.rglob("*") if each.is_file() and each.suffix in (".html", ".xml", ".log", ".json")]
+def everything_in(directory: Path) -> str:
+    files = [
+        each for each in directory.rglob("*") if each.is_file() and each.suffix in (".html", ".xml", ".log", ".json")
+    ]
     assert files
     return "\n".join(each.read_text("utf-8", "replace") for each in files)
 

@@ -20,8 +20,8 @@ RISKY = Proposal(Click(20, 20), "buy", {}, Confirmation("this buys two apples"))
 LAX = '[[rule]]\nname = "anything"\ndecision = "allow"\naction = "*"\n'
 
 
-def agent_of(planner: ListPlanner, controller: PaintedController, folder: Path) -> VncUseAgent:
-    settings = Settings(runs_dir=str(folder / "runs"))
+def agent_of(planner: ListPlanner, controller: PaintedController, directory: Path) -> VncUseAgent:
+    settings = Settings(runs_dir=str(directory / "runs"))
     return VncUseAgent(settings=settings, planner=planner, controller=controller, hitl_mode=False, check=True)
 
 
@@ -33,7 +33,7 @@ def lax(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["strict first", "lax first"])
-def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str, order: int) -> None:
+def test_policy_holds_for_task_that_names_it_only(tmp_path: Path, lax: str, order: int) -> None:
     specs = [TaskSpec("under the default"), TaskSpec("under a lax policy", settings={"policy": lax})][::order]
     controller = PaintedController()
     agent = agent_of(ListPlanner([act(RISKY), finished()]), controller, tmp_path)
@@ -42,14 +42,14 @@ def test_a_policy_holds_for_the_task_that_names_it_only(tmp_path: Path, lax: str
     assert len(controller.performed) == [1, -1].index(order)
 
 
-def test_a_task_may_name_the_preset_strict(tmp_path: Path) -> None:
+def test_task_may_name_preset_strict(tmp_path: Path) -> None:
     agent = agent_of(ListPlanner([act(Proposal(KeyCombo(("ctrl", "t")))), finished()]), PaintedController(), tmp_path)
     spec = TaskSpec("Open a tab", settings={"policy": policy_path(tmp_path, "strict")})
     with pytest.raises(TaskFailed, match="ended as denied: strict: only listed keys"):
         run_tasks(agent, [spec])
 
 
-def test_limits_hold_for_the_task_that_names_them_only(tmp_path: Path) -> None:
+def test_limits_hold_for_task_that_names_them_only(tmp_path: Path) -> None:
     specs = [TaskSpec("short", settings={"max_steps": 1}), TaskSpec("long")]
     one_step = ListPlanner([act(CLICK), finished()])
     run_tasks(agent_of(one_step, PaintedController(), tmp_path), specs)

@@ -37,10 +37,10 @@ policy = "shop.toml"
 """
 
 
-def read(folder: Path, text: str) -> tuple[FileTest, ...]:
-    path = folder / "test_shop.vnc.toml"
+def read(directory: Path, text: str) -> tuple[FileTest, ...]:
+    path = directory / "test_shop.vnc.toml"
     path.write_text(text, encoding="utf-8")
-    (folder / "shop.toml").touch()
+    (directory / "shop.toml").touch()
     return read_task_file(path)
 
 
@@ -124,11 +124,8 @@ def test_file_of_other_programs_is_read_or_rejected(tmp_path: Path) -> None:
         read(tmp_path, f"{TEST}x = {'[' * 100_000}")
 
 
-# --- through pytest --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.desktop
-def test_it_runs_like_a_marked_test(
+def test_it_runs_like_marked_test(
     pytester: pytest.Pytester, model: Callable[..., GeminiServer], run: Callable[..., pytest.RunResult]
 ) -> None:
     pytester.makefile(".vnc.toml", test_pad='[[test]]\nname = "pad"\ntask = ["Click", "Look"]\nexpect = "it shows"\n')
@@ -140,7 +137,7 @@ def test_it_runs_like_a_marked_test(
 
 
 @pytest.mark.desktop
-def test_without_a_claim_its_end_state_is_judged_and_a_failure_names_file_and_line(
+def test_without_claim_its_end_state_is_judged_and_failure_names_file_and_line(
     pytester: pytest.Pytester,
     model: Callable[..., GeminiServer],
     run: Callable[..., pytest.RunResult],

@@ -217,7 +217,7 @@ def outcomes() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("workers", [pytest.param((), marks=pytest.mark.slow), ("-n2",)], ids=["one process", "xdist"])
-def test_each_task_is_judged_by_the_rule(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
+def test_each_task_is_judged_by_rule(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     tests = [source.replace("def test_(", f"def test_{name}(") for name, (_, source) in ROWS.items()]
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=IMPORTS + "\n".join(tests))
@@ -353,7 +353,7 @@ def test_judge_without_method_is_refused(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["settings: a judge must be an object with the method `judge(*got <function Judge*"])
 
 
-def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> None:
+def test_scenario_of_pytest_bdd_follows_rule(pytester: pytest.Pytester) -> None:
     require_package("pytest_bdd")
     pytester.makeconftest(CONFTEST)
     pytester.makefile(
@@ -390,7 +390,7 @@ def test_scenario_of_pytest_bdd_follows_the_rule(pytester: pytest.Pytester) -> N
     }
 
 
-def test_coroutine_of_pytest_asyncio_follows_the_rule(pytester: pytest.Pytester) -> None:
+def test_coroutine_of_pytest_asyncio_follows_rule(pytester: pytest.Pytester) -> None:
     require_package("pytest_asyncio.plugin")
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(
@@ -414,7 +414,7 @@ async def test_run(vnc_agent): await asyncio.to_thread(vnc_agent.run, "Click", e
     assert outcomes() == {"marker": "agent", "marker_holds": "passed", "body": "product", "run": "product"}
 
 
-def test_file_of_tasks_follows_the_rule(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_tasks_follows_rule(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makeconftest(CONFTEST)
     tests = {
         "claim": 'task = "Click"\nexpect = "it fails"',
@@ -434,7 +434,7 @@ def test_file_of_tasks_follows_the_rule(pytester: pytest.Pytester, monkeypatch: 
     assert by_name == {"claim": "settings", "end": "settings", "end holds": "passed", "nobody": "passed"}
 
 
-def test_only_the_attempt_that_passed_is_recorded(pytester: pytest.Pytester) -> None:
+def test_only_attempt_that_passed_is_recorded(pytester: pytest.Pytester) -> None:
     pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
     pytester.makeconftest(CONFTEST.replace("[Click(5, 5)]", "[Click(os.path.getsize('attempts'), 5)]"))
     file = pytester.makepyfile(

@@ -1,4 +1,4 @@
-"""Folders with and without a recording of the till."""
+"""Directories with and without a recording of the till."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from support.tills import STEPS, Steps, Tills
 
 @pytest.fixture
 def tills(tmp_path: Path) -> Tills:
-    """A folder without a recording."""
+    """A directory without a recording."""
     return Tills(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the recording of `STEPS`."""
+    """A directory with the recording of `STEPS`."""
 
-    def record(folder: Path) -> Path:
-        with Tills(folder).agent("auto", Steps(*STEPS)) as played:
+    def record(directory: Path) -> Path:
+        with Tills(directory).agent("auto", Steps(*STEPS)) as played:
             played.run()
             assert played.recorded.keep()
-        return folder
+        return directory
 
     return made_once(tmp_path_factory, "recorded_tills", record)
 
 
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path) -> Tills:
-    """A copy of that folder, for one test's own use."""
+    """A copy of that directory, for one test's own use."""
     shutil.copytree(recorded_once, tmp_path / "recorded", ignore=shutil.ignore_patterns("runs"))
     return Tills(tmp_path / "recorded")

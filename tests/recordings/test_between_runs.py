@@ -1,4 +1,4 @@
-"""Several recorded runs of one test, and what it does by itself between them."""
+"""Several recorded runs of one test, and what it does on its own between them."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Settled
 from support.programs_on_x import Desk, in_terminal
 from support.vnc_servers import require
 
 NAME = "a caret is moved"
 STEPS = (Click(300, 200), *(KeyCombo((key,)) for key in "abc"))
-"""TigerVNC's pointer leaves the picture with the first of them."""
+"""TigerVNC's pointer leaves the image with the first of them."""
 
 
 def terminal(moves: str) -> str:
@@ -54,18 +54,18 @@ class Waits:
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """With a recording of `STEPS`, which were done on another desktop."""
     require("xterm")
-    folder = tmp_path_factory.mktemp("carets")
-    with Desk(folder) as desk, desk.driven(NAME, AT_ONCE, "auto", STEPS) as driven:
+    directory = tmp_path_factory.mktemp("carets")
+    with Desk(directory) as desk, desk.driven(NAME, AT_ONCE, "auto", STEPS) as driven:
         driven.run()
         assert driven.recorded.keep()
-    with Desk(folder) as desk:
+    with Desk(directory) as desk:
         yield desk
 
 
 @pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
-def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Desk, command: str) -> None:
+def test_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Desk, command: str) -> None:
     recording = load(desk.key(NAME).path)
     assert recording is not None
     (run,) = recording.runs
@@ -73,17 +73,17 @@ def test_a_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: D
         result = driven.run()
         settled = driven.agent.controller.settled  # type: ignore[attr-defined]  # Waits
         assert not [action for action in settled if action in STEPS[1:]]
-    folder = RunFolder(result.run_folder)
+    directory = RunDirectory(result.run_dir)
     screens = [*(step.screen for step in run.steps[2:]), run.end]
     for step, after in zip(result.steps[1:], screens, strict=True):
         (caret,) = after.dynamic
         box = slice(caret.top, caret.bottom), slice(caret.left, caret.right)
-        before, seen = (pixels_of(folder.load_png(frame)) for frame in (step.frame_before, step.frame_after))
+        before, seen = (pixels_of(directory.load_png(frame)) for frame in (step.frame_before, step.frame_after))
         assert (before[box] != seen[box]).any()
 
 
 @pytest.mark.slow
-def test_a_caret_that_stays_where_it_was_is_seen(desk: Desk) -> None:
+def test_caret_that_stays_where_it_was_is_seen(desk: Desk) -> None:
     with (
         desk.driven(NAME, NEVER, "replay", gate_s=10.0) as driven,
         pytest.raises(RecordingDrifted, match="before step 3 of 4"),

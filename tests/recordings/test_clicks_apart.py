@@ -61,7 +61,7 @@ def directly(desktop: Controller) -> Controller:
 
 
 @pytest.mark.parametrize(("points", "scale"), [([(300, 300), (305, 300)], "1"), ([(300, 300), (310, 300)], "2")])
-def test_a_click_near_the_one_before_waits(clicked: Clicked, points: list[tuple[int, int]], scale: str) -> None:
+def test_click_near_one_before_waits(clicked: Clicked, points: list[tuple[int, int]], scale: str) -> None:
     found = (clicked(points, directly, QT_SCALE_FACTOR=scale) for _ in range(5))
     assert ["press", "double"] in found  # beside much else the second may come too late
     assert clicked(points, replaying(), QT_SCALE_FACTOR=scale) == ["press", "press"]
@@ -82,7 +82,7 @@ class Noted:
 
 
 @pytest.mark.parametrize("all_are_qts", [True, False])
-def test_only_where_all_programs_are_of_qt_a_click_elsewhere_waits_for_nothing(
+def test_only_where_all_programs_are_of_qt_click_elsewhere_waits_for_nothing(
     clicked: Clicked, all_are_qts: bool
 ) -> None:
     hands = replaying()

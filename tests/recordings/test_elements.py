@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.recordings.store import load, save
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.runs.transcript import REPLAYED, seen_by_live
 from pytest_vnc_use.types import NO_FRAME, Click, Decision, Observation, Proposal, Region, Ruling, Step, Turn
 from pytest_vnc_use.types.elements import Element
@@ -34,7 +34,7 @@ def test_replay_reads_no_names_of_elements(recorded: Tills) -> None:
         result = played.run()
         assert played.recorded.transients == []
         assert not played.recorded.keep()
-    steps = read_trace(result.run_folder).steps
+    steps = read_trace(result.run_dir).steps
     assert tuple(step.proposal.action for step in steps) == STEPS
     names = [step.elements[0].name for step in steps if step.elements and step.elements[0]]
     assert names[:3] == ["Name", "Add", HOSTILE]

@@ -15,7 +15,7 @@ from pytest_vnc_use.errors import RecordingDrifted
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.run_view import show_run
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import CallFunction, Click, Region
 from support.fixed_judge import Says
 from support.tills import LATER, Played, Steps, Tills
@@ -29,8 +29,8 @@ GOES = [f"--vanish-after={after}" for after in (0.3, 0.9)]
 BLINKS = "--blink=READY"
 
 
-def record(folder: Path, *options: str, judge: Says | None = None) -> Tills:
-    tills = Tills(folder, LATER)
+def record(directory: Path, *options: str, judge: Says | None = None) -> Tills:
+    tills = Tills(directory, LATER)
     with tills.agent("auto", Steps(SAVE), *options, judge=judge) as played:
         played.run()
         if judge:
@@ -64,7 +64,7 @@ def test_recording_says_how_long_its_end_rested_and_stays(saved: Tills) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("later", [*LATE, *GOES])
-def test_change_after_last_gate_fails_the_test(saved: Tills, later: str) -> None:
+def test_change_after_last_gate_fails_test(saved: Tills, later: str) -> None:
     with saved.agent("replay", None, later) as played:
         assert played.run().outcome is Outcome.DONE  # the body runs meanwhile
         with pytest.raises(
@@ -126,7 +126,7 @@ def test_frame_compared_with_evidence_is_kept_and_shown(tmp_path: Path) -> None:
     """The change comes after the frame that the claim is about, while the evidence is watched because of the caret."""
     judged = record(tmp_path, "--field", judge=Says(region=RESULT))
     with judged.agent("replay", None, "--field") as played:
-        run = played.run().run_folder
+        run = played.run().run_dir
         played.recorded.leave()
         goes = threading.Timer(0.4, played.desktop.write_file, ("go", ""))
         goes.start()
@@ -182,7 +182,7 @@ def gone(played: Played) -> None:
     assert played.agent.controller.wait_changed(moment, 10.0)
 
 
-def test_transient_at_the_end_is_listed(saved: Tills) -> None:
+def test_transient_at_end_is_listed(saved: Tills) -> None:
     with saved.agent("replay", None, LATE[0], "--error-for=0.5") as played:
         played.run()
         played.agent.end_body()

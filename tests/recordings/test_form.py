@@ -70,7 +70,7 @@ def test_save_changes_own_lines_and_removes_stale_images(file: Path) -> None:
         line for line in after if "-last-" in line or "-end-" in line
     ]
     named = {word.split('"')[0] for line in after for word in line.split(': "') if ".webp" in word}
-    assert {picture.name for picture in file.with_suffix("").iterdir()} == named
+    assert {image.name for image in file.with_suffix("").iterdir()} == named
 
 
 def test_save_equal_screens_writes_one_image(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_tiled_marks_whole_tiles(size: tuple[int, int]) -> None:
     assert not tiled(np.zeros(size, np.bool_)).any()
 
 
-def test_image_is_as_large_as_the_change(tmp_path: Path) -> None:
+def test_image_is_as_large_as_change(tmp_path: Path) -> None:
     path, now = tmp_path / "test_it.json", drawn("start").copy()
     now[50, 70] ^= 0xFFFFFF
     save(path, recording_of(drawn("start"), now, now))
@@ -171,12 +171,12 @@ BAD = {
         "action, click, cuont: Unexpected keyword argument",
     ),
     "no such part": (edited(lambda data: first_step(data).update(wait=2)), "runs 1, steps 1, wait: "),
-    "a picture elsewhere": (
+    "an image elsewhere": (
         edited(lambda data: first_step(data)["screen"].update(image="../../secret.webp")),
         "runs 1, steps 1, screen, image: ",
     ),
     "code for pixels": (edited(lambda data: first_step(data)["screen"].update(pixels="x")), "screen, pixels: "),
-    "no pictures": (edited(lambda data: first_step(data)["screen"].update(image="none-0.webp")), "cannot be read"),
+    "no images": (edited(lambda data: first_step(data)["screen"].update(image="none-0.webp")), "cannot be read"),
     "nested too deeply": (
         lambda text: text.replace('"run', f'"x": {"[" * 100_000}{"]" * 100_000}, "run', 1),
         "no JSON",
@@ -202,7 +202,7 @@ BAD = {
         ),
         "a region must be on the screen",
     ),
-    "a picture off the screen": (
+    "an image off the screen": (
         edited(lambda data: first_step(data)["screen"].update(at=[199, 99])),
         "are not on the screen",
     ),
@@ -231,7 +231,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_image_that_is_not_as_written_is_refused(file: Path, name: str) -> None:
+def test_image_not_as_written_is_refused(file: Path, name: str) -> None:
     pattern, content, told = IMAGES[name]
     image = next(file.with_suffix("").glob(pattern))
     image.unlink()
@@ -298,7 +298,7 @@ def test_key_path_is_safe_and_distinct(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="its names of files are all UTF-8")
-def test_save_in_folder_that_is_not_utf8(tmp_path: Path) -> None:
-    folder = tmp_path / os.fsdecode(b"nu\xff\xfe")
-    assert save(folder / "test_it.json", recording_of(drawn("start"), drawn("typed"), drawn("end")))
-    assert load(folder / "test_it.json")
+def test_save_in_directory_not_utf8(tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"nu\xff\xfe")
+    assert save(directory / "test_it.json", recording_of(drawn("start"), drawn("typed"), drawn("end")))
+    assert load(directory / "test_it.json")

@@ -40,7 +40,7 @@ def changed(screen: Pixels, region: Region, colour: int = 0x123456) -> Pixels:
     ],
     ids=["changed text", "accent", "outside", "near target", "far from target", "first", "evidence", "size"],
 )
-def test_mismatch_says_where_the_difference_is(opened: Gate, seen: Pixels, told: str) -> None:
+def test_mismatch_says_where_difference_is(opened: Gate, seen: Pixels, told: str) -> None:
     assert opened.mismatch(opened.expected) is None
     closed = opened.mismatch(seen)
     assert closed

@@ -21,12 +21,12 @@ from support.vnc_servers import VncServer, tigervnc
 pytestmark = pytest.mark.desktop
 
 
-def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: float = 30.0) -> Outcome:
-    """Carry out the steps in a terminal, or what was recorded of them."""
-    key = Key(folder / "test_terminal.py", "test_terminal.py::test_it")
+def drive(server: VncServer, directory: Path, mode: Mode, *steps: object, gate_s: float = 30.0) -> Outcome:
+    """Perform the steps in a terminal, or what was recorded of them."""
+    key = Key(directory / "test_terminal.py", "test_terminal.py::test_it")
     recorded = RecordedTest(key, mode)
     planner = Steps(*steps) if steps else NoPlanner()  # type: ignore[arg-type]  # actions
-    settings = Settings(server=server.address, runs_dir=str(folder / "runs"), watch=False, gate_seconds=gate_s)
+    settings = Settings(server=server.address, runs_dir=str(directory / "runs"), watch=False, gate_seconds=gate_s)
     with VncUseAgent(settings=settings, planner=planner, hitl_mode=False, recorded=recorded) as agent:
         outcome = agent.run("Count").outcome
         recorded.keep()
@@ -34,7 +34,7 @@ def drive(server: VncServer, folder: Path, mode: Mode, *steps: object, gate_s: f
 
 
 @pytest.mark.slow
-def test_a_terminal_on_tigervnc(tmp_path: Path) -> None:
+def test_terminal_on_tigervnc(tmp_path: Path) -> None:
     terminal = ["xterm", "-geometry", "80x24+100+100", "-e", "sh", "-c", "PS1='$ ' exec sh -i"]
     steps = Click(300, 200), TypeText("expr 20 + 22"), KeyCombo(("enter",))
     with tigervnc() as server, server.run(*terminal):

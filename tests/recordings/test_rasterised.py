@@ -100,7 +100,7 @@ def test_really_differing_line_moved_by_whole_pixel_is_marked() -> None:
 
 
 def test_really_differing_redrawn_word_beside_equal_word_is_marked() -> None:
-    """The second word would be drawn anew too if the whole line were."""
+    """The second word would be drawn again too if the whole line were."""
     total = text("Total 3.75", "plain").copy()
     total[:, 70:] = text("Total 3.75", "hinted")[:, 70:]
     before, after = screen((text("Total 3.75", "plain"), 20, 20)), screen((total, 20, 20))

@@ -11,7 +11,7 @@ from pytest_vnc_use.errors import Inconclusive
 from pytest_vnc_use.recordings.evidence import RecordedJudge
 from pytest_vnc_use.recordings.format import Evidence, Screen
 from pytest_vnc_use.recordings.images import Pixels, frame_of
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import Region
 from support.drawings import drawn
 from support.fixed_judge import CLAIM, Says
@@ -62,8 +62,8 @@ def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
     assert "it has no recorded verdict" in unknown.reason
     assert "the screen differs from the judged one" in verdict.reason
     assert "no judge is configured; have it judged again" in verdict.reason
-    drift = read_trace(result.run_folder).drifts[0]
-    load = RunFolder(result.run_folder).load_png
+    drift = read_trace(result.run_dir).drifts[0]
+    load = RunDirectory(result.run_dir).load_png
     assert load(drift.recorded) != load(drift.seen)
     assert drift.region is not None
     assert drift.region.meets(Region(60, 120, 460, 160))
@@ -71,7 +71,7 @@ def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
 
 @pytest.mark.slow
 def test_other_evidence_is_judged_again_and_healed(judged_once: Tills, tmp_path: Path) -> None:
-    shutil.copytree(judged_once.folder, tmp_path / "copy")
+    shutil.copytree(judged_once.directory, tmp_path / "copy")
     tills, judge = Tills(tmp_path / "copy"), Says()
     with tills.agent("auto", Steps(), judge=judge) as played:
         played.run()

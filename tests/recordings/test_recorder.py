@@ -1,4 +1,4 @@
-"""What is learned of a screen while it is recorded: which parts of it move by themselves."""
+"""What is learned of a screen while it is recorded: which parts of it move on their own."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_caret_below_moving_part_stands_apart(below: Region, parts: list[Region]
 @pytest.mark.parametrize(
     "beside",
     [Region(96, 50, 97, 74), Region(70, 96, 72, 116), Region(60, 70, 64, 90), Region(96, 90, 130, 110)],
-    ids=["a caret that goes on above", "a caret below", "a block", "a part of another part"],
+    ids=["a caret that continues above", "a caret below", "a block", "a part of another part"],
 )
-def test_change_beside_a_tile_is_no_part_of_it(beside: Region) -> None:
+def test_change_beside_tile_is_no_part_of_it(beside: Region) -> None:
     """A tile that the caret has left still counts as moving for a while."""
     assert screen_at_rest(Turning(BLANK, filled(beside), moving=(TILE,))).dynamic == ()
 
@@ -113,7 +113,7 @@ def test_merged_drops_regions_within_others() -> None:
 
 @dataclass
 class AtNoon(Says):
-    """Until it has thought, the clock has come to rest."""
+    """Until it has thought, the clock has become stable."""
 
     played: Played | None = None
 

@@ -1,4 +1,4 @@
-"""Recordings of tests that type a secret: its field is redacted in their pictures, and gates compare all the rest."""
+"""Recordings of tests that type a secret: its field is redacted in their images, and gates compare all the rest."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def record(tills: Tills, code: str, *options: str, redacts: bool = True) -> Till
     return tills
 
 
-def recorded(folder: Path, code: str, *options: str, redacts: bool = True) -> Tills:
-    folder.mkdir()
-    return record(Tills(folder, PROGRAMS / "sign_in.py"), code, *options, redacts=redacts)
+def recorded(directory: Path, code: str, *options: str, redacts: bool = True) -> Tills:
+    directory.mkdir()
+    return record(Tills(directory, PROGRAMS / "sign_in.py"), code, *options, redacts=redacts)
 
 
 def replay(tills: Tills, code: str, *options: str) -> None:
@@ -42,9 +42,9 @@ def replay(tills: Tills, code: str, *options: str) -> None:
         played.run(TASK)
 
 
-def screens(folder: Path) -> list[Pixels]:
+def screens(directory: Path) -> list[Pixels]:
     """Return the screenshots of the runs there, in their order."""
-    files = sorted(folder.rglob("*.png"), key=lambda file: file.stat().st_mtime_ns)
+    files = sorted(directory.rglob("*.png"), key=lambda file: file.stat().st_mtime_ns)
     return [pixels_of(file.read_bytes()) for file in files]
 
 
@@ -59,7 +59,7 @@ def leaves(tmp_path_factory: pytest.TempPathFactory) -> Tills:
 
 
 @pytest.mark.parametrize("options", [(), ("--hidden",)], ids=["readable", "dots"])
-def test_field_is_redacted_in_stored_pictures(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_field_is_redacted_in_stored_images(tmp_path: Path, options: tuple[str, ...]) -> None:
     tills = recorded(tmp_path / "made", FIRST, *options)
     redacted = [(screen == REDACTED_COLOUR)[INSIDE] for screen in screens(tills.runs)]
     assert redacted[-1].all()
@@ -70,22 +70,22 @@ def test_field_is_redacted_in_stored_pictures(tmp_path: Path, options: tuple[str
 
 
 @pytest.mark.parametrize("code", [FIRST, SECOND], ids=["same", "rotated"])
-def test_replay_leaves_out_the_field(signs_in: Tills, code: str) -> None:
+def test_replay_leaves_out_field(signs_in: Tills, code: str) -> None:
     replay(signs_in, code)
 
 
-def test_replay_compares_what_is_beside_the_field(signs_in: Tills) -> None:
+def test_replay_compares_what_is_beside_field(signs_in: Tills) -> None:
     with pytest.raises(RecordingDrifted, match="drift at the end"):
         replay(signs_in, FIRST, "--wrong")
 
 
-def test_replay_compares_place_of_field_that_is_gone(leaves: Tills) -> None:
+def test_replay_compares_place_of_field_gone(leaves: Tills) -> None:
     replay(leaves, SECOND, "--leaves")
     with pytest.raises(RecordingDrifted, match="drift at the end"):
         replay(leaves, FIRST, "--leaves", "--wrong")
 
 
-def test_mask_redacts_a_repeated_secret(tmp_path: Path) -> None:
+def test_mask_redacts_repeated_secret(tmp_path: Path) -> None:
     tills = recorded(tmp_path / "repeats", FIRST, "--repeats")
     assert not (screens(tills.runs)[-1] == REDACTED_COLOUR)[220:260].any()
     recording = json.loads(tills.key.path.read_text())

@@ -49,7 +49,7 @@ def unstable(recording: Recording) -> list[DynamicRegion]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_rehearsal_learns_line_moved_by_a_pixel(recorded: Tills) -> None:
+def test_rehearsal_learns_line_moved_by_pixel(recorded: Tills) -> None:
     with pytest.raises(RecordingDrifted, match=r"let a rehearsal learn it, .* vnc_rehearse = 2 or more"):
         replayed(recorded, "--fault=shaky text")
     rehearsed(recorded, "--fault=shaky text")

@@ -17,7 +17,7 @@ from pytest_vnc_use.recordings.gates import mask_of
 from pytest_vnc_use.recordings.store import add_masks, load
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Decision, Observation, Region, TakeScreenshot, TypeText, Wait
 from support.gemini_server import GeminiServer, calls, text
@@ -36,8 +36,8 @@ def lines_of(tills: Tills) -> list[str]:
 
 def contents(tills: Tills) -> dict[str, bytes]:
     """All files of the recording."""
-    folder = tills.key.path.parent
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    directory = tills.key.path.parent
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("mode", ["replay", "auto"])
@@ -48,7 +48,7 @@ def test_replay_repeats_recorded_steps_and_asks_nobody(recorded: Tills, mode: Mo
         assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
         assert [step.proposal.action for step in result.steps] == [*STEPS]
         assert not played.recorded.keep()
-    trace = read_trace(result.run_folder)
+    trace = read_trace(result.run_dir)
     assert (planner.seen, trace.exchanges, trace.drifts) == ([], (), ())
     assert contents(recorded) == before
     steps = [json.loads(line.strip().rstrip(",")) for line in lines_of(recorded) if '"action"' in line]
@@ -77,13 +77,13 @@ def test_replay_of_changed_product_drifts(recorded: Tills, fault: str, steps: in
     with recorded.agent("replay", None, f"--fault={fault}", gate_s=SOON_S) as played:
         with pytest.raises(RecordingDrifted, match=r"(?s)^drift .*--vnc-record=rewrite"):
             played.run()
-        folder = played.agent.runs[-1]
-    trace = read_trace(folder)
+        directory = played.agent.runs[-1]
+    trace = read_trace(directory)
     assert len(trace.steps) == steps
     (drift,) = trace.drifts
     assert not drift.healed
-    assert RunFolder(folder).load_png(drift.recorded) != RunFolder(folder).load_png(drift.seen)
-    html = run_html(folder, link=data_uri)
+    assert RunDirectory(directory).load_png(drift.recorded) != RunDirectory(directory).load_png(drift.seen)
+    html = run_html(directory, link=data_uri)
     assert "as recorded" in html
     assert drift.problem.split(":")[0] in html
     assert contents(recorded) == before
@@ -215,10 +215,10 @@ def test_planner_heals_changed_product_and_is_recorded(recorded: Tills) -> None:
         (healed,) = played.recorded.healed
         assert "before step 2 of 4" in healed
         assert played.recorded.keep()
-    assert read_trace(result.run_folder).drifts[0].healed
+    assert read_trace(result.run_dir).drifts[0].healed
     first = planner.seen[0]
     assert first.task.startswith(TASK)
-    assert "carried out already" in first.task
+    assert "performed already" in first.task
     assert "text='alice'" in first.task
     assert [len(observation.turns) for observation in planner.seen] == [0, 1, 2, 3]
     assert name_typed.split('"screen"')[0] in "\n".join(lines_of(recorded))
@@ -255,7 +255,7 @@ def test_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to
         assert (result.outcome, played.total) == (Outcome.DONE, AS_IT_SHOULD_BE)
     assert [len(observation.turns) for observation in planner.seen] == [1, 2, 3]
     first = planner.seen[0]
-    assert first.task.startswith(f"{TASK}\n\nThese steps of it have been carried out already")
+    assert first.task.startswith(f"{TASK}\n\nThese steps of it have been performed already")
     assert "text='alice'" in first.task
     assert first.first_frame == first.turns[0].steps[0].frame_before
 
@@ -270,7 +270,7 @@ def test_gemini_heals_in_its_own_vocabulary(recorded: Tills) -> None:
             assert played.recorded.keep()
         assert server.refusals == []
         assert len(server.requests) == 4
-        assert "carried out already" in str(server.requests[0].contents[0])
+        assert "performed already" in str(server.requests[0].contents[0])
     with recorded.agent("replay", None, "--fault=moved button") as played:
         assert played.run().outcome is Outcome.DONE
 

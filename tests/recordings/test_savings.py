@@ -28,7 +28,7 @@ def test_dollars_are_kept_only_where_each_call_was_counted() -> None:
         assert meter.live() == Live(seconds=2.0)
 
 
-def test_what_the_replay_took_is_no_saving() -> None:
+def test_what_replay_took_is_no_saving() -> None:
     saved = saved_by([(Live(seconds=20, dollars=0.5), metered(call(0.1))), (Live(seconds=10, dollars=1), metered())])
     assert saved == (pytest.approx(30 - 2 * 2.04), pytest.approx(1.4))
 

@@ -38,7 +38,7 @@ def test_each_bug_stands_in_its_program() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # two sessions of pytest, one after the other, on a loaded machine
-def test_the_bench_tells_who_sees_a_bug_and_without_one_all_pass() -> None:
+def test_bench_tells_who_sees_bug_and_without_one_all_pass() -> None:
     require("Xtigervnc")
     if subprocess.run(["/usr/bin/python3", "-c", GTK], stderr=subprocess.DEVNULL).returncode:
         missing("GTK 3 for the system's Python", "apt-get install python3-gi gir1.2-gtk-3.0")

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.types import Decision, Observation
 from support.tills import STEPS, Steps, Tills
 
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.desktop
 
 
 def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
-    """Replay the recording to the test's end; return what was told of it, and its run folder."""
+    """Replay the recording to the test's end; return what was told of it, and its run directory."""
     with tills.agent("replay", None, *till) as played:
         result = played.run()
         played.agent.end_body()
-        return played.recorded.transients, result.run_folder
+        return played.recorded.transients, result.run_dir
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def replayed(tills: Tills, *till: str) -> tuple[list[str], Path]:
     ],
 )
 def test_transient_is_listed_with_its_frame(recorded: Tills, fault: str, when: str, corner: tuple[int, int]) -> None:
-    told, folder = replayed(recorded, f"--fault={fault}")
+    told, directory = replayed(recorded, f"--fault={fault}")
     assert told, fault
     assert when in told[0] or "after step 4 of 4" in told[0]
     assert "the screen showed an unrecorded transient frame, from (" in told[0]
-    transients = read_trace(folder).transients
+    transients = read_trace(directory).transients
     assert [each.problem for each in transients] == told
     regions = [each.region for each in transients]
     assert any(0 <= each.left - corner[0] < 200 and 0 <= each.top - corner[1] < 40 for each in regions), regions
-    assert all(RunFolder(folder).load_png(each.seen) for each in transients)
+    assert all(RunDirectory(directory).load_png(each.seen) for each in transients)
 
 
 @pytest.mark.slow
@@ -98,5 +98,5 @@ def test_recorded_toast_delays_only_steps_on_it(
         played.agent.end_body()
         assert played.recorded.transients == []
     x, y = corner
-    before_paying = pixels_of(RunFolder(result.run_folder).load_png(result.steps[3].frame_before))
+    before_paying = pixels_of(RunDirectory(result.run_dir).load_png(result.steps[3].frame_before))
     assert (before_paying[y, x] == 0xFFE0A0) == acts_beside_it

@@ -56,7 +56,7 @@ class Watched:
         ({0.5: BANNER, 0.9: 0}, 0.9 + QUIET_S),
     ],
 )
-def test_the_end_is_watched_anew_where_it_was_other_and_not_where_a_caret_blinked(
+def test_end_is_watched_anew_where_it_was_other_and_not_where_caret_blinked(
     changes: dict[float, int], watched_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)

@@ -1,4 +1,4 @@
-"""Run folders as a run leaves them, of frames that are plainly painted."""
+"""Run directories as a run leaves them, of frames that are plainly painted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     Action,
     Decision,
@@ -80,16 +80,16 @@ def make_step(frames: list[Frame]) -> MakeStep:
 
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> Path:
-    """The folder of a run that was to be replayed, and has no recording."""
-    folder = RunFolder.create(tmp_path / "runs", "run-0")
+    """The directory of a run that was to be replayed, and has no recording."""
+    directory = RunDirectory.create(tmp_path / "runs", "run-0")
     error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
-    folder.append(RunEnded(None, "the run broke", error))
-    return folder.path
+    directory.append(RunEnded(None, "the run broke", error))
+    return directory.path
 
 
 @pytest.fixture
 def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
-    """`write_run(steps, end, …)`: the folder of a run, ended unless `end` is None; `events` come before its end."""
+    """`write_run(steps, end, …)`: the directory of a run, ended unless `end` is None; `events` come before its end."""
 
     def write_run(
         steps: Sequence[Step] = (),
@@ -101,15 +101,17 @@ def write_run(tmp_path: Path, frames: list[Frame]) -> WriteRun:
         usage: Usage = Usage(),  # noqa: B008  a frozen value
         events: Sequence[RunEvent] = (),
     ) -> Path:
-        folder = RunFolder.create(tmp_path / "runs", "run-1")
+        directory = RunDirectory.create(tmp_path / "runs", "run-1")
         for frame in frames:
-            folder.store(frame)
-        folder.append(RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901"))
+            directory.store(frame)
+        directory.append(
+            RunStarted("run-1", task, "2026-01-02T03:04:05+00:00", planner, frames[0].ref, "localhost::5901")
+        )
         for step in steps:
-            folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
-            folder.append(StepFinished(step))
+            directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,), model, usage), 1.5))
+            directory.append(StepFinished(step))
         for event in (*events, *([end] if end else [])):
-            folder.append(event)
-        return folder.path
+            directory.append(event)
+        return directory.path
 
     return write_run

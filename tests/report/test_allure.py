@@ -1,4 +1,4 @@
-"""A run in the results of allure-pytest: its steps with pictures, and a drift as three pictures to compare."""
+"""A run in the results of allure-pytest: its steps with screenshots, and a drift as three screenshots to compare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(write_run: Callable[..., Path], make_step: Callable[..., Any], frames: l
     return write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
 
 
-def test_the_steps_and_the_drift_are_in_the_results(pytester: pytest.Pytester, run: Path) -> None:
+def test_steps_and_drift_are_in_results(pytester: pytest.Pytester, run: Path) -> None:
     pytester.makeconftest(CONFTEST.format(run=str(run)))
     pytester.makepyfile("def test_it(): pass")
     pytester.runpytest_subprocess("-p", "no:cacheprovider", "--alluredir=found").assert_outcomes(passed=1)
@@ -53,14 +53,14 @@ def test_the_steps_and_the_drift_are_in_the_results(pytester: pytest.Pytester, r
     assert [each["name"] for each in first["attachments"]] == ["words", "the screen before"]
     (drift,) = task["attachments"]
     assert (drift["name"], drift["type"]) == ("it is other", "application/vnd.allure.image.diff")
-    pictures = json.loads(Path("found", drift["source"]).read_text("utf-8"))
-    assert sorted(pictures) == ["actual", "diff", "expected"]
-    sizes = {Image.open(io.BytesIO(base64.b64decode(each.partition(",")[2]))).size for each in pictures.values()}
+    screenshots = json.loads(Path("found", drift["source"]).read_text("utf-8"))
+    assert sorted(screenshots) == ["actual", "diff", "expected"]
+    sizes = {Image.open(io.BytesIO(base64.b64decode(each.partition(",")[2]))).size for each in screenshots.values()}
     assert sizes == {(320, 200)}
     assert [each["name"] for each in result["attachments"]] == ["the run cannot be shown"]
 
 
-def test_without_a_folder_for_results_nothing_is_done(pytester: pytest.Pytester, run: Path) -> None:
+def test_without_directory_for_results_nothing_is_done(pytester: pytest.Pytester, run: Path) -> None:
     pytester.makeconftest(CONFTEST.format(run=str(run)))
     pytester.makepyfile("def test_it(): pass")
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

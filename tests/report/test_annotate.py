@@ -36,7 +36,7 @@ def image_of(png: bytes) -> Image.Image:
 
 
 def touched(before: bytes, after: bytes) -> tuple[int, int, int, int] | None:
-    """The rectangle in which two pictures differ."""
+    """The rectangle in which two screenshots differ."""
     return ImageChops.difference(image_of(before), image_of(after)).getbbox()
 
 
@@ -54,7 +54,7 @@ def touched(before: bytes, after: bytes) -> tuple[int, int, int, int] | None:
     ],
     ids=lambda action: action.kind,
 )
-def test_the_point_is_marked_and_far_away_is_not(paint, action):
+def test_point_is_marked_and_far_away_is_not(paint, action):
     png = paint("white", SIZE).png
     marked = mark_action(png, action)
     assert image_of(marked).size == SIZE
@@ -67,7 +67,7 @@ def test_the_point_is_marked_and_far_away_is_not(paint, action):
 
 
 @pytest.mark.parametrize("ground", ["white", "black", "#808080", "#e6007e", "#1f6fb2"])
-def test_the_mark_shows_on_every_ground(paint, ground):
+def test_mark_shows_on_every_ground(paint, ground):
     png = paint(ground, SIZE).png
     left, top, right, bottom = touched(png, mark_action(png, Click(200, 150)))
     assert right - left > 40
@@ -90,12 +90,12 @@ def test_the_mark_shows_on_every_ground(paint, ground):
     ],
     ids=lambda action: action.kind,
 )
-def test_an_action_without_a_point_leaves_the_frame_as_it_was(paint, action):
+def test_action_without_point_leaves_frame_as_it_was(paint, action):
     png = paint("white", SIZE).png
     assert mark_action(png, action) == png
 
 
-def test_a_drag_is_an_arrow_from_its_start_to_its_end(paint):
+def test_drag_is_arrow_from_its_start_to_its_end(paint):
     png = paint("white", SIZE).png
     there, back = mark_action(png, Drag(60, 60, 340, 240)), mark_action(png, Drag(340, 240, 60, 60))
     for point in [(60, 60), (200, 150), (340, 240)]:
@@ -114,36 +114,36 @@ def test_a_drag_is_an_arrow_from_its_start_to_its_end(paint):
         ("right", (250, 150), (150, 150)),
     ],
 )
-def test_a_scroll_points_its_way(paint, direction, ahead, behind):
+def test_scroll_points_its_way(paint, direction, ahead, behind):
     image = image_of(mark_action(paint("white", SIZE).png, Scroll(200, 150, direction)))
     assert image.getpixel(ahead) == MARK
     assert image.getpixel(behind) == (255, 255, 255)
 
 
 @pytest.mark.parametrize(("x", "y", "edge"), [(10**12, 150, (399, 150)), (-7, -(10**12), (0, 0))])
-def test_a_point_off_the_frame_is_drawn_at_its_edge(paint, x, y, edge):
+def test_point_off_frame_is_drawn_at_its_edge(paint, x, y, edge):
     assert image_of(mark_action(paint("white", SIZE).png, Click(x, y))).getpixel(edge) == MARK
 
 
-def test_marks_grow_with_the_frame(paint):
+def test_marks_grow_with_frame(paint):
     small, large = paint("white", (1440, 900)).png, paint("white", (2880, 1800)).png
     left, _, right, _ = touched(small, mark_action(small, Click(700, 450)))
     wide_left, _, wide_right, _ = touched(large, mark_action(large, Click(1400, 900)))
     assert wide_right - wide_left == pytest.approx(2 * (right - left), abs=4)
 
 
-def test_as_svg_a_click_is_a_ring_four_lines_and_the_middle_of_its_pixel():
+def test_as_svg_click_is_ring_four_lines_and_middle_of_its_pixel():
     path = action_path(Click(200, 150), SIZE)
     ring = "M180.5 150.5a20 20 0 1 0 40 0a20 20 0 1 0 -40 0"
     lines = "M212.5 150.5L230.5 150.5M200.5 162.5L200.5 180.5M188.5 150.5L170.5 150.5M200.5 138.5L200.5 120.5"
     assert path == f"{ring}{lines}M200.5 150.5h0"
 
 
-def test_as_svg_a_drag_is_a_ring_and_an_arrow():
+def test_as_svg_drag_is_ring_and_arrow():
     path = action_path(Drag(60, 60, 340, 240), SIZE)
     assert path.startswith("M40.5 60.5a20 20 0 1 0 40 0a20 20 0 1 0 -40 0M60.5 60.5L340.5 240.5M")
     assert path.count("L340.5 240.5") == 2, "the line, and the head's middle"
 
 
-def test_as_svg_an_action_without_a_point_is_nothing():
+def test_as_svg_action_without_point_is_nothing():
     assert action_path(KeyCombo(("ctrl", "a")), SIZE) == ""

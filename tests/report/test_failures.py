@@ -22,18 +22,20 @@ def session(write_run, make_step, tmp_path: Path) -> Path:
     for name in names:
         run = write_run([make_step(1, Click(5, 5))], FAILED)
         run.rename(run.with_name(name))
-    folder = tmp_path / "runs"
+    directory = tmp_path / "runs"
     tests = [
-        ItemResult("t.py::test_fine", "passed", runs=(RunFigures(str(folder / "a-passed")),)),
+        ItemResult("t.py::test_fine", "passed", runs=(RunFigures(str(directory / "a-passed")),)),
         ItemResult("t.py::test_b[<|x]", "failed", "product", runs=(RunFigures("/on/another/machine/b-failed"),)),
-        ItemResult("t.py::test_c", "error", "infra", runs=(RunFigures("gone"), RunFigures(str(folder / "c-failed")))),
+        ItemResult(
+            "t.py::test_c", "error", "infra", runs=(RunFigures("gone"), RunFigures(str(directory / "c-failed")))
+        ),
         ItemResult("t.py::test_lost", "error", "infra", message="its desktop did not start"),
     ]
-    write_results(folder / "vnc-results.json", session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", tests))
-    return folder
+    write_results(directory / "vnc-results.json", session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", tests))
+    return directory
 
 
-def test_each_failed_test_leads_to_its_run_in_the_report(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_failed_test_leads_to_its_run_in_report(session: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(session), "--links", PAGE]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "| | what decided it, in the report |",
@@ -45,7 +47,7 @@ def test_each_failed_test_leads_to_its_run_in_the_report(session: Path, capsys: 
     ]
 
 
-def test_the_numbers_are_those_of_the_report_in_one_file(session: Path, tmp_path: Path) -> None:
+def test_numbers_are_those_of_report_in_one_file(session: Path, tmp_path: Path) -> None:
     assert main(["report", str(session), "--one-file", "-o", str(tmp_path / "page")]) == 0
     page = (tmp_path / "page" / "index.html").read_text("utf-8")
     assert "c-failed" in page.partition('id="run-3"')[2]
@@ -84,7 +86,7 @@ def test_what_makes_no_sense_is_refused(
     assert ".tmp" not in error
 
 
-def test_problems_stand_below_the_tests_and_a_long_list_of_them_is_cut(session: Path) -> None:
+def test_problems_stand_below_tests_and_long_list_of_them_is_cut(session: Path) -> None:
     tests = read_results(session / "vnc-results.json").tests
     lines = links([session / "b-failed"], tests, PAGE, [f"shard {number}: gone" for number in range(103)]).splitlines()
     assert lines[2].startswith("| 1 |")

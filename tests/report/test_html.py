@@ -22,7 +22,7 @@ from pytest_vnc_use.report.annotate import action_path
 from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html, thumbnail
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
@@ -103,7 +103,7 @@ def test_block_has_screens_of_all_steps(write_run, make_step, frames, link):
     assert block.screenshots == [*3 * [before, after], after], "those of each step, and the last"
     assert block.marks == [action_path(click, SIZE) for click in clicks[:2]]
     if isinstance(link, AssetLink):
-        assert all((run / "screens" / name).read_bytes() == png for name, png in link.pictures.items())
+        assert all((run / "screens" / name).read_bytes() == png for name, png in link.screenshots.items())
 
 
 TEXTS = [
@@ -181,7 +181,7 @@ def test_block_shows_verdicts_and_readings_with_their_screens(write_run, frames)
         assert text in re.sub(r"\n", "", block.text), text
 
 
-def test_block_shows_drifts_and_transients_beside_the_steps(write_run, make_step, frames):
+def test_block_shows_drifts_and_transients_beside_steps(write_run, make_step, frames):
     """pytest-html's block is made before the test's teardown, so whether the test passes is not known yet."""
     drift = Drifted("another button", frames[0].ref, frames[1].ref, BOX, healed=True)
     toast = Transient("a toast", frames[2].ref, BOX)
@@ -224,7 +224,7 @@ def test_block_without_screenshot_or_run_says_so(write_run, make_step, frames, t
     run = write_run([make_step(1, Click(5, 5))], DONE)
     (run / "screens" / f"{frames[0].ref.digest}.png").unlink()
     assert f"no screenshot: the screen '{frames[0].ref.digest}' cannot be read" in block_of(run).text
-    assert "is not a run folder" in block_of(tmp_path).text
+    assert "is not a run directory" in block_of(tmp_path).text
     missing = "The run never started: RecordingError: there is no recording of 't.py::test_a' at 'here/a.json'"
     assert missing in block_of(unrecorded).text
 
@@ -238,7 +238,7 @@ def test_old_trace_without_passed_frames_is_shown(write_run, make_step):
     assert "shown in between" not in block_of(run).text
 
 
-def test_block_of_thumbnails_leads_to_the_page(write_run, make_step):
+def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
     content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
     assert all(url.startswith("data:image/webp") for url in Block(content).screenshots)
@@ -249,7 +249,7 @@ def test_block_of_thumbnails_leads_to_the_page(write_run, make_step):
 # names of steps
 
 
-def test_page_and_block_name_a_step_or_show_its_place(write_run, make_step) -> None:
+def test_page_and_block_name_step_or_show_its_place(write_run, make_step) -> None:
     png = BytesIO()
     Image.new("RGB", (160, 60), "navy").save(png, "PNG")
     crop = FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), 160, 60)
@@ -261,7 +261,7 @@ def test_page_and_block_name_a_step_or_show_its_place(write_run, make_step) -> N
         make_step(4, Click(9, 9), elements=(Element("textbox", "", BOX),), crop=FrameRef("0" * 64, 160, 60)),
     ]
     run: Path = write_run(steps, DONE)
-    RunFolder(run).store(Frame(crop, png.getvalue()))
+    RunDirectory(run).store(Frame(crop, png.getvalue()))
     write_report([run], run.parent)
     page = (run / "index.html").read_text("utf-8")
     listed = re.findall(r'<span class="caption">(.*?)</span></a>', page, re.S)
@@ -295,13 +295,13 @@ for number in range(100):
 """
 
 
-def test_data_uri_holds_the_image():
+def test_data_uri_holds_image():
     head, body = data_uri(PNG).split(",")
     assert (head, b64decode(body)) == ("data:image/png;base64", PNG)
 
 
 @pytest.mark.parametrize("kind", ["same", "missing", "other", "link"])
-def test_asset_is_link_or_copy_of_the_runs_file(tmp_path, kind):
+def test_asset_is_link_or_copy_of_runs_file(tmp_path, kind):
     original = tmp_path / "original.png"
     if kind in ("same", "other"):
         original.write_bytes(PNG if kind == "same" else b"of a run on this machine")
@@ -316,7 +316,7 @@ def test_asset_is_link_or_copy_of_the_runs_file(tmp_path, kind):
     assert asset.read_bytes() == PNG
 
 
-def test_processes_write_the_same_assets_at_once(tmp_path):
+def test_processes_write_same_assets_at_once(tmp_path):
     command = [sys.executable, "-c", WRITER, str(tmp_path / "assets")]
     with ExitStack() as stack:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -343,9 +343,9 @@ def pytest_runtest_makereport(item, call):
         whole = item.config.option.self_contained_html
         assets = AssetLink("assets/")
         block = run_html(pathlib.Path({run!r}), link=data_uri if whole else assets)
-        for name, png in assets.pictures.items():
+        for name, png in assets.screenshots.items():
             keep_asset(pathlib.Path("assets", name), png)
-        others = base64.b64encode(pathlib.Path({picture!r}).read_bytes()).decode()
+        others = base64.b64encode(pathlib.Path({screenshot!r}).read_bytes()).decode()
         report.extras = [
             dict(name=None, format_type="html", content=block, mime_type=None, extension=None),
             dict(name="another's", format_type="image", content=others, mime_type="image/png", extension="png"),
@@ -361,8 +361,8 @@ def pytest_html_results_summary(prefix):
 def html_report(pytester, write_run, make_step, frames):
     """`html_report(*options)`: path of a report with a run's block, and an image of another plugin."""
     run = write_run([make_step(1, Click(50, 50), evil("intent"))], DONE, task=evil("task"))
-    picture = run / "screens" / f"{frames[2].ref.digest}.png"
-    pytester.makeconftest(CONFTEST.format(run=str(run), picture=str(picture)))
+    screenshot = run / "screens" / f"{frames[2].ref.digest}.png"
+    pytester.makeconftest(CONFTEST.format(run=str(run), screenshot=str(screenshot)))
     pytester.makepyfile("def test_it(): pass")
 
     def html_report(*options: str):
@@ -417,7 +417,7 @@ def test_browser_shows_drift_enlarged_and_uncovered(write_run, drift, chromium, 
     page, shot = tmp_path / "page.html", tmp_path / "page.png"
     page.write_text(block_style() + run_html(write_run(events=[drift]), link=data_uri), encoding="utf-8")
     chromium(page, "--window-size=1280,900", f"--screenshot={shot}")
-    with Image.open(shot) as picture:
-        counts = {colour: count for count, colour in picture.convert("RGB").getcolors(1 << 24)}
+    with Image.open(shot) as screenshot:
+        counts = {colour: count for count, colour in screenshot.convert("RGB").getcolors(1 << 24)}
     assert counts[0, 0, 255] == counts[0, 255, 0] > 40 * 20
     assert counts[230, 0, 126] > 100

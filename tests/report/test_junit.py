@@ -1,4 +1,4 @@
-"""Pictures in JUnit's XML, as GitLab and Jenkins find them. A whole session: tests/plugin/test_results.py."""
+"""Screenshots in JUnit's XML, as GitLab and Jenkins find them. A whole session: tests/plugin/test_results.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pytest_vnc_use.report.junit import add_attachments, workspace
-from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 
@@ -32,16 +32,16 @@ def attached(run: Path, end: str = "<failure/>", more: str = "", hide: str = "no
     return outputs[0].text if outputs else None
 
 
-def test_the_path_is_below_the_project(run: Path) -> None:
-    picture, page, *rest = (attached(run) or "").splitlines()
-    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", picture)
+def test_path_is_below_project(run: Path) -> None:
+    screenshot, page, *rest = (attached(run) or "").splitlines()
+    named = re.fullmatch(r"\[\[ATTACHMENT\|(runs/run-1/screens/\w+\.png)\]\]", screenshot)
     assert named
     assert (run.parent.parent / named[1]).is_file()
     assert page == "page of the run: runs/run-1/index.html"
     assert rest == ["last step: 1 click(x=9, y=9, button='left', count=1): open it"]
 
 
-def test_the_last_step_has_its_name_and_no_name_is_an_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
+def test_last_step_has_its_name_and_no_name_is_attachment(write_run, make_step) -> None:  # type: ignore[no-untyped-def]
     evil = Element("button", "Pay\n[[ATTACHMENT|/etc/passwd]]\x1b", Region(0, 0, 9, 9))
     run = write_run([make_step(1, Click(9, 9), "[[ATTACHMENT|/etc/shadow]]", elements=(evil,))])
     *_, last = (told := attached(run) or "").splitlines()
@@ -50,36 +50,36 @@ def test_the_last_step_has_its_name_and_no_name_is_an_attachment(write_run, make
 
 
 @pytest.mark.parametrize("brackets", range(2, 7))
-def test_no_number_of_brackets_is_an_attachment(write_run, make_step, brackets: int) -> None:  # type: ignore[no-untyped-def]
+def test_no_number_of_brackets_is_attachment(write_run, make_step, brackets: int) -> None:  # type: ignore[no-untyped-def]
     run = write_run([make_step(1, Click(9, 9), f"{'[' * brackets}ATTACHMENT|../../../etc/passwd]] oops")])
     assert (attached(run) or "").count("[[") == 1
 
 
-def test_a_test_that_passed_has_none(run: Path) -> None:
+def test_test_that_passed_has_none(run: Path) -> None:
     assert attached(run, end="") is None
 
 
-def test_it_is_added_to_what_the_test_printed(run: Path) -> None:
+def test_it_is_added_to_what_test_printed(run: Path) -> None:
     told = attached(run, more="<system-out>hello &lt;b&gt;</system-out>") or ""
     assert told.startswith("hello <b>\n[[ATTACHMENT|runs/")
 
 
-def test_a_path_with_a_secret_is_left_out(run: Path) -> None:
+def test_path_with_secret_is_left_out(run: Path) -> None:
     assert attached(run, hide="run-1") is None
 
 
-def test_a_path_that_gitlab_cannot_read_is_left_out(run: Path) -> None:
+def test_path_that_gitlab_cannot_read_is_left_out(run: Path) -> None:
     assert attached(run.rename(run.with_name("run[2]"))) is None
 
 
-def test_a_run_without_pictures_has_none(run: Path) -> None:
-    write_ended_test(run, EndedTest("test_a", "failed", pictures="not kept: --vnc-artifacts=off"))
-    for picture in (run / "screens").iterdir():
-        picture.unlink()
+def test_run_without_screenshots_has_none(run: Path) -> None:
+    write_ended_test(run, EndedTest("test_a", "failed", screenshots="not kept: --vnc-artifacts=off"))
+    for screenshot in (run / "screens").iterdir():
+        screenshot.unlink()
     assert attached(run) is None
 
 
-def test_the_workspace_is_that_of_the_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_workspace_is_that_of_ci(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("CI_PROJECT_DIR", "WORKSPACE", "GITHUB_WORKSPACE"):
         monkeypatch.delenv(name, raising=False)
     assert workspace() == Path.cwd()

@@ -13,7 +13,7 @@ import pytest
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.report.markdown import block, code, run_markdown
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     CallFunction,
     Click,
@@ -54,13 +54,13 @@ def tokens(text: str) -> list[Any]:
 
 
 def append_start(run: Path, **changes: Any) -> None:
-    """Change how a run began; its folder stays one's own."""
-    RunFolder.open(run).append(replace(read_trace(run).started, **changes))
+    """Change how a run began; its directory stays one's own."""
+    RunDirectory.open(run).append(replace(read_trace(run).started, **changes))
 
 
 @pytest.fixture
 def told(write_run, make_step, frames) -> Path:
-    """Return the folder of a replay that drifted after its second step."""
+    """Return the directory of a replay that drifted after its second step."""
     steps = [
         make_step(1, Click(5, 6), "open it", elements=(Element("button", "Basket", BOX),)),
         make_step(2, TypeText("alice"), elements=(Element("textbox", "User", BOX),)),
@@ -76,7 +76,7 @@ def told(write_run, make_step, frames) -> Path:
     return path
 
 
-def test_a_run_is_told_with_links_and_commands(told: Path) -> None:
+def test_run_is_told_with_links_and_commands(told: Path) -> None:
     write_report([told], told.parent)
     text = run_markdown(told, told.parent.parent)
     assert "# `tests/test_shop.py::test_buy[a b]`" in text
@@ -100,7 +100,7 @@ def test_a_run_is_told_with_links_and_commands(told: Path) -> None:
         assert (told.parent.parent / link.partition("#")[0]).exists()
 
 
-def test_without_a_page_there_are_no_links_to_it(told: Path) -> None:
+def test_without_page_there_are_no_links_to_it(told: Path) -> None:
     text = run_markdown(told, told)
     assert "index.html" not in text
     assert "- step 1: click" in text
@@ -120,7 +120,7 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
     ]
     run = write_run(steps, RunEnded(Outcome.GAVE_UP, EVIL, EVIL), task=EVIL, planner=EVIL, model=EVIL, events=events)
     started = replace(read_trace(run).started, test_id=EVIL, expect=(EVIL,), server=EVIL)
-    RunFolder.open(run).append(started)
+    RunDirectory.open(run).append(started)
     write_ended_test(run, EndedTest(EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, worker=EVIL))
     text = run_markdown(run, run.parent)
     found = tokens(text)
@@ -149,35 +149,35 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
 
 
 @pytest.mark.parametrize("text", ["", " ", "`", "``a", "a``", "```", "a\n```\nb", "\\", "\\`", "a\rb", "é" * 5000])
-def test_a_quote_ends_where_it_should(text: str) -> None:
+def test_quote_ends_where_it_should(text: str) -> None:
     parsed = tokens(f"before {code(text)} after\n\n{block(text)}\n\nlast")
     assert [each.type for each in parsed if each.type in ("code_inline", "fence")] == ["code_inline", "fence"]
     outside = [each.content for each in parsed if each.type == "text" and each.content.strip()]
     assert outside == ["before ", " after", "last"]
 
 
-def test_a_command_is_quoted(told: Path) -> None:
+def test_command_is_quoted(told: Path) -> None:
     task = "Buy '$(touch pwned)' \"now\""
     append_start(told, test_id="", task=task, expect=("it's done",), settings={"server": "localhost::5901"})
     (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
 
 
-@pytest.mark.parametrize("folder", ["-ch", "@run"])
-def test_a_test_id_is_no_option_of_pytest(told: Path, folder: str) -> None:
-    append_start(told, test_id=f"{folder}/test_it.py::test_it")
+@pytest.mark.parametrize("directory", ["-ch", "@run"])
+def test_test_id_is_no_option_of_pytest(told: Path, directory: str) -> None:
+    append_start(told, test_id=f"{directory}/test_it.py::test_it")
     (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("python -m pytest"))
-    assert shlex.split(line)[3] == f"./{folder}/test_it.py::test_it"
+    assert shlex.split(line)[3] == f"./{directory}/test_it.py::test_it"
 
 
-def test_a_result_that_was_laid_beside_a_run_names_no_test_to_carry_out(told: Path) -> None:
+def test_result_that_was_laid_beside_run_names_no_test_to_carry_out(told: Path) -> None:
     append_start(told, test_id="")
     write_ended_test(told, EndedTest("-ch/evil-run/pytest.ini", "failed"))
     assert "cua-vnc run " in run_markdown(told, told)
     assert "python -m pytest" not in run_markdown(told, told)
 
 
-def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
+def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
     steps = [make_step(number, Click(1, 1), "z" * 1_000_000) for number in range(1, 4)]
     run = write_run(steps, None, task="t" * 10_000_000)
     text = run_markdown(run, run)
@@ -187,13 +187,13 @@ def test_a_huge_text_is_cut_and_a_damaged_run_is_told(write_run, make_step, tmp_
     assert "The run cannot be shown: `" in run_markdown(run, run)
 
 
-def test_a_run_without_a_recording_is_told_as_such(unrecorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_without_recording_is_told_as_such(unrecorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--markdown", str(unrecorded)]) == 0
     told = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
     assert capsys.readouterr().out == f"# Run `run-0`\n\nThe run never started: `{told}`\n"
 
 
-def test_the_command_exits_with_1_where_a_run_cannot_be_shown(
+def test_command_exits_with_1_where_run_cannot_be_shown(
     told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damaged = told.parent / "run-2"
@@ -206,7 +206,7 @@ def test_the_command_exits_with_1_where_a_run_cannot_be_shown(
     assert main(["report", str(told.parent), "-o", str(tmp_path / "pages")]) == 0  # each page says it
 
 
-def test_the_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--markdown", str(told)]) == 0
     assert capsys.readouterr().out.startswith("# `tests/test_shop.py")
     assert main(["report", "--markdown", str(told.parent), "-o", str(tmp_path / "to" / "here")]) == 0
@@ -221,8 +221,8 @@ def test_the_command_prints_or_writes(told: Path, tmp_path: Path, capsys: pytest
 
 def test_two_runs_of_one_name_are_two_files(told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(told, tmp_path / "other" / told.name)
-    folders = [str(told), str(tmp_path / "other")]
-    assert main(["report", "--markdown", *folders, "-o", str(tmp_path / "out")]) == 0
+    directories = [str(told), str(tmp_path / "other")]
+    assert main(["report", "--markdown", *directories, "-o", str(tmp_path / "out")]) == 0
     files = [tmp_path / "out" / name for name in ("run-1.md", "run-1-2.md")]
     assert capsys.readouterr().out == "".join(f"{file}\n" for file in files)
     assert [("(../runs/run-1/" in text, "(../other/run-1/" in text) for text in map(Path.read_text, files)] in (

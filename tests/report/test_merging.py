@@ -21,7 +21,7 @@ def part(
 PASSED, FAILED = ItemResult("t.py::test_a", "passed"), ItemResult("t.py::test_b", "failed", "product", dollars=0.5)
 
 
-def test_the_tests_of_all_jobs_are_in_one() -> None:
+def test_tests_of_all_jobs_are_in_one() -> None:
     whole = merged({"1": part(PASSED), "2": part(FAILED, started="2026-01-01T02:00:00")})
     assert [test.test for test in whole.tests] == ["t.py::test_a", "t.py::test_b"]
     assert (whole.totals.tests, whole.totals.results, whole.totals.dollars) == (2, {"passed": 1, "failed": 1}, 0.5)
@@ -29,7 +29,7 @@ def test_the_tests_of_all_jobs_are_in_one() -> None:
     assert whole.problems == ()
 
 
-def test_a_test_in_two_jobs_is_there_once_and_told() -> None:
+def test_test_in_two_jobs_is_there_once_and_told() -> None:
     bad = ItemResult("t.py::test_a", "error", "infra")
     for order in ({"1": part(PASSED), "2": part(bad)}, {"1": part(bad), "2": part(PASSED)}):
         whole = merged(order)
@@ -58,7 +58,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_command_writes_one_file(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_one_file(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*MERGE, "jobs/1", "jobs/3"]) == 0
     assert capsys.readouterr().out == f"0 runs in r/index.html\n2 passed in 2 of 2 jobs: {ALL}\n"
     assert [test.test for test in read_results(Path(ALL)).tests] == [
@@ -67,7 +67,7 @@ def test_the_command_writes_one_file(jobs: Path, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_missing_job_is_told_by_its_name_or_its_number(
+def test_missing_job_is_told_by_its_name_or_its_number(
     jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
@@ -82,7 +82,7 @@ def test_a_missing_job_is_told_by_its_name_or_its_number(
     assert "2 of 4 jobs are missing\n" in capsys.readouterr().out
 
 
-def test_a_job_that_is_named_twice_is_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_job_named_twice_is_told(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main([*MERGE, "jobs/1", "jobs/1/runs"]) == 1
     assert "'jobs/1/runs' must be another job's, it has the results of 'jobs/1'\n" in capsys.readouterr().out
     assert cli.main([*MERGE, "jobs/1", "jobs/1"]) == 1
@@ -121,13 +121,13 @@ def test_unwritable_job_summary_is_no_wrong_usage(
     assert Path(ALL).exists()
 
 
-def test_a_failed_test_fails_the_command(jobs: Path) -> None:
+def test_failed_test_fails_command(jobs: Path) -> None:
     for bad in (FAILED, ItemResult("t.py::test_a", "crashed")):
         write_results(Path("jobs/1/runs/vnc-results.json"), part(bad))
         assert cli.main([*MERGE, "jobs/1", "jobs/3"]) == 1
 
 
-def test_jobs_that_all_have_no_test_fail_the_command(
+def test_jobs_that_all_have_no_test_fail_command(
     jobs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")

@@ -22,14 +22,14 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.report.run_view import Badge, show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import find_runs
-from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
 from pytest_vnc_use.types import (
     Click,
     Decision,
@@ -77,12 +77,12 @@ def drifted(write_run, make_step, frames, paint) -> Callable[..., Path]:
 
     def drifted(name: str = "run-1", at: int = 100, test: str = "test_it") -> Path:
         path = write_run([make_step(1, Click(5, 5))], task="Open the basket")
-        folder = RunFolder.open(path)
+        directory = RunDirectory.open(path)
         seen = framed(at)
-        folder.store(seen)
+        directory.store(seen)
         problem = f"the screen is not as recorded ({at} pixels)"
-        folder.append(Drifted(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
-        folder.append(BROKE)
+        directory.append(Drifted(problem, frames[0].ref, seen.ref, Region(at - 5, 45, at + 35, 75)))
+        directory.append(BROKE)
         write_ended_test(path, EndedTest(test, "failed", triage="product", rule="it drifted", message=problem))
         return path.rename(path.with_name(name))
 
@@ -102,13 +102,13 @@ def stored_frame(image: Image.Image) -> Frame:
     return Frame(FrameRef(hashlib.sha256(png.getvalue()).hexdigest(), *image.size), png.getvalue())
 
 
-def html_of(runs: list[Path], folder: Path, name: str = "index.html") -> str:
-    write_report(runs, folder)
-    return (folder / name).read_text("utf-8")
+def html_of(runs: list[Path], directory: Path, name: str = "index.html") -> str:
+    write_report(runs, directory)
+    return (directory / name).read_text("utf-8")
 
 
 @pytest.mark.parametrize("one_file", [False, True])
-def test_the_screens_of_a_run_are_gone_once_its_page_is_written(drifted, tmp_path: Path, *, one_file: bool) -> None:
+def test_screens_of_run_are_gone_once_its_page_is_written(drifted, tmp_path: Path, *, one_file: bool) -> None:
     """Else a report of 200 runs takes 5 GB. Screens are arrays, which no garbage collector counts."""
     runs = [drifted(f"drifted-{number}", at=10 + 10 * number) for number in range(12)]
     write_report(runs[:1], tmp_path / "first", one_file=one_file)
@@ -126,7 +126,7 @@ def test_the_screens_of_a_run_are_gone_once_its_page_is_written(drifted, tmp_pat
     assert peaks[1] - peaks[0] < 10 * a_screen
 
 
-def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_path: Path) -> None:
+def test_failure_is_told_with_its_rule_and_difference_zoomed(drifted, tmp_path: Path) -> None:
     view = show_run(drifted()).view
     assert view.sentence == "The test failed: the screen is not as recorded (100 pixels)"
     assert view.rule == "it drifted"
@@ -139,7 +139,7 @@ def test_a_failure_is_told_with_its_rule_and_the_difference_zoomed(drifted, tmp_
     assert f'viewBox="{view.deciding.pair.zooms[0]}"' in page
 
 
-def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
+def test_shading_covers_changed_pixels_and_no_others(drifted) -> None:
     shown = show_run(drifted())
     assert shown.view.deciding is not None
     shade = Image.open(io.BytesIO(shown.added[shown.view.deciding.pair.shade.address])).convert("RGBA")
@@ -147,7 +147,7 @@ def test_the_shading_covers_the_changed_pixels_and_no_others(drifted) -> None:
     assert shade.getchannel("A").getbbox() == (100, 50, 130, 70)
 
 
-def test_the_point_is_drawn_over_the_untouched_picture(write_run, make_step, frames) -> None:
+def test_point_is_drawn_over_untouched_screenshot(write_run, make_step, frames) -> None:
     path = write_run([make_step(1, Click(150, 90))], DONE)
     pair = show_run(path).view.steps[0].pair
     assert pair.mark.startswith("M130.5 90.5a20 20 0 1 0 40 0")  # a ring around it
@@ -161,11 +161,11 @@ def test_far_apart_differences_are_each_enlarged(write_run, make_step, frames) -
     for at in ((20, 20), (1300, 850), (60, 30)):
         screens[1].paste("red", (*at, at[0] + 30, at[1] + 20))
     stored = [stored_frame(screen) for screen in screens]
-    folder = RunFolder.open(path)
+    directory = RunDirectory.open(path)
     for frame in stored:
-        folder.store(frame)
-    folder.append(Drifted("other", stored[0].ref, stored[1].ref, Region(0, 0, 1440, 900)))
-    folder.append(BROKE)
+        directory.store(frame)
+    directory.append(Drifted("other", stored[0].ref, stored[1].ref, Region(0, 0, 1440, 900)))
+    directory.append(BROKE)
     view = show_run(path).view
     assert view.deciding is not None
     assert [str(zoom) for zoom in view.deciding.pair.zooms] == ["0 0 360 200", "1080 700 360 200"]
@@ -204,14 +204,14 @@ def test_transient_and_screenshot_are_in_list_and_head(write_run, make_step, fra
     assert Badge("1 transient", "doubt") in show_run(path).view.badges
 
 
-def test_the_same_difference_in_several_tests_is_one_group(drifted) -> None:
+def test_same_difference_in_several_tests_is_one_group(drifted) -> None:
     runs = [drifted("run-a", test="test_a"), drifted("run-b", test="test_b"), drifted("run-c", 200, "test_c")]
     view = session_view([show_run(run) for run in runs])
     assert [[test.test for test in group] for group in view.groups] == [["test_a", "test_b"], ["test_c"]]
     assert view.title == "3 of 3 tests did not pass"
 
 
-def test_the_same_cause_is_one_group_whatever_the_tests_are_called() -> None:
+def test_same_cause_is_one_group_whatever_tests_are_called() -> None:
     names = ["a/t.py::test_open", "a/t.py::test_9", "t.py::test_p[x y]", "t.py::TestIt::test_open", "t.py::test_p[2]"]
     asked = [("t.py::test_claims[1]", "claim 'it is open' fails"), ("t.py::test_claims[2]", "claim 'it is red' fails")]
     missing = [(each, f"there is no recording of {each.rpartition('/')[2]!r} at '/r/{each}.json'") for each in names]
@@ -220,7 +220,7 @@ def test_the_same_cause_is_one_group_whatever_the_tests_are_called() -> None:
     assert [[test.test for test in group] for group in groups] == [names, [asked[0][0]], [asked[1][0]]]
 
 
-def test_a_run_without_a_recording_never_started(unrecorded: Path, tmp_path: Path) -> None:
+def test_run_without_recording_never_started(unrecorded: Path, tmp_path: Path) -> None:
     write_ended_test(unrecorded, EndedTest("t.py::test_a", "failed", triage="settings"))
     assert show_run(unrecorded).view.badges == [Badge("never started", "bad")]
     page = html_of([unrecorded], tmp_path / "out", "run-0/index.html")
@@ -241,7 +241,7 @@ def test_failures_come_first_and_runs_of_one_test_are_one_line(drifted, write_ru
     ]
 
 
-def test_a_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -> None:
+def test_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -> None:
     verdict = Verdict(
         "2 apples", "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",) * 3
     )
@@ -261,7 +261,7 @@ def test_a_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -
         (DONE, "a toast was there"),
     ],
 )
-def test_a_transient_frame_decides_no_run_that_ended_early(
+def test_transient_frame_decides_no_run_that_ended_early(
     end: RunEnded, decided: str, write_run, make_step, frames
 ) -> None:
     toast = Transient("a toast was there", frames[1].ref, Region(0, 0, 9, 9))
@@ -269,16 +269,16 @@ def test_a_transient_frame_decides_no_run_that_ended_early(
     assert view.deciding.text.startswith(decided)
 
 
-def test_the_error_of_a_planner_decides_and_not_an_earlier_verdict(write_run, make_step) -> None:
+def test_error_of_planner_decides_and_not_earlier_verdict(write_run, make_step) -> None:
     earlier, later = (Judged(Verdict(claim, "fails", "it shows 1", model="m")) for claim in ("earlier", "later"))
     broke = RunEnded(None, "the run broke", "PlannerError: no answer")
     path = write_run([make_step(1, Click(5, 5))], broke, events=[earlier])
     assert show_run(path).view.deciding.text.startswith("PlannerError: no answer; the last step: ")
-    RunFolder.open(path).append(later)  # the test caught the error, and went on
+    RunDirectory.open(path).append(later)  # the test caught the error, and continued
     assert show_run(path).view.deciding.text == "The claim 'later' fails: it shows 1"
 
 
-def test_a_step_without_words_gets_the_part_of_the_task_marked_as_guessed(write_run, make_step) -> None:
+def test_step_without_words_gets_part_of_task_marked_as_guessed(write_run, make_step) -> None:
     steps = [make_step(1, Click(5, 5)), make_step(2, TypeText("pears")), make_step(3, Click(6, 6), "Close it")]
     view = show_run(write_run(steps, DONE, task="Sign in, add pears and close the window")).view
     assert [(step.words, step.words_are_guessed) for step in view.steps] == [
@@ -293,48 +293,46 @@ def test_requests_and_answers_are_folded_away_with_their_step(write_run, make_st
         "planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m", usage=Usage(5), dollars=0.25
     )
     path = write_run([], None, events=[exchange])
-    folder = RunFolder.open(path)
+    directory = RunDirectory.open(path)
     step = make_step(1, Click(5, 5), model="m")
-    folder.append(TurnDecided(1, Decision("act", "", (step.proposal,), "m", Usage(5)), 0.5))
-    folder.append(StepFinished(step))
+    directory.append(TurnDecided(1, Decision("act", "", (step.proposal,), "m", Usage(5)), 0.5))
+    directory.append(StepFinished(step))
     view = show_run(path).view.steps[0]
     assert [each.title for each in view.exchanges] == ["planner: m, attempt 1, 0.5 s"]
     assert ("cost", "$0.2500") in view.facts
     assert view.way == "live"
 
 
-def test_gate_model_and_judge_stand_apart_in_the_times_of_a_step(write_run, make_step) -> None:
+def test_gate_model_and_judge_stand_apart_in_times_of_step(write_run, make_step) -> None:
     healed = make_step(1, Click(5, 5), model="m", times=Times(3.0, 0.5, 1.0, 0.25))
     replayed = make_step(2, Click(6, 6), times=Times(2.0, 0.5, 1.0))
     asked, judged = (ModelExchange(who, 1, {}, {}, 1.25, model="m") for who in ("planner", "judge"))
     path = write_run([], planner="recording", events=[asked])
-    folder = RunFolder.open(path)
+    directory = RunDirectory.open(path)
     for step in (healed, replayed):
-        folder.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
-        folder.append(StepFinished(step))
-    folder.append(judged)
+        directory.append(TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5))
+        directory.append(StepFinished(step))
+    directory.append(judged)
     first, second = ([(bar.name, bar.duration_s) for bar in step.bars] for step in show_run(path).view.steps)
     assert first == [("gate", 1.75), ("model", 1.25), ("act", 0.5), ("settle", 1.0), ("capture", 0.25)]
     assert second == [("gate", 2.0), ("act", 0.5), ("next gate", 1.0), ("judge", 1.25)]
 
 
 @pytest.mark.parametrize(("result", "way"), [("passed", "healed"), ("failed", "not healed"), ("", "not healed")])
-def test_a_step_after_a_takeover_is_healed_only_if_the_test_passed(
-    result: str, way: str, write_run, make_step, frames
-) -> None:
+def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str, write_run, make_step, frames) -> None:
     drift = Drifted("other", frames[0].ref, frames[1].ref, Region(0, 0, 9, 9), healed=True)
     path = write_run([], planner="recording, or where that drifts callable (plans:plan)")
-    folder = RunFolder.open(path)
+    directory = RunDirectory.open(path)
     for step, events in ((make_step(1, Click(5, 5)), []), (make_step(2, Click(6, 6)), [drift])):
         for event in (*events, TurnDecided(step.turn, Decision("act", "", (step.proposal,)), 0.5), StepFinished(step)):
-            folder.append(event)
+            directory.append(event)
     if result:
         write_ended_test(path, EndedTest("test_it.py::test_it", result))
     assert [step.way for step in show_run(path).view.steps] == ["replayed", way]
     assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)
 
 
-def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
+def test_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
     path = write_run([make_step(1, Click(5, 5))], DONE)
     lines = [json.loads(line) for line in (path / "trace.jsonl").read_text().splitlines()]
     old = [{key: value for key, value in line.items() if key not in ("at_s", "began_at")} for line in lines]
@@ -342,7 +340,7 @@ def test_a_run_without_result_and_times_is_shown(write_run, make_step, tmp_path:
     assert "done, says the planner" in html_of([path], tmp_path / "out", "run-1/index.html")
 
 
-def test_beside_the_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
+def test_beside_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_path: Path) -> None:
     run = drifted()
     before = {*run.rglob("screens/*")}
     write_report([run], run.parent)
@@ -360,17 +358,17 @@ def test_beside_the_runs_nothing_is_copied_and_elsewhere_all_is(drifted, tmp_pat
     assert all((tmp_path / "out" / "run-1" / str(address)).is_file() for address in addresses)
 
 
-def test_the_page_of_a_run_from_elsewhere_is_not_written_into_another_run(drifted, tmp_path: Path) -> None:
+def test_page_of_run_from_elsewhere_is_not_written_into_another_run(drifted, tmp_path: Path) -> None:
     run = drifted()
     other = tmp_path / "other" / "run-1"
     shutil.copytree(run, other)
     write_report([other, run], run.parent)
     assert (run.parent / "run-1-2" / "index.html").is_file()
-    assert not [*(run / "screens").glob("*.webp")], "its pictures would be copies"
+    assert not [*(run / "screens").glob("*.webp")], "its screenshots would be copies"
     assert not (other / "index.html").exists()
 
 
-def test_the_folder_has_neither_inline_style_nor_inline_script(drifted, tmp_path: Path) -> None:
+def test_directory_has_neither_inline_style_nor_inline_script(drifted, tmp_path: Path) -> None:
     write_report([drifted()], tmp_path / "out")
     for file in (tmp_path / "out").rglob("*.html"):
         page = Tags(file.read_text("utf-8"))
@@ -394,13 +392,13 @@ def test_one_file_holds_each_screenshot_once(drifted, tmp_path: Path) -> None:
     assert not [attrs for tag, attrs in tags if tag in ("img", "image", "link")]
 
 
-def test_the_command_says_where(drifted, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_says_where(drifted, capsys: pytest.CaptureFixture[str]) -> None:
     run = drifted()
     assert main(["report", str(run.parent)]) == 0
     assert capsys.readouterr().out == f"1 run in {run.parent / 'index.html'}\n"
 
 
-def test_what_is_no_run_folder_is_one_line_of_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_run_directory_is_one_line_of_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "photos").mkdir()
     for path in (tmp_path / "photos", tmp_path / "nothing"):
         assert main(["report", str(path)]) == 2
@@ -410,9 +408,9 @@ def test_what_is_no_run_folder_is_one_line_of_error(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "photos" / "index.html").exists()
 
 
-def test_a_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: Path) -> None:
+def test_place_that_cannot_be_written_is_one_line_of_error(drifted, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderUnwritable, match="cannot write the report into"):
+    with pytest.raises(RunDirectoryUnwritable, match="cannot write the report into"):
         write_report([drifted()], tmp_path / "file" / "out")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "file")]) == 2
 
@@ -430,8 +428,8 @@ def test_copied_screens_are_lossless_unless_test_passed(drifted, result: str, *,
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a limit on the size of files stands in for a full disk")
-@pytest.mark.parametrize("options", [(), ("--one-file",)], ids=["folder", "one file"])
-def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
+@pytest.mark.parametrize("options", [(), ("--one-file",)], ids=["directory", "one file"])
+def test_full_disk_is_one_line_of_error_and_nothing_is_half_written(
     drifted, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "report", str(drifted()), "-o", str(tmp_path / "out")]
@@ -449,7 +447,7 @@ def test_a_full_disk_is_one_line_of_error_and_nothing_is_half_written(
     assert [*(tmp_path / "out").iterdir()] == []
 
 
-def test_a_trace_that_is_cut_anywhere_gives_a_page(drifted, tmp_path: Path) -> None:
+def test_trace_cut_anywhere_gives_page(drifted, tmp_path: Path) -> None:
     run = drifted()
     trace = (run / "trace.jsonl").read_bytes()
     lines = trace.count(b"\n")
@@ -465,7 +463,7 @@ def test_a_trace_that_is_cut_anywhere_gives_a_page(drifted, tmp_path: Path) -> N
     html_of([run], tmp_path / "out")
 
 
-def test_a_trace_that_is_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
+def test_trace_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
     run = drifted()
     trace = (run / "trace.jsonl").read_bytes()
     started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
@@ -477,7 +475,7 @@ def test_a_trace_that_is_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
         assert len(told) == (not trace[:size].endswith(b"\n")), f"cut at {size}"
 
 
-def test_a_damaged_line_is_left_out_and_told(drifted) -> None:
+def test_damaged_line_is_left_out_and_told(drifted) -> None:
     run = drifted()
     lines = (run / "trace.jsonl").read_bytes().split(b"\n")
     lines[3] = b'{"kind":"step","step":{"number":"x"}}'
@@ -488,7 +486,7 @@ def test_a_damaged_line_is_left_out_and_told(drifted) -> None:
     assert view.deciding is not None
 
 
-def test_a_newer_run_and_a_newer_result_are_said_so(drifted, tmp_path: Path) -> None:
+def test_newer_run_and_newer_result_are_said_so(drifted, tmp_path: Path) -> None:
     run = drifted()
     (run / "result.json").write_text('{"format": "pytest-vnc-use result", "version": 99}')
     assert "result.json must be" in show_run(run).view.damage[0]
@@ -521,7 +519,7 @@ def bomb(width: int, height: int, rows: bytes = b"\0" * 100) -> bytes:
     ],
     ids=["bomb", "other size", "cut", "header only", "no PNG", "missing"],
 )
-def test_a_picture_that_cannot_be_shown_is_told_in_its_place(
+def test_screenshot_that_cannot_be_shown_is_told_in_its_place(
     write_run, make_step, tmp_path: Path, png: bytes | None, size: tuple[int, int], told: str
 ) -> None:
     ref = FrameRef(hashlib.sha256(png or b"none").hexdigest(), *size)
@@ -535,16 +533,16 @@ def test_a_picture_that_cannot_be_shown_is_told_in_its_place(
 
 
 @pytest.mark.parametrize("size", [(0, 0), (0, 10), (10, 0), (1, 1), (65535, 1), (1, 65535)], ids=str)
-def test_a_picture_of_an_odd_size_is_no_crash(write_run, make_step, tmp_path: Path, size: tuple[int, int]) -> None:
-    pictures = {}
+def test_screenshot_of_odd_size_is_no_crash(write_run, make_step, tmp_path: Path, size: tuple[int, int]) -> None:
+    screenshots = {}
     for level in (0, 9):
         row = b"\x02" + bytes([level]) * 3 * size[0]
         png = bomb(*size, row * size[1])
-        pictures[FrameRef(hashlib.sha256(png).hexdigest(), *size)] = png
+        screenshots[FrameRef(hashlib.sha256(png).hexdigest(), *size)] = png
     path = write_run(
-        [make_step(1, Click(5, 5), frame_before=min(pictures, key=str), frame_after=max(pictures, key=str))]
+        [make_step(1, Click(5, 5), frame_before=min(screenshots, key=str), frame_after=max(screenshots, key=str))]
     )
-    for ref, png in pictures.items():
+    for ref, png in screenshots.items():
         (path / "screens" / f"{ref.digest}.png").write_bytes(png)
     for one_file in (False, True):
         page = write_report([path], tmp_path / f"out-{one_file}", one_file=one_file)
@@ -552,7 +550,7 @@ def test_a_picture_of_an_odd_size_is_no_crash(write_run, make_step, tmp_path: Pa
         assert ("the screenshot has no pixels" in told.read_text("utf-8")) == (0 in size)
 
 
-def test_a_name_that_leads_elsewhere_is_no_picture(write_run, make_step, tmp_path: Path) -> None:
+def test_name_that_leads_elsewhere_is_no_screenshot(write_run, make_step, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "secret.png").write_bytes(b"secret")
     ref = FrameRef("../../../secret", 320, 200)
@@ -585,7 +583,7 @@ def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Pat
             assert content.count("alert(1)</script>") == 0
 
 
-def test_a_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path) -> None:
+def test_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path) -> None:
     huge = "A" * 10_000_000
     path = write_run([make_step(1, TypeText(huge), huge)], RunEnded(Outcome.DONE, huge), task=huge)
     page = html_of([path], tmp_path / "out", "run-1/index.html")
@@ -593,7 +591,7 @@ def test_a_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path
     assert "of 10000000 characters)" in page
 
 
-def test_huge_texts_of_a_model_a_program_and_a_result_are_cut(write_run, make_step, frames, tmp_path: Path) -> None:
+def test_huge_texts_of_model_program_and_result_are_cut(write_run, make_step, frames, tmp_path: Path) -> None:
     huge = "\u202e<b>" + "z" * 2_000_000
     verdict = Verdict(huge, "fails", huge, None, frames[1].ref, huge)
     step = make_step(1, Click(5, 5), error=huge, output=huge, note=huge, url=huge, words=huge)
@@ -607,15 +605,15 @@ def test_huge_texts_of_a_model_a_program_and_a_result_are_cut(write_run, make_st
     assert "\u202e" not in page
 
 
-def test_no_run_below_a_path_raises(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"there is no trace\.jsonl"):
+def test_no_run_below_path_raises(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match=r"there is no trace\.jsonl"):
         find_runs([tmp_path])
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_an_error(drifted, tmp_path: Path) -> None:
+def test_read_only_directory_is_error(drifted, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
-    with pytest.raises(RunFolderUnwritable):
+    with pytest.raises(RunDirectoryUnwritable):
         write_report([drifted()], tmp_path / "shut" / "out")
 
 
@@ -644,7 +642,7 @@ def test_numbers_that_cannot_be_are_no_crash(
     assert "a claim" in html_of([path], tmp_path / "out", "run-1/index.html")
 
 
-def test_an_exchange_that_is_nested_deeply_is_no_crash(write_run, make_step, tmp_path: Path) -> None:
+def test_exchange_nested_deeply_is_no_crash(write_run, make_step, tmp_path: Path) -> None:
     exchange = ModelExchange("planner", 1, {"contents": ["go"]}, {"ok": 1}, 0.5, model="m")
     path = write_run([make_step(1, Click(5, 5))], DONE, events=[exchange])
     line = (path / "exchanges.jsonl").read_text()
@@ -656,7 +654,7 @@ FILES = ("result.json", "exchanges.jsonl", "trace.jsonl", "logs/program.txt", "s
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have no FIFO")
-@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+@pytest.mark.parametrize("kind", ["fifo", "link", "directory"])
 @pytest.mark.parametrize("name", FILES)
 def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, name: str, kind: str) -> None:
     run = drifted()
@@ -664,7 +662,7 @@ def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, name: str,
     place.parent.mkdir(exist_ok=True)
     place.unlink(missing_ok=True)
     (tmp_path / "outside").write_text("the secret of another")
-    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "folder": os.mkdir}
+    makers = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to(tmp_path / "outside"), "directory": os.mkdir}
     makers[kind](place)
     for one_file in (False, True):
         write_report([run], tmp_path / f"out-{one_file}", one_file=one_file)
@@ -674,7 +672,7 @@ def test_only_regular_files_are_read(drifted, frames, tmp_path: Path, name: str,
 
 @pytest.mark.skipif(os.name != "posix", reason="making a link needs a right elsewhere")
 @pytest.mark.parametrize("inner", ["logs", "page"])
-def test_a_folder_that_is_a_link_is_neither_read_nor_written(drifted, tmp_path: Path, inner: str) -> None:
+def test_directory_link_is_neither_read_nor_written(drifted, tmp_path: Path, inner: str) -> None:
     run, other = drifted("run-a"), tmp_path / "outside"
     other.mkdir()
     (other / "key.txt").write_text("the secret of another")
@@ -686,7 +684,7 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_written(drifted, tmp_path: 
     assert ("its page is not written" in page) == (inner == "page")
 
 
-def test_a_run_whose_page_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> None:
+def test_run_whose_page_cannot_be_written_stops_no_other(drifted, tmp_path: Path) -> None:
     runs = [drifted("run-a"), drifted("run-b", test="test_b")]
     (runs[0] / "index.html").mkdir()
     page = html_of(runs, runs[0].parent)
@@ -697,7 +695,7 @@ def test_a_run_whose_page_cannot_be_written_stops_no_other(drifted, tmp_path: Pa
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
-def test_a_name_that_is_not_utf_8_is_no_crash(drifted, tmp_path: Path) -> None:
+def test_name_not_utf_8_is_no_crash(drifted, tmp_path: Path) -> None:
     run = drifted()
     run = run.rename(os.fsdecode(os.fsencode(run) + b"-\xff"))
     assert 'href="run-1-%FF/index.html"' in html_of([run], run.parent)
@@ -705,7 +703,7 @@ def test_a_name_that_is_not_utf_8_is_no_crash(drifted, tmp_path: Path) -> None:
     write_report([run], tmp_path / "one", one_file=True)
 
 
-def test_of_a_huge_log_only_the_end_is_read(drifted) -> None:
+def test_of_huge_log_only_end_is_read(drifted) -> None:
     run = drifted()
     (run / "logs").mkdir()
     with (run / "logs" / "program.txt").open("wb") as file:
@@ -719,7 +717,7 @@ def test_of_a_huge_log_only_the_end_is_read(drifted) -> None:
 
 @pytest.mark.parametrize("number", ["NaN", "1e400", "-1"])
 @pytest.mark.parametrize("field", ["seconds", "dollars"])
-def test_a_result_with_an_impossible_number_is_damaged(drifted, tmp_path: Path, field: str, number: str) -> None:
+def test_result_with_impossible_number_is_damaged(drifted, tmp_path: Path, field: str, number: str) -> None:
     run = drifted()
     content = {**json.loads((run / "result.json").read_text()), field: "?"}
     (run / "result.json").write_text(json.dumps(content).replace('"?"', number))
@@ -728,7 +726,7 @@ def test_a_result_with_an_impossible_number_is_damaged(drifted, tmp_path: Path, 
     assert f"{field} in result.json must be" in show_run(run).view.damage[0]
 
 
-def test_the_command_uses_the_results_beside_the_runs(drifted, tmp_path: Path, capsys) -> None:
+def test_command_uses_results_beside_runs(drifted, tmp_path: Path, capsys) -> None:
     lost = ItemResult("test_lost", "error", "infra", message="worker crashed")
     run = drifted()
     failed = ItemResult("test_it", "failed", "product", message="it drifted", runs=(RunFigures(str(run)),))

@@ -18,7 +18,7 @@ from PIL import Image
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.report.pages import write_report
-from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drifted, Outcome, Region, RunEnded
 from pytest_vnc_use.types.elements import Element
 from support.paths import PAD
@@ -49,10 +49,10 @@ def runs(write_run, make_step, frames) -> list[Path]:
     passed = passed.rename(passed.with_name("run-passed"))
     write_ended_test(passed, EndedTest("test_fine", "passed"))
     named = {"elements": (Element("button", "Sign in", Region(60, 50, 100, 70)),)}
-    pictured = {"crop": frames[0].ref}  # nothing tells the name of what is there
+    with_images = {"crop": frames[0].ref}  # nothing tells the name of what is there
     steps = [
         make_step(number, Click(40 * number, 30 * number), **more)
-        for number, more in enumerate([{}, named, pictured], start=1)
+        for number, more in enumerate([{}, named, with_images], start=1)
     ]
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     failed = write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
@@ -84,13 +84,13 @@ def opened(page: Any, runs: list[Path], tmp_path: Path) -> Any:
     return page
 
 
-def test_the_difference_is_seen_without_scrolling(opened: Any) -> None:
+def test_difference_is_seen_without_scrolling(opened: Any) -> None:
     for part in (".sentence", ".rule", "#deciding svg >> nth=1", ".film li >> nth=2", ".facts >> nth=0"):
         box = opened.locator(part).bounding_box()
         assert box["y"] + box["height"] <= 720, part
 
 
-def test_keys_lead_through_the_steps_and_each_has_its_address(opened: Any) -> None:
+def test_keys_lead_through_steps_and_each_has_its_address(opened: Any) -> None:
     for key, step in (("j", 1), ("j", 2), ("j", 3), ("j", 3), ("k", 2)):
         opened.keyboard.press(key)
         opened.wait_for_url(f"**#step-{step}")
@@ -98,7 +98,7 @@ def test_keys_lead_through_the_steps_and_each_has_its_address(opened: Any) -> No
     assert opened.locator("#step-3").bounding_box()["y"] < 720
 
 
-def test_the_arrows_show_one_side_and_then_both(opened: Any) -> None:
+def test_arrows_show_one_side_and_then_both(opened: Any) -> None:
     left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
     opened.keyboard.press("ArrowLeft")
     assert (left.is_visible(), right.is_visible()) == (True, False)
@@ -106,7 +106,7 @@ def test_the_arrows_show_one_side_and_then_both(opened: Any) -> None:
     assert (left.is_visible(), right.is_visible()) == (True, True)
 
 
-def test_f_shows_the_whole_screen_and_the_difference_again(opened: Any) -> None:
+def test_f_shows_whole_screen_and_difference_again(opened: Any) -> None:
     canvas = opened.locator("#deciding svg.canvas >> nth=0")
     before = canvas.get_attribute("viewBox")
     opened.keyboard.press("f")
@@ -131,7 +131,7 @@ def test_each_layer_can_be_switched_off(opened: Any, layer: str) -> None:
     assert shown.evaluate("each => getComputedStyle(each).display") == "none"
 
 
-def test_the_ways_to_compare(opened: Any) -> None:
+def test_ways_to_compare(opened: Any) -> None:
     left, right = opened.locator("#deciding .left"), opened.locator("#deciding .right")
     opened.check("[value=slider]")
     opened.locator("[name=slide]").fill("20")
@@ -152,7 +152,7 @@ MEASURE = """path => {
   const box = image.getBoundingClientRect();
   return [(end.x - box.x) * image.naturalWidth / box.width, (end.y - box.y) * image.naturalHeight / box.height];
 }"""
-"""The middle of the mark as a point of the picture, as the browser lays both out."""
+"""The middle of the mark as a point of the screenshot, as the browser lays both out."""
 
 
 @pytest.mark.desktop
@@ -160,7 +160,7 @@ MEASURE = """path => {
     ("screen", "scale", "width", "ratio"),
     [((800, 600), 1, 360, 3), ((1440, 900), 1, 1280, 1), ((2560, 1600), 2, 3840, 2)],
 )
-def test_the_point_is_drawn_where_the_program_got_the_click(
+def test_point_is_drawn_where_program_got_click(
     browser: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -174,7 +174,7 @@ def test_the_point_is_drawn_where_the_program_got_the_click(
     desktop = QtDesktop(PAD, size=screen, environment={"QT_SCALE_FACTOR": str(scale)})
     try:
         with VncUseAgent(desktop.server, screen_size=screen, planner=ScriptedPlanner([[Click(*at)]])) as agent:
-            run = agent.run("Click").run_folder
+            run = agent.run("Click").run_dir
         (pressed,) = (line for line in desktop.read_file("events.txt").splitlines() if line.startswith("press"))
     finally:
         desktop.stop()
@@ -260,7 +260,7 @@ def test_each_control_by_keys(opened: Any) -> None:
     assert {"view", "slide", "mark", "shade", "boxes", "regions", "zoom", "help"} <= set(reached)
 
 
-def test_filters_are_kept_in_the_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_filters_are_kept_in_address(page: Any, runs: list[Path], tmp_path: Path) -> None:
     page.goto(write_report(runs, tmp_path / "out").as_uri())
     rows = page.locator(".tests tbody tr:visible")
     assert rows.count() == 2
@@ -275,7 +275,7 @@ def test_filters_are_kept_in_the_address(page: Any, runs: list[Path], tmp_path: 
     assert rows.count() == 0
 
 
-def test_one_file_opens_a_run_at_its_step(page: Any, runs: list[Path], tmp_path: Path) -> None:
+def test_one_file_opens_run_at_its_step(page: Any, runs: list[Path], tmp_path: Path) -> None:
     page.goto(write_report(runs, tmp_path / "out", one_file=True).as_uri())
     assert (
         page.locator(".group svg i >> nth=0")
@@ -304,15 +304,17 @@ def test_under_jenkins_policy_it_reads_well(browser: Any, runs: list[Path], tmp_
         assert page.locator("#deciding .boxes >> nth=0").evaluate("each => getComputedStyle(each).display") == "none"
         seen = Image.open(io.BytesIO(page.locator("#deciding .right svg.canvas").screenshot())).convert("RGB")
         assert max(count for count, _ in seen.getcolors(1_000_000) or []) > 100
-        assert (255, 255, 255) not in [colour for _, colour in seen.getcolors(1_000_000) or []], "its picture is teal"
+        assert (255, 255, 255) not in [colour for _, colour in seen.getcolors(1_000_000) or []], (
+            "its screenshot is teal"
+        )
         page.close()
 
 
 class Served:
-    """A folder on a web server of this machine that sends Jenkins' policy."""
+    """A directory on a web server of this machine that sends Jenkins' policy."""
 
-    def __init__(self, folder: Path) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(folder)))
+    def __init__(self, directory: Path) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(directory)))
 
     def __enter__(self) -> str:
         Thread(target=self._server.serve_forever, daemon=True).start()

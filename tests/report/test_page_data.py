@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_vnc_use.report.run_view import show_run
-from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Drag, Drifted, Judged, Region, RunEnded, Times, TypeText, Verdict
 
 SNAPSHOT = Path(__file__).with_name("page_data.json")
@@ -45,9 +45,9 @@ def _at_fixed_times(run: Path) -> list[str]:
 
 
 def _plain(views: Any) -> str:
-    """As text; pictures by their order, as their names depend on who compressed them, and points without decimals."""
+    """As text; screenshots by their order, as their names depend on zlib, and points without decimals."""
     text = json.dumps(views, indent=1, ensure_ascii=False) + "\n"
     names = dict.fromkeys(re.findall(r"\b[0-9a-f]{20,64}\b", text))
     for number, name in enumerate(names, start=1):
-        text = text.replace(name, f"picture-{number}")
+        text = text.replace(name, f"screenshot-{number}")
     return re.sub(r"(\d)\.\d,(\d+)\.\d(?=[ \"])", r"\1,\2", text)

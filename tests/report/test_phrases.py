@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vnc_use.report import phrases
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
     ApprovalAsked,
     CallFunction,
@@ -68,7 +68,7 @@ ASKED = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
         (InvalidAction("bash", "no hand can do it"), "bash, which cannot be done: no hand can do it"),
     ],
 )
-def test_an_action(action, text):
+def test_action(action, text):
     assert phrases.action_in_words(action) == text
 
 
@@ -82,7 +82,7 @@ def test_an_action(action, text):
         (Ruling("ask", "no rule matches", "it pays"), "waits for approval: no rule matches: it pays"),
     ],
 )
-def test_a_ruling_is_told_unless_plainly_harmless(ruling, text):
+def test_ruling_is_told_unless_plainly_harmless(ruling, text):
     assert phrases.ruling_in_words(ruling) == text
 
 
@@ -102,7 +102,7 @@ def test_who_decided(write_run, make_step, planner, model, text):
     assert phrases.planner_in_words(read_trace(run)) == text
 
 
-def test_a_model_that_judged_a_scripted_run_is_not_denied(write_run):
+def test_model_that_judged_scripted_run_is_not_denied(write_run):
     run = write_run(events=[Judged(Verdict("it holds", "holds", "seen", model="g-3"))])
     assert phrases.planner_in_words(read_trace(run)) == "scripted planner, no model was asked to plan"
 

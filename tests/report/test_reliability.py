@@ -28,5 +28,5 @@ def step(action: Action) -> Step:
         (Wait(1.0), Click(1, 1), False),
     ],
 )
-def test_two_steps_are_the_same(one: Action, other: Action, same: bool) -> None:
+def test_two_steps_are_same(one: Action, other: Action, same: bool) -> None:
     assert same_step(step(one), step(other)) is same

@@ -39,7 +39,7 @@ def test_each_way_to_end_is_told(
     ] * len(told)
 
 
-def test_the_title_says_what_else_is_wrong() -> None:
+def test_title_says_what_else_is_wrong() -> None:
     problems = [("", "pytest ended with exit status 7"), ("", "t.py could not be collected")]
     assert session_view([], KnownResults([PASSED], problems[:1])).title == (
         "1 test, none failed; but pytest ended with exit status 7"
@@ -48,7 +48,7 @@ def test_the_title_says_what_else_is_wrong() -> None:
 
 
 @pytest.mark.slow
-def test_a_red_session_is_red_everywhere(
+def test_red_session_is_red_everywhere(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The module that breaks is collected first, before anything shows that the session has a desktop."""
@@ -72,7 +72,7 @@ def test_a_red_session_is_red_everywhere(
     assert problems[0] in capsys.readouterr().out
 
 
-def test_merged_shards_keep_the_problems_of_each(
+def test_merged_shards_keep_problems_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -91,14 +91,12 @@ def test_merged_shards_keep_the_problems_of_each(
         assert "b.py could not be collected" in page
 
 
-# --- sessions without a test ------------------------------------------------------------------------------------------
-
 UNCOLLECTED = ("test_bad.py could not be collected", "pytest was interrupted (exit status 2): tests may be missing")
 
 
 @pytest.fixture
 def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with shards that have no test; the module of those in `coll` could not be collected."""
+    """Return a directory with shards that have no test; the module of those in `coll` could not be collected."""
     monkeypatch.chdir(tmp_path)
     empty = session_results("2026-01-01T03:00:00", "2026-01-01T03:10:00", [])
     for shard in ("1", "2"):
@@ -108,7 +106,7 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_shards_without_a_test_are_a_page_that_says_so(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shards_without_test_are_page_that_says_so(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", "--merge", "empty/1", "empty/2", "-o", "r"]) == 1
     told = "at least one job must run a test on a desktop, none did"
     assert capsys.readouterr().out.splitlines()[0] == "0 runs in r/index.html"
@@ -116,7 +114,7 @@ def test_shards_without_a_test_are_a_page_that_says_so(shards: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("more", [[], ["--one-file"]])
-def test_a_page_names_what_could_not_be_collected(shards: Path, more: list[str]) -> None:
+def test_page_names_what_could_not_be_collected(shards: Path, more: list[str]) -> None:
     assert cli.main(["report", "coll/1/runs", *more, "-o", "one"]) == 0
     assert "no test ran: test_bad.py could not be collected; and 1 more" in Path("one/index.html").read_text("utf-8")
     assert cli.main(["report", "--merge", "coll/1", "coll/2", "-o", "r", *more]) == 1
@@ -125,7 +123,7 @@ def test_a_page_names_what_could_not_be_collected(shards: Path, more: list[str])
     assert "shard 2: test_bad.py could not be collected" in page
 
 
-def test_the_page_of_one_session_without_a_run_goes_beside_its_results(shards: Path) -> None:
+def test_page_of_one_session_without_run_goes_beside_its_results(shards: Path) -> None:
     assert cli.main(["report", "coll/1/runs"]) == 0
     assert Path("coll/1/runs/index.html").is_file()
 
@@ -154,7 +152,7 @@ def test_links_name_what_has_no_run(shards: Path, capsys: pytest.CaptureFixture[
     assert r"shard gone\: there is no such directory\: its tests are missing here  " in out
 
 
-def test_links_name_what_the_merged_results_know(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_name_what_merged_results_know(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_results(Path("fine/vnc-results.json"), session_results("", "", [PASSED]))
     assert cli.main(["report", "--merge", "fine", "gone", "-o", "r"]) == 1
     capsys.readouterr()

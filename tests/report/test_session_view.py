@@ -14,7 +14,7 @@ from pytest_vnc_use.report.results import ItemResult, RunFigures, session_result
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import results_beside, results_of_shards
-from pytest_vnc_use.runs.folder import EndedTest, RunFolder, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded, RunStarted
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
@@ -24,7 +24,7 @@ Made = Callable[..., Path]
 
 @pytest.fixture
 def made(write_run, make_step) -> Made:
-    """`made(name, ended)`: the folder of a done run, whose test ended so."""
+    """`made(name, ended)`: the directory of a done run, whose test ended so."""
 
     def made(name: str, ended: EndedTest | None = None) -> Path:
         path = write_run([make_step(1, Click(5, 5))], DONE)
@@ -44,10 +44,7 @@ def figures(*runs: Path) -> tuple[RunFigures, ...]:
     return tuple(RunFigures(str(run)) for run in runs)
 
 
-# --- tests without a run ----------------------------------------------------------------------------------------------
-
-
-def test_a_test_that_failed_without_a_run_stands_on_the_page(made: Made, tmp_path: Path) -> None:
+def test_test_that_failed_without_run_stands_on_page(made: Made, tmp_path: Path) -> None:
     run = made("made-1", EndedTest("test_fine", "passed"))
     told = KnownResults([ItemResult("test_fine", "passed", runs=figures(run)), LOST])
     view = session_view(shown(run), told)
@@ -62,14 +59,14 @@ def test_a_test_that_failed_without_a_run_stands_on_the_page(made: Made, tmp_pat
         assert "worker &#39;gw0&#39; crashed" in page
 
 
-def test_the_page_of_a_session_without_runs_replaces_the_page_before(made: Made, tmp_path: Path) -> None:
+def test_page_of_session_without_runs_replaces_page_before(made: Made, tmp_path: Path) -> None:
     page = write_report([made("made-1", EndedTest("test_fine", "passed"))], tmp_path / "runs")
     assert "1 test, none failed" in page.read_text("utf-8")
     write_report([], tmp_path / "runs", KnownResults([LOST]))
     assert "1 of 1 test did not pass" in page.read_text("utf-8")
 
 
-def test_the_result_of_the_session_counts_not_the_end_of_the_run(made: Made) -> None:
+def test_result_of_session_counts_not_end_of_run(made: Made) -> None:
     run = made("made-1")
     view = session_view(
         shown(run), KnownResults([ItemResult("test_it", "failed", "product", "it says so", "no", runs=figures(run))])
@@ -78,24 +75,22 @@ def test_the_result_of_the_session_counts_not_the_end_of_the_run(made: Made) -> 
     assert (test.result, test.is_bad, [run.path.name for run in test.runs]) == ("failed", True, ["made-1"])
 
 
-def test_a_test_whose_result_was_never_written_did_not_end(tmp_path: Path, frames, make_step) -> None:
-    folder = RunFolder.create(tmp_path, "run-1")
+def test_test_whose_result_was_never_written_did_not_end(tmp_path: Path, frames, make_step) -> None:
+    directory = RunDirectory.create(tmp_path, "run-1")
     started = RunStarted("run-1", "Click", "2026-01-02T03:04:05+00:00", "scripted", frames[0].ref, test_id="test_it")
     for event in (started, DONE):
-        folder.append(event)
-    view = session_view(shown(folder.path))
+        directory.append(event)
+    view = session_view(shown(directory.path))
     assert view.title == "1 of 1 test did not pass"
     assert view.tests[0].result == "did not end"
-    assert show_run(folder.path).view.sentence.startswith("The test did not end")
+    assert show_run(directory.path).view.sentence.startswith("The test did not end")
 
 
-def test_a_damaged_result_is_not_a_pass(made: Made) -> None:
+def test_damaged_result_is_not_pass(made: Made) -> None:
     run = made("made-1", EndedTest("test_it", "failed"))
     (run / "result.json").write_text("{")
     assert session_view(shown(run)).title == "1 of 1 test did not pass"
 
-
-# --- attempts and rehearsals ------------------------------------------------------------------------------------------
 
 TRIES = [
     EndedTest("test_it", "failed", triage="product", seconds=1.0),
@@ -105,7 +100,7 @@ TRIES = [
 
 
 @pytest.mark.parametrize("has_results", [False, True])
-def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results: bool) -> None:
+def test_test_counts_once_and_its_last_attempt_decides(made: Made, has_results: bool) -> None:
     runs = [made(f"made-{number}", ended) for number, ended in enumerate(TRIES, start=1)]
     result = ItemResult("test_it", "passed", duration_s=6.0, retried_for=("product",), runs=figures(*runs))
     view = session_view(shown(*runs), KnownResults([result] if has_results else []))
@@ -119,12 +114,12 @@ def test_a_test_counts_once_and_its_last_attempt_decides(made: Made, has_results
     ]
 
 
-def test_a_second_session_is_not_an_attempt(made: Made) -> None:
+def test_second_session_is_not_attempt(made: Made) -> None:
     runs = [made(f"made-{number}", EndedTest("test_it", "passed", seconds=number)) for number in (1, 2)]
     assert session_view(shown(*runs)).title == "2 tests, none failed"
 
 
-def test_a_rehearsal_alone_is_no_test(made: Made) -> None:
+def test_rehearsal_alone_is_no_test(made: Made) -> None:
     view = session_view(shown(made("made-1", TRIES[2]), made("made-2", TRIES[1])))
     assert view.title == "1 test, none failed"
     assert sorted(test.result for test in view.tests) == ["passed", "rehearsal"]
@@ -132,14 +127,11 @@ def test_a_rehearsal_alone_is_no_test(made: Made) -> None:
     assert view.facts[:2] == [("tests", "1"), ("not counted", "1 rehearsal")]
 
 
-def test_an_attempt_that_failed_before_its_run_is_not_hidden_by_the_run_before(made: Made) -> None:
+def test_attempt_that_failed_before_its_run_is_not_hidden_by_run_before(made: Made) -> None:
     run = made("made-1", TRIES[0])
     result = ItemResult("test_it", "error", "infra", message="no desktop", retried_for=("product",), runs=figures(run))
     (test,) = session_view(shown(run), KnownResults([result])).tests
     assert (test.is_bad, test.runs, len(test.aside)) == (True, [], 1)
-
-
-# --- shards -----------------------------------------------------------------------------------------------------------
 
 
 def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Path, capsys) -> None:
@@ -169,12 +161,9 @@ def test_shards_are_one_page_that_says_what_is_missing(made: Made, tmp_path: Pat
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_run_that_is_not_here_is_told_beside_its_test(tmp_path: Path) -> None:
+def test_run_not_here_is_told_beside_its_test(tmp_path: Path) -> None:
     lost = ItemResult("test_it", "passed", runs=(RunFigures("runs/lost"),))
     assert session_view([], KnownResults([lost])).tests[0].more == "1 of its runs is not here"
-
-
-# --- results that are not here ----------------------------------------------------------------------------------------
 
 
 def test_without_results_nobody_says_that_no_test_failed(made: Made, tmp_path: Path) -> None:
@@ -191,7 +180,7 @@ def test_runs_that_no_test_made_have_no_results_to_miss(write_run, make_step, tm
     assert "were not found" not in (tmp_path / "out" / "index.html").read_text("utf-8")
 
 
-def test_a_missing_shard_is_in_the_title(tmp_path: Path) -> None:
+def test_missing_shard_is_in_title(tmp_path: Path) -> None:
     write_results(tmp_path / "s1" / "vnc-results.json", session_results("", "", [ItemResult("test_it", "passed")]))
     (tmp_path / "s2").mkdir()
     told = results_of_shards([tmp_path / "s1", tmp_path / "s2"])
@@ -200,15 +189,15 @@ def test_a_missing_shard_is_in_the_title(tmp_path: Path) -> None:
     )
 
 
-def test_a_copy_of_the_results_beside_the_runs_counts_once(tmp_path: Path) -> None:
-    for folder in (tmp_path, tmp_path / "runs"):
-        write_results(folder / "vnc-results.json", session_results("", "", [LOST]))
+def test_copy_of_results_beside_runs_counts_once(tmp_path: Path) -> None:
+    for directory in (tmp_path, tmp_path / "runs"):
+        write_results(directory / "vnc-results.json", session_results("", "", [LOST]))
     assert results_beside([tmp_path, tmp_path / "runs"]).results == [LOST]
     assert main(["report", "--merge", str(tmp_path), "-o", str(tmp_path / "all")]) == 1
 
 
 @pytest.mark.parametrize("has_results", [False, True])
-def test_a_result_that_pytest_does_not_know_is_no_pass(made: Made, has_results: bool) -> None:
+def test_result_that_pytest_does_not_know_is_no_pass(made: Made, has_results: bool) -> None:
     run = made("made-1", EndedTest("test_it", "crashed"))
     told = KnownResults([ItemResult("test_it", "crashed", runs=figures(run))] if has_results else [])
     assert session_view(shown(run), told).title == "1 of 1 test did not pass"

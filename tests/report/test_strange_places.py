@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.report.results import ItemResult, RunFigures, read_results, session_results, write_results
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import results_beside
-from pytest_vnc_use.runs.folder import EndedTest, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.types import Click, Outcome, RunEnded
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
@@ -29,13 +29,8 @@ def run(write_run, make_step) -> Path:
     return path
 
 
-# --- where a report goes ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["index.html", "report.css", "report.js"])
-def test_a_file_that_is_none_of_a_report_stays(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_file_none_of_report_stays(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / name).write_text("mine")
     assert main(["report", str(run), "-o", str(tmp_path / "site")]) == 2
@@ -45,12 +40,12 @@ def test_a_file_that_is_none_of_a_report_stays(
 
 
 @pytest.mark.parametrize("option", [[], ["--one-file"]])
-def test_a_report_is_written_over_an_older_one(run: Path, tmp_path: Path, option: list[str]) -> None:
+def test_report_is_written_over_older_one(run: Path, tmp_path: Path, option: list[str]) -> None:
     for _ in range(2):
         assert main(["report", str(run), "-o", str(tmp_path / "site"), *option]) == 0
 
 
-def test_here_is_a_run_folder_like_any_other(
+def test_here_is_run_directory_like_any_other(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(run.parent)]) == 0
@@ -61,9 +56,6 @@ def test_here_is_a_run_folder_like_any_other(
     assert capsys.readouterr().out.splitlines()[-1] == "1 run in vnc-report/index.html"
     assert main(["report", "--markdown", ".", "-o", "text"]) == 0
     assert [file.name for file in (run / "text").iterdir()] == [f"{run.name}.md"]
-
-
-# --- results beside the runs -----------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -78,7 +70,7 @@ def at_most(megabytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def test_huge_results_are_a_problem_to_tell(run: Path) -> None:
+def test_huge_results_are_problem_to_tell(run: Path) -> None:
     file = run.parent / "vnc-results.json"
     file.touch()
     os.truncate(file, 1 << 40)
@@ -87,20 +79,20 @@ def test_huge_results_are_a_problem_to_tell(run: Path) -> None:
     assert "it must have at most 100000000 bytes" in told.problems[0][1]
 
 
-def test_results_that_are_a_link_are_not_read(run: Path, tmp_path: Path) -> None:
+def test_results_link_are_not_read(run: Path, tmp_path: Path) -> None:
     (tmp_path / "outside.json").write_text(json.dumps(["hunter2"]))
     (run.parent / "vnc-results.json").symlink_to(tmp_path / "outside.json")
     told = results_beside([run.parent])
     assert "it must not be a symbolic link" in told.problems[0][1]
 
 
-def test_a_message_does_not_hold_what_is_no_result(tmp_path: Path) -> None:
+def test_message_does_not_hold_what_is_no_result(tmp_path: Path) -> None:
     (tmp_path / "vnc-results.json").write_text(json.dumps(["hunter2"]))
-    with pytest.raises(RunFolderError, match=r"got a list$"):
+    with pytest.raises(RunDirectoryError, match=r"got a list$"):
         read_results(tmp_path / "vnc-results.json")
 
 
-def test_a_session_that_broke_is_never_green(run: Path) -> None:
+def test_session_that_broke_is_never_green(run: Path) -> None:
     write_results(run.parent / "vnc-results.json", session_results("", "", [ItemResult("test_a", "passed")]))
     content = json.loads((run.parent / "vnc-results.json").read_text())
     (run.parent / "vnc-results.json").write_text(json.dumps({**content, "exit_status": 3}))
@@ -108,7 +100,7 @@ def test_a_session_that_broke_is_never_green(run: Path) -> None:
     assert "; but pytest ended with an internal error" in title
 
 
-def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
+def test_pass_that_directory_of_its_run_denies_is_no_pass(run: Path) -> None:
     write_ended_test(run, EndedTest("test_a", "failed", message="the basket is empty"))
     told = KnownResults([ItemResult("test_a", "passed", runs=(RunFigures(str(run)),))])
     view = session_view([show_run(run)], told)
@@ -120,9 +112,6 @@ def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
     )
 
 
-# --- groups ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("messages", "groups"),
     [
@@ -131,6 +120,6 @@ def test_a_pass_that_the_folder_of_its_run_denies_is_no_pass(run: Path) -> None:
         (["no such file: '/tmp/a/one'", "no such file: '/tmp/b/two'"], 1),
     ],
 )
-def test_only_numbers_and_paths_vary_within_a_group(messages: list[str], groups: int) -> None:
+def test_only_numbers_and_paths_vary_within_group(messages: list[str], groups: int) -> None:
     told = KnownResults([ItemResult(f"test_{number}", "failed", message=text) for number, text in enumerate(messages)])
     assert len(session_view([], told).groups) == groups

@@ -34,11 +34,11 @@ EVIL = 'a"\x1b[31m\u202e\n# b'
         (Click(1, 2), (Element("b\n", EVIL, BOX),), 'click "a\\" [31m # b" (b)'),
     ],
 )
-def test_an_action_with_its_elements(action: Action, elements: Elements, words: str) -> None:
+def test_action_with_its_elements(action: Action, elements: Elements, words: str) -> None:
     assert action_in_words(action, elements) == words
 
 
-def test_a_name_is_a_part_of_its_own_and_is_cut() -> None:
+def test_name_is_part_of_its_own_and_is_cut() -> None:
     assert caption(Click(1, 2), (BUTTON,)) == (
         CaptionPart("click"),
         CaptionPart(" "),
@@ -52,6 +52,6 @@ def test_a_name_is_a_part_of_its_own_and_is_cut() -> None:
     assert len(name) < 300
 
 
-def test_a_line_of_the_terminal_names_the_element_or_gives_the_numbers() -> None:
+def test_line_of_terminal_names_element_or_gives_numbers() -> None:
     assert action_line(Click(1, 2), (BUTTON,)) == 'click "Sign in" (button)'
     assert action_line(Click(1, 2), (FIELD,)) == "click(x=1, y=2, button='left', count=1)"

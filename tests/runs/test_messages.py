@@ -25,17 +25,17 @@ from support.vnc_servers import VncServer
 from support.witness_programs import xterm
 
 
-def kept(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / FILE).read_bytes().splitlines()]
+def kept(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / FILE).read_bytes().splitlines()]
 
 
-def without_times(folder: Path) -> list[dict[str, Any]]:
-    return [{name: value for name, value in line.items() if name != "at_s"} for line in kept(folder)]
+def without_times(directory: Path) -> list[dict[str, Any]]:
+    return [{name: value for name, value in line.items() if name != "at_s"} for line in kept(directory)]
 
 
-def of_input(folder: Path) -> list[dict[str, Any]]:
+def of_input(directory: Path) -> list[dict[str, Any]]:
     """The messages that are not about the screen, which a server draws when it likes."""
-    return [line for line in without_times(folder) if line["kind"] not in ("encodings", "update request")]
+    return [line for line in without_times(directory) if line["kind"] not in ("encodings", "update request")]
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch:
         Outgoing(log).note("pointer", x=x, y=0, buttons=[])
     assert (tmp_path / FILE).stat().st_size < 2100
     assert kept(tmp_path)[-1]["kind"] == "cut"
-    log.begin(tmp_path, 0.0, str)  # a run that goes on
+    log.begin(tmp_path, 0.0, str)  # a run that continues
     Outgoing(log).note("pointer", x=0, y=0, buttons=[])
     assert kept(tmp_path)[-1]["kind"] == "cut"
 
 
-def test_a_folder_that_is_gone_ends_no_action(log: MessageLog, tmp_path: Path) -> None:
+def test_directory_gone_ends_no_action(log: MessageLog, tmp_path: Path) -> None:
     log.begin(tmp_path / "gone", 0.0, str)
     Outgoing(log).note("pointer", x=0, y=0, buttons=[])
 
@@ -85,7 +85,7 @@ def hands(log: MessageLog, tigervnc: VncServer) -> Iterator[VNCController]:
 
 
 @pytest.mark.desktop
-def test_what_a_connection_sent(hands: VNCController, tmp_path: Path) -> None:
+def test_what_connection_sent(hands: VNCController, tmp_path: Path) -> None:
     hands.key_down("shift")
     hands.click(20, 30, "right")
     hands.key_up("shift")
@@ -109,7 +109,7 @@ def test_what_a_connection_sent(hands: VNCController, tmp_path: Path) -> None:
 
 
 @pytest.mark.desktop
-def test_what_is_asked_of_the_server_about_its_screen(log: MessageLog, tigervnc: VncServer, tmp_path: Path) -> None:
+def test_what_is_asked_of_server_about_its_screen(log: MessageLog, tigervnc: VncServer, tmp_path: Path) -> None:
     with closing(connect(tigervnc.address, tap=log)) as hands:
         width, height = hands.size
         hands.frame()
@@ -122,7 +122,7 @@ def test_what_is_asked_of_the_server_about_its_screen(log: MessageLog, tigervnc:
 
 
 @pytest.mark.desktop
-def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Path) -> None:
+def test_no_byte_of_secret(log: MessageLog, hands: VNCController, tmp_path: Path) -> None:
     """Whether it is declared, typed as it is, in the middle of a text, beyond ASCII, or a one-time code."""
     names = [f"S{number}" for number in range(4)]
     values = {name: secrets.token_urlsafe(9) for name in names} | {"WIDE": f"Ж{secrets.token_hex(6)}é"}
@@ -153,7 +153,7 @@ def test_no_byte_of_a_secret(log: MessageLog, hands: VNCController, tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_path: Path) -> None:
+def test_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_path: Path) -> None:
     pin = secrets.token_hex(8)
     turns = [[TypeText("<secret:PIN>"), Click(20, 30), TypeText(pin)], finish()]
 
@@ -170,12 +170,12 @@ def test_an_agents_run_keeps_them_if_it_is_asked_to(tigervnc: VncServer, tmp_pat
 
     with xterm(tigervnc, "cat >/dev/null"):
         assert not (run() / FILE).exists()
-        folder = run(rfb_log=True)
-    lines = of_input(folder)
+        directory = run(rfb_log=True)
+    lines = of_input(directory)
     texts = [line["text"] for line in lines if line["kind"] == "text"]
-    assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed by itself
+    assert texts == ["<secret:PIN>"] * 4  # with covers, the last character of a secret is typed on its own
     assert {line["key"] for line in lines if line["kind"] == "key"} == {"f5"}
-    assert all(0 <= line["at_s"] < 60 for line in kept(folder))
-    assert not [file for file in folder.rglob("*") if file.is_file() and pin.encode() in file.read_bytes()]
-    page = write_report([folder], folder.parent).parent / folder.name / "index.html"
+    assert all(0 <= line["at_s"] < 60 for line in kept(directory))
+    assert not [file for file in directory.rglob("*") if file.is_file() and pin.encode() in file.read_bytes()]
+    page = write_report([directory], directory.parent).parent / directory.name / "index.html"
     assert f'<a href="{FILE}">messages to the server</a>' in page.read_text()

@@ -81,7 +81,7 @@ def test_no_secret_is_shown() -> None:
         assert "hunter2" not in line
 
 
-def test_it_goes_on_while_a_run_or_a_question_does() -> None:
+def test_it_goes_on_while_run_or_question_does() -> None:
     progress = Progress("", str)
     assert not progress.goes_on
     for event, goes_on in (

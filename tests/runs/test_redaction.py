@@ -1,4 +1,4 @@
-"""Secrets: found in every form, put back only on request, and in no file of a run folder."""
+"""Secrets: found in every form, put back only on request, and in no file of a run directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.runs.folder import RunFolder, read_exchanges, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_exchanges, read_trace
 from pytest_vnc_use.runs.logger import RunLogger
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
@@ -103,12 +103,12 @@ def test_what_is_hidden_can_be_revealed() -> None:
     assert redactor.reveal("<secret:OTHER>") == "<secret:OTHER>"
 
 
-def test_the_longest_secret_is_hidden_first() -> None:
+def test_longest_secret_is_hidden_first() -> None:
     redactor = Redactor({"SHORT": "apple", "LONG": "apple pie", "LONGEST": "apple pie with cream"})
     assert redactor.hide("apple pie with cream, apple pie, apple") == "<secret:LONGEST>, <secret:LONG>, <secret:SHORT>"
 
 
-def test_a_placeholder_is_not_hidden_again() -> None:
+def test_placeholder_is_not_hidden_again() -> None:
     redactor = Redactor({"secret": "secret"})
     assert redactor.hide(redactor.hide("a secret")) == "a <secret:secret>"
 
@@ -127,16 +127,18 @@ def test_what_is_no_secret_is_refused(secrets: dict[str, str], complaint: str) -
 
 
 def test_json_is_hidden_at_every_depth() -> None:
-    picture = f"sha256:{PIN * 16}"
-    value = {"args": [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}], "image": picture, "text": f"see {picture}"}
+    screenshot = f"sha256:{PIN * 16}"
+    value = {
+        "args": [{PASSWORD: [PASSWORD, 4711, 4712, True, None, 1.5]}],
+        "image": screenshot,
+        "text": f"see {screenshot}",
+    }
     assert Redactor(SECRETS).hide_json(value) == {
         "args": [{"<secret:PASSWORD>": ["<secret:PASSWORD>", "<secret:PIN>", 4712, True, None, 1.5]}],
-        "image": picture,
+        "image": screenshot,
         "text": "see sha256:" + "<secret:PIN>" * 16,
     }
 
-
-# --- the run folder --------------------------------------------------------------------------------------------------
 
 WORDS = f"I type {PASSWORD} and {PIN}."
 SCREEN = FrameRef(PIN * 16, 4711, 4711)
@@ -174,16 +176,16 @@ EVENTS = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    folder = RunFolder.create(tmp_path, "run")
-    logger = RunLogger(folder, Redactor(SECRETS))
+def directory(tmp_path: Path) -> RunDirectory:
+    directory = RunDirectory.create(tmp_path, "run")
+    logger = RunLogger(directory, Redactor(SECRETS))
     for event in EVENTS:
         logger.observe(event)
-    return folder
+    return directory
 
 
-def test_no_form_of_a_secret_is_in_any_file(folder: RunFolder) -> None:
-    written = "\n".join(path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file())
+def test_no_form_of_secret_is_in_any_file(directory: RunDirectory) -> None:
+    written = "\n".join(path.read_text(encoding="utf-8") for path in directory.path.rglob("*") if path.is_file())
     assert written.count("<secret:PASSWORD>") > 100
     written = (
         written.replace(SCREEN.digest, "").replace('"width":4711,"height":4711', "").replace('"x":4711,"y":4711', "")
@@ -193,8 +195,8 @@ def test_no_form_of_a_secret_is_in_any_file(folder: RunFolder) -> None:
     assert BASIC not in written
 
 
-def test_what_was_hidden_reads_as_the_same_run(folder: RunFolder) -> None:
-    redactor, trace = Redactor(SECRETS), read_trace(folder.path)
+def test_what_was_hidden_reads_as_same_run(directory: RunDirectory) -> None:
+    redactor, trace = Redactor(SECRETS), read_trace(directory.path)
     assert trace.started.screen == SCREEN
     assert trace.started.task == "I type <secret:PASSWORD> and <secret:PIN>."
     assert [step.proposal.action.kind for step in trace.steps] == [action.kind for action in ACTIONS]
@@ -204,36 +206,36 @@ def test_what_was_hidden_reads_as_the_same_run(folder: RunFolder) -> None:
     assert trace.steps[0].ruling.by == "person"
     assert trace.verdicts[0].kind == "fails"
     assert trace.ended == RunEnded(Outcome.GAVE_UP, redactor.hide(WORDS), redactor.hide(WORDS))
-    assert [said.request["contents"][0] for said in read_exchanges(folder.path)] == [redactor.hide(WORDS)]
+    assert [said.request["contents"][0] for said in read_exchanges(directory.path)] == [redactor.hide(WORDS)]
 
 
-def test_words_that_a_type_prescribes_stay(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, "run")
+def test_words_that_type_prescribes_stay(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path, "run")
     logger = RunLogger(
-        folder, Redactor({"A": "left", "B": "allow", "C": "act", "D": "scroll", "E": "policy", "F": "fails"})
+        directory, Redactor({"A": "left", "B": "allow", "C": "act", "D": "scroll", "E": "policy", "F": "fails"})
     )
     scroll = Proposal(Scroll(1, 2, "left"), "scroll to the left")
     for event in (*EVENTS, TurnDecided(2, Decision("act", "", (scroll,)), 1.0)):
         logger.observe(event)
-    assert read_trace(folder.path).turns[1].decision.proposals == (
+    assert read_trace(directory.path).turns[1].decision.proposals == (
         Proposal(Scroll(1, 2, "left"), "<secret:D> to the <secret:A>"),
     )
 
 
-def test_a_logger_goes_on_where_one_stopped(folder: RunFolder) -> None:
-    before = (folder.path / "trace.jsonl").read_bytes()
-    RunLogger(RunFolder.open(folder.path), Redactor(SECRETS)).observe(RunEnded(Outcome.DONE, PASSWORD))
-    after = (folder.path / "trace.jsonl").read_bytes()
+def test_logger_goes_on_where_one_stopped(directory: RunDirectory) -> None:
+    before = (directory.path / "trace.jsonl").read_bytes()
+    RunLogger(RunDirectory.open(directory.path), Redactor(SECRETS)).observe(RunEnded(Outcome.DONE, PASSWORD))
+    after = (directory.path / "trace.jsonl").read_bytes()
     assert after.startswith(before)
-    assert read_trace(folder.path).ended == RunEnded(Outcome.DONE, "<secret:PASSWORD>")
+    assert read_trace(directory.path).ended == RunEnded(Outcome.DONE, "<secret:PASSWORD>")
 
 
-def test_an_event_is_on_the_disk_when_it_was_observed(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, "run")
-    logger = RunLogger(folder, Redactor({}))
+def test_event_is_on_disk_when_it_was_observed(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path, "run")
+    logger = RunLogger(directory, Redactor({}))
     for number, event in enumerate(EVENTS, start=1):
         logger.observe(event)
-        assert len((folder.path / "trace.jsonl").read_text(encoding="utf-8").splitlines()) == 1 + number
+        assert len((directory.path / "trace.jsonl").read_text(encoding="utf-8").splitlines()) == 1 + number
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ def test_an_event_is_on_the_disk_when_it_was_observed(tmp_path: Path) -> None:
         ("NDI=", "<secret:PIN>"),
     ],
 )
-def test_a_short_value_is_hidden_where_it_stands_alone(text: str, hidden: str) -> None:
+def test_short_value_is_hidden_where_it_stands_alone(text: str, hidden: str) -> None:
     assert Redactor({"PIN": "42"}).hide(text) == hidden
 
 
@@ -268,14 +270,14 @@ PEM = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n
         f"value: <secret:LONG>\n{LONG}",
     ],
 )
-def test_no_piece_of_a_value_is_left_for_a_reader(text: str) -> None:
+def test_no_piece_of_value_is_left_for_reader(text: str) -> None:
     hidden = Redactor({"LONG": LONG}).hide_pieces(text)
     assert "<secret:LONG>" in hidden
     assert not any(word in hidden for word in ("correct", "corr", "horse", "orse", "battery", "batt", "staple", "0451"))
     assert base64.b64encode(LONG.encode()).decode()[4:20] not in hidden.replace("\n", "")
 
 
-def test_each_line_of_a_value_is_hidden() -> None:
+def test_each_line_of_value_is_hidden() -> None:
     redactor = Redactor({"KEY": PEM})
     assert (
         redactor.hide_pieces(f"  - {PEM.splitlines()[1]}\n?   ^^\n  + {PEM.splitlines()[2]}").count("<secret:KEY>") == 2
@@ -283,20 +285,20 @@ def test_each_line_of_a_value_is_hidden() -> None:
     assert "MIIE" not in redactor.hide_pieces(repr(PEM)) + redactor.hide_pieces(PEM.replace("\n", "\n    "))
 
 
-def test_other_text_stays_for_a_reader_too() -> None:
+def test_other_text_stays_for_reader_too() -> None:
     redactor = Redactor({"LONG": LONG, "PIN": "4711"})
     for text in ("a horse and a battery", "wait...", "E   assert 471 == 12\n", "C:\\new\\table", "", "...", "\n\n"):
         assert redactor.hide_pieces(text) == text
 
 
-def test_a_placeholder_stays_where_a_value_is_like_it() -> None:
+def test_placeholder_stays_where_value_is_like_it() -> None:
     redactor = Redactor({"A": "secret", "B": "my-secret-value"})
     text = "<secret:B> identical leading characters\n- <secret:B> and my-secret-val\n"
     assert "my-secret" not in redactor.hide_pieces(text)
     assert redactor.hide_pieces("<secret:B>\n<secret:A>") == "<secret:B>\n<secret:A>"
 
 
-def test_a_long_text_takes_no_long_time() -> None:
+def test_long_text_takes_no_long_time() -> None:
     redactor = Redactor({f"S{number}": f"{LONG}{number}" for number in range(10)})
     text = "............ corr staple \\ 'x' \n" * 3_000
     started = time.monotonic()
@@ -317,17 +319,17 @@ def test_a_long_text_takes_no_long_time() -> None:
         "\x1b[1m\x1b[31mE  \x1b[92m+ orse\x1b[39;49;00m 'battery' stap?",
     ],
 )
-def test_what_steers_a_terminal_does_not_split_a_value(text: str) -> None:
+def test_what_steers_terminal_does_not_split_value(text: str) -> None:
     hidden = Redactor({"LONG": LONG}).hide_pieces(text)
     assert "<secret:LONG>" in hidden
     assert not any(word in hidden for word in ("correct", "orse", "batt", "ttery", "stap", "0451"))
 
 
-def test_a_value_with_dots_that_is_broken_over_lines() -> None:
+def test_value_with_dots_broken_over_lines() -> None:
     assert Redactor({"DOTS": "wonder...land-77"}).hide_pieces("wonder\n...land-77.") == "<secret:DOTS>."
 
 
-def test_a_diff_with_many_near_hits() -> None:
+def test_diff_with_many_near_hits() -> None:
     users = "".join(f"password of user {number}; " for number in range(5_000))
     hidden = Redactor({"WEAK": "password1"}).hide_pieces(f"Skipping 60 identical leading characters\n- {users}")
     assert hidden.count("<secret:WEAK> of user") == 5_000
@@ -340,7 +342,7 @@ def test_others_are_hidden_and_typed_only_where_their_value_was_written() -> Non
     assert redactor.reveal("<secret:OTHER> <secret:THIRD>") == "other-value <secret:THIRD>"
 
 
-def test_a_secret_text_is_hidden_by_its_characters() -> None:
+def test_secret_text_is_hidden_by_its_characters() -> None:
     redactor = Redactor({"PASSWORD": SecretText.of("PASSWORD", PASSWORD)})
     assert (
         redactor.hide(f"{PASSWORD!r} {PASSWORD} <secret:PASSWORD>")

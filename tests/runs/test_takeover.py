@@ -1,4 +1,4 @@
-"""What a planner that goes on after a replay sees."""
+"""What a planner that continues after a replay sees."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def observed(*details: dict[str, Any]) -> Observation:
     return Observation("pay", NO_FRAME, NO_FRAME, turns, lambda _: b"")
 
 
-def test_only_the_turns_before_its_own_were_replayed() -> None:
+def test_only_turns_before_its_own_were_replayed() -> None:
     seen = seen_by_live(observed({REPLAYED: True}, {REPLAYED: True}, {}, {REPLAYED: True}))
     assert [turn.decision.provider_details for turn in seen.turns] == [{}, {REPLAYED: True}]
 
 
-def test_the_words_of_a_planner_are_its_own() -> None:
+def test_words_of_planner_are_its_own() -> None:
     """Such as those of one with a cache."""
     observation = observed({"replayed": 0}, {"replayed": 1})
     assert seen_by_live(observation) is observation

@@ -35,7 +35,7 @@ def test_it_is_drawn_below_and_erased_whole(terminal: Terminal) -> None:
     line.close()
 
 
-def test_at_the_last_row_the_output_scrolls_and_goes_on_where_it_was(terminal: Terminal) -> None:
+def test_at_last_row_output_scrolls_and_goes_on_where_it_was(terminal: Terminal) -> None:
     os.write(terminal.slave, b"1\n2\n3\n4\ntest_a.py ..")
     line = TerminalLine(terminal.slave, lambda _: "where it is")
     line.show()
@@ -51,7 +51,7 @@ def test_at_the_last_row_the_output_scrolls_and_goes_on_where_it_was(terminal: T
     assert "where it is" not in terminal.rows
 
 
-def test_it_keeps_to_the_width_that_the_terminal_has_now(terminal: Terminal) -> None:
+def test_it_keeps_to_width_that_terminal_has_now(terminal: Terminal) -> None:
     line = TerminalLine(terminal.slave, lambda columns: fit("篮" * 40, columns))
     line.show()
     assert shows(terminal, "篮" * 18 + "...")
@@ -72,7 +72,7 @@ def test_nothing_is_drawn_while_somebody_else_writes(terminal: Terminal) -> None
     line.close()
 
 
-def test_a_terminal_that_is_gone_breaks_nothing() -> None:
+def test_terminal_gone_breaks_nothing() -> None:
     terminal = Terminal()
     line = TerminalLine(terminal.slave, lambda _: "where it is")
     line.show()
@@ -97,7 +97,7 @@ def test_it_is_for_terminals_with_somebody_before_them(terminal: Terminal, monke
 
 
 @pytest.mark.parametrize("columns", range(12))
-def test_a_text_fits(columns: int) -> None:
+def test_text_fits(columns: int) -> None:
     for text in "abcdefghijklm", "篮子篮子篮子篮", "e\u0301" * 13, "❤\ufe0f" * 7:
         assert columns_of(fit(text, columns)) <= columns
     assert fit("abc", 3) == "abc"

@@ -23,17 +23,17 @@ KEY = base64.b32encode(b"12345678901234567890").decode()
         (20000000000, "65353130"),
     ],
 )
-def test_the_vectors_of_appendix_b(moment_s: int, code: str) -> None:
+def test_vectors_of_appendix_b(moment_s: int, code: str) -> None:
     assert totp(KEY, digits=8, now=lambda: moment_s) == code
     assert totp(KEY, now=lambda: moment_s + 0.9) == code[2:]
 
 
-def test_a_key_may_be_written_in_groups_and_without_padding() -> None:
+def test_key_may_be_written_in_groups_and_without_padding() -> None:
     assert totp("gezd gnbv gy3t qojq", now=lambda: 59.0) == totp("GEZDGNBVGY3TQOJQ", now=lambda: 59.0)
     assert totp("MFRGG===", now=lambda: 59.0) == totp("mfrgg", now=lambda: 59.0)
 
 
-def test_its_placeholder_becomes_the_code() -> None:
+def test_its_placeholder_becomes_code() -> None:
     redactor = Redactor({"SHOP_2FA": KEY})
     revealed = redactor.reveal("code <totp:SHOP_2FA>, key <secret:SHOP_2FA>, <totp:OTHER>")
     assert revealed in {
@@ -42,7 +42,7 @@ def test_its_placeholder_becomes_the_code() -> None:
     assert KEY not in repr(revealed)
 
 
-def test_a_key_that_is_none_is_refused_without_being_told() -> None:
+def test_key_none_is_refused_without_being_told() -> None:
     with pytest.raises(SettingsError, match=r"'PIN' must be a key in base32") as raised:
         Redactor({"PIN": "no-key-1890"}).reveal("<totp:PIN>")
     assert "1890" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Traces of UiPath's computer-use harness, in the words that its `record_action` writes, carried out again."""
+"""Traces of UiPath's computer-use harness, in the words that its `record_action` writes, performed again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.runs.uitask_trace import actions_of, read_execution, words_for
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
@@ -136,6 +136,6 @@ def test_it_is_carried_out_again(tmp_path: Path) -> None:
         {"action": "wait"},
     ],
 )
-def test_a_record_that_is_wrong_is_named(tmp_path: Path, wrong: object) -> None:
-    with pytest.raises(RunFolderError, match="record 2 must be an action with `params`, got "):
+def test_record_wrong_is_named(tmp_path: Path, wrong: object) -> None:
+    with pytest.raises(RunDirectoryError, match="record 2 must be an action with `params`, got "):
         read_execution(trace_of(tmp_path, record("type_text", text="x"), wrong))

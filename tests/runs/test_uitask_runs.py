@@ -1,4 +1,4 @@
-"""The action trace of real runs, planned by functions of the user's: written, cut off by a kill, carried out again."""
+"""The action trace of real runs, planned by functions of the user's: written, cut off by a kill, performed again."""
 
 from __future__ import annotations
 
@@ -64,37 +64,37 @@ def agent(tmp_path: Path, planner: object = None, secret: str = "apple-4711") ->
     return VncUseAgent(settings=settings, controller=controller, planner=planner, secrets=secrets), controller
 
 
-def test_a_run_leaves_its_trace_without_secrets(tmp_path: Path) -> None:
+def test_run_leaves_its_trace_without_secrets(tmp_path: Path) -> None:
     ordering, _ = agent(tmp_path, order)
     result = ordering.run("Order with <secret:PIN>")
-    execution = read_execution(result.run_folder)
+    execution = read_execution(result.run_dir)
     assert (result.outcome, result.params) == (Outcome.DONE, {"order": "<secret:PIN>"})
     assert (execution.run_id, execution.task) == (result.run_id, "Order with <secret:PIN>")
     assert execution.params == {"order": "<secret:PIN>"}
     assert [step.action for step in execution.steps] == [Click(10, 20), TypeText("pin <secret:PIN>")]
     assert [step.error for step in result.steps] == ["", "", "unknown key 'nosuchkey'"]
-    assert all((result.run_folder / step.screenshot).is_file() for step in execution.steps)
-    written = [path.read_bytes() for path in result.run_folder.rglob("*") if path.is_file()]
+    assert all((result.run_dir / step.screenshot).is_file() for step in execution.steps)
+    written = [path.read_bytes() for path in result.run_dir.rglob("*") if path.is_file()]
     assert not any(b"apple-4711" in content for content in written)
 
 
-def test_a_crash_leaves_where_it_happened(tmp_path: Path) -> None:
+def test_crash_leaves_where_it_happened(tmp_path: Path) -> None:
     def crash(observation: Observation) -> Answer:
         raise ValueError("no apple-4711 here")
 
     crashing, _ = agent(tmp_path, crash)
     with pytest.raises(ValueError, match="no apple-4711 here"):  # a user's own exception stays as it is
         crashing.run("Order")
-    [folder] = crashing.runs
-    told = (folder / "error.txt").read_text(encoding="utf-8")
+    [directory] = crashing.runs
+    told = (directory / "error.txt").read_text(encoding="utf-8")
     assert told.startswith("Traceback (most recent call last):\n")
     assert "in crash\n" in told
     assert "apple-4711" not in told
-    assert json.loads((folder / "partial_execution.json").read_bytes()) == []
-    assert not (folder / "execution.json").exists()
+    assert json.loads((directory / "partial_execution.json").read_bytes()) == []
+    assert not (directory / "execution.json").exists()
 
 
-def test_a_kill_leaves_a_whole_partial_trace(tmp_path: Path) -> None:
+def test_kill_leaves_whole_partial_trace(tmp_path: Path) -> None:
     path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     child = subprocess.Popen(
         [sys.executable, "-c", KILLED], cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE
@@ -103,28 +103,28 @@ def test_a_kill_leaves_a_whole_partial_trace(tmp_path: Path) -> None:
     assert child.stdout.readline() == b"second turn\n"
     child.kill()
     child.communicate(timeout=30)
-    folder = tmp_path / "runs" / "r1"
-    assert len(json.loads((folder / "partial_execution.json").read_bytes())) == 1
-    assert not (folder / "execution.json").exists()
+    directory = tmp_path / "runs" / "r1"
+    assert len(json.loads((directory / "partial_execution.json").read_bytes())) == 1
+    assert not (directory / "execution.json").exists()
     again, controller = agent(tmp_path)
-    assert again.reenact(folder).outcome is Outcome.DONE
+    assert again.reenact(directory).outcome is Outcome.DONE
     assert controller.performed == [Click(1, 2)]
 
 
-def test_an_agent_carries_a_run_out_again_without_its_planner(tmp_path: Path) -> None:
+def test_agent_carries_run_out_again_without_its_planner(tmp_path: Path) -> None:
     first, _ = agent(tmp_path, order)
-    folder = first.run("Order").run_folder
+    directory = first.run("Order").run_dir
     second, controller = agent(tmp_path, secret="pear-8")
-    result = second.reenact(folder / "execution.json")
+    result = second.reenact(directory / "execution.json")
     assert (controller.performed[0], controller.typed) == (Click(10, 20), "pin pear-8")
-    assert result.message == "carried out 2 actions again; nothing was judged"
+    assert result.message == "performed 2 actions again; nothing was judged"
     assert result.task == "Order"
     undeclared, _ = agent(tmp_path, secret="")
     with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
-        undeclared.reenact(folder)
+        undeclared.reenact(directory)
 
 
-def test_one_run_may_have_a_planner_of_its_own(tmp_path: Path) -> None:
+def test_one_run_may_have_planner_of_its_own(tmp_path: Path) -> None:
     usual, controller = agent(tmp_path, lambda observation: finish())
     once = usual.run("Press", planner=lambda observation: finish() if observation.turns else key("enter"))
     assert usual.run("Press").steps == ()
@@ -132,7 +132,7 @@ def test_one_run_may_have_a_planner_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.desktop
-def test_in_a_conftest(
+def test_in_conftest(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
 ) -> None:
     pytester.makepyfile(plans=PLANS, test_it=TEST)
@@ -148,7 +148,7 @@ def test_in_a_conftest(
 
 
 @pytest.mark.desktop
-def test_on_the_command_line(
+def test_on_command_line(
     pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
 ) -> None:
     pytester.makepyfile(plans=PLANS, test_it=TEST)

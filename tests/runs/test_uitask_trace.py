@@ -1,4 +1,4 @@
-"""The action trace: written while a run goes on, read leniently, and carried out again on a real desktop."""
+"""The action trace: written while a run continues, read leniently, and performed again on a real desktop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunFolderError, SettingsError
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.uitask_trace import ExecutionLog, read_execution, secrets_of
@@ -62,12 +62,12 @@ def finished(number: int, action: Action = Click(1, 2), error: str = "") -> Step
     return StepFinished(Step(number, 1, proposal, Ruling("allow", "r"), SCREEN, SCREEN, error=error, times=times))
 
 
-def told(folder: Path, name: str = "execution.json") -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = json.loads((folder / name).read_text(encoding="utf-8"))
+def told(directory: Path, name: str = "execution.json") -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = json.loads((directory / name).read_text(encoding="utf-8"))
     return written
 
 
-def test_the_partial_trace_is_whole_at_every_step_and_gives_way_to_the_final_one(tmp_path: Path) -> None:
+def test_partial_trace_is_whole_at_every_step_and_gives_way_to_final_one(tmp_path: Path) -> None:
     log = ExecutionLog(tmp_path)
     for number, event in enumerate((STARTED, finished(1), finished(2, KeyCombo(("ctrl", "s"))))):
         log.observe(event)
@@ -86,7 +86,7 @@ def test_the_partial_trace_is_whole_at_every_step_and_gives_way_to_the_final_one
 
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if each not in (Outcome.DONE, Outcome.WAITING)])
-def test_a_run_that_ends_otherwise_is_not_finished(tmp_path: Path, outcome: Outcome) -> None:
+def test_run_that_ends_otherwise_is_not_finished(tmp_path: Path, outcome: Outcome) -> None:
     log = ExecutionLog(tmp_path)
     for event in (STARTED, finished(1), RunEnded(outcome, "not done")):
         log.observe(event)
@@ -101,7 +101,7 @@ def test_what_was_refused_or_failed_was_not_done(tmp_path: Path) -> None:
     assert [record["number"] for record in told(tmp_path, "partial_execution.json")] == [2]
 
 
-def test_a_run_that_was_killed_or_broke_is_gone_on_with(tmp_path: Path) -> None:
+def test_run_that_was_killed_or_broke_is_gone_on_with(tmp_path: Path) -> None:
     killed = ExecutionLog(tmp_path)
     for event in (STARTED, finished(1, TypeText("a", 3, 4, press_enter=True))):
         killed.observe(event)
@@ -118,12 +118,12 @@ def test_a_run_that_was_killed_or_broke_is_gone_on_with(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
 
 
-def test_a_run_that_never_saw_a_screen_leaves_its_error_only(tmp_path: Path) -> None:
+def test_run_that_never_saw_screen_leaves_its_error_only(tmp_path: Path) -> None:
     ExecutionLog(tmp_path).observe(BROKE)
     assert [file.name for file in tmp_path.iterdir()] == ["error.txt"]
 
 
-def test_what_the_redactor_hides_is_hidden_here_too(tmp_path: Path) -> None:
+def test_what_redactor_hides_is_hidden_here_too(tmp_path: Path) -> None:
     log, redactor = ExecutionLog(tmp_path), Redactor({"PIN": "apple-4711"})
     decided = TurnDecided(1, Decision("finished", params={"pin": "apple-4711"}), 0.0)
     for event in (STARTED, decided, RunEnded(Outcome.DONE, "apple-4711 was typed")):
@@ -134,19 +134,19 @@ def test_what_the_redactor_hides_is_hidden_here_too(tmp_path: Path) -> None:
     assert (tmp_path / "error.txt").read_text(encoding="utf-8") == "<secret:PIN>\n"
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="cannot write"):
+def test_directory_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="cannot write"):
         ExecutionLog(tmp_path / "gone").observe(STARTED)
 
 
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "partial_execution.json").mkdir()
-    with pytest.raises(RunFolderError, match="cannot write"):
+    with pytest.raises(RunDirectoryError, match="cannot write"):
         ExecutionLog(tmp_path).observe(STARTED)
     assert [file.name for file in tmp_path.iterdir()] == ["partial_execution.json"]
 
 
-def test_a_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
+def test_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
     execution = read_execution(trace_of(tmp_path, CLICK | {"thought": "hm"}, record("wait", number=7, duration=1.0)))
     assert [(step.number, step.name, step.action.kind) for step in execution.steps] == [
         (1, "mouse_click", "click"),
@@ -169,23 +169,23 @@ def test_a_foreign_trace_needs_no_more_than_its_actions(tmp_path: Path) -> None:
         ('[{"action": "wait", "params": {"duration": 1}, "intent": 3}]', "intent does not fit"),
     ],
 )
-def test_a_wrong_trace_is_told_in_one_line_with_the_record(tmp_path: Path, text: str, problem: str) -> None:
+def test_wrong_trace_is_told_in_one_line_with_record(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "execution.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RunFolderError) as caught:
+    with pytest.raises(RunDirectoryError) as caught:
         read_execution(tmp_path)
     assert problem in str(caught.value)
     assert "execution.json" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_without_a_trace_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="has no action trace: it must hold"):
+def test_directory_without_trace_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="has no action trace: it must hold"):
         read_execution(tmp_path)
-    with pytest.raises(RunFolderError, match="No such file"):
+    with pytest.raises(RunDirectoryError, match="No such file"):
         read_execution(tmp_path / "none.json")
 
 
-def test_secrets_are_those_of_the_placeholders(tmp_path: Path) -> None:
+def test_secrets_are_those_of_placeholders(tmp_path: Path) -> None:
     execution = read_execution(trace_of(tmp_path, CLICK, record("type_text", text="a<secret:PIN>b")))
     assert secrets_of(execution, {"PIN": "1", "OTHER": "2"}) == {"PIN": "1"}
     with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
@@ -197,12 +197,12 @@ def test_what_was_done_often_is_done_often(tmp_path: Path) -> None:
     controller = PaintedController(repaint=False)
     agent = VncUseAgent(settings=Settings(runs_dir=str(tmp_path)), controller=controller, planner=planner)
     result = agent.run(planner.task, limits=planner.limits(20.0))
-    assert (result.outcome, result.message) == (Outcome.DONE, "carried out 5 actions again; nothing was judged")
+    assert (result.outcome, result.message) == (Outcome.DONE, "performed 5 actions again; nothing was judged")
     assert (planner.name, planner.task) == ("re-enacted (an action trace)", "Do again what an action trace did")
     assert controller.performed == [KeyCombo(("Ctrl+Shift+P",))] * 5
 
 
-def test_functions_that_are_not_there_are_left_out_and_told(tmp_path: Path) -> None:
+def test_functions_not_there_are_left_out_and_told(tmp_path: Path) -> None:
     def ring() -> str:
         """Ring."""
         return rung.append("once") or "rung"
@@ -212,18 +212,18 @@ def test_functions_that_are_not_there_are_left_out_and_told(tmp_path: Path) -> N
     trace = trace_of(tmp_path, ringing, CLICK, looking)
     settings = Settings(runs_dir=str(tmp_path / "runs"))
     without = VncUseAgent(settings=settings, controller=PaintedController()).reenact(trace)
-    assert without.message == "carried out 1 actions again without calls of list_elements, ring; nothing was judged"
+    assert without.message == "performed 1 actions again without calls of list_elements, ring; nothing was judged"
     assert rung == []
     agent = VncUseAgent(settings=settings, controller=PaintedController(), functions=[ring])
     assert (
-        agent.reenact(trace).message == "carried out 2 actions again without calls of list_elements; nothing was judged"
+        agent.reenact(trace).message == "performed 2 actions again without calls of list_elements; nothing was judged"
     )
     assert rung == ["once"]
 
 
-def test_a_trace_in_which_nothing_was_done_is_no_success(tmp_path: Path) -> None:
+def test_trace_in_which_nothing_was_done_is_no_success(tmp_path: Path) -> None:
     for records in ([], [record("finish", params=None)], [record("call_function", name="ring", arguments={})]):
-        with pytest.raises(RunFolderError, match="no action to carry out"):
+        with pytest.raises(RunDirectoryError, match="no action to perform"):
             Reenactment(read_execution(trace_of(tmp_path, *records)))
 
 
@@ -263,9 +263,7 @@ def happened(pad: QtDesktop) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.desktop
-def test_at_an_address_from_outside_with_a_secret_of_the_environment(
-    tmp_path: Path, pad: QtDesktop, reenact: Reenact
-) -> None:
+def test_at_address_from_outside_with_secret_of_environment(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
     happened(pad)
     typed = record("type_text", text="<secret:PIN>")
     trace = trace_of(tmp_path, CLICK, typed)
@@ -275,14 +273,14 @@ def test_at_an_address_from_outside_with_a_secret_of_the_environment(
     done = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=pad.server, PIN="qzj")
     assert done.returncode == 0, done.stderr
     *_, message, end = done.stdout.splitlines()
-    assert message == "carried out 2 actions again; nothing was judged"
+    assert message == "performed 2 actions again; nothing was judged"
     assert happened(pad) == ["press 100 120 left", "text q", "text z", "text j"]
     written = b"".join(file.read_bytes() for file in (tmp_path / end.split()[1]).rglob("*.jsonl"))
     assert b"<secret:PIN>" in written
     assert b"qzj" not in written + done.stdout.encode()
 
 
-def test_it_stops_at_the_first_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+def test_it_stops_at_first_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
     happened(pad)
     done = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", pad.server)
     assert done.returncode == 3, done.stderr
@@ -292,7 +290,7 @@ def test_it_stops_at_the_first_error(tmp_path: Path, pad: QtDesktop, reenact: Re
 
 
 @pytest.mark.parametrize("kept_from", ["a rule", "a confirmation"])
-def test_the_gate_is_the_same_as_a_models(tmp_path: Path, pad: QtDesktop, reenact: Reenact, kept_from: str) -> None:
+def test_gate_is_same_as_models(tmp_path: Path, pad: QtDesktop, reenact: Reenact, kept_from: str) -> None:
     happened(pad)
     (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n')
     said: Mapping[str, object] = {"name": "paste"}
@@ -317,7 +315,7 @@ def test_what_is_wrong_before_it_starts_is_one_line(tmp_path: Path, pad: QtDeskt
 
 
 @pytest.mark.slow
-def test_pytest_takes_the_desktop_from_the_environment(
+def test_pytest_takes_desktop_from_environment(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, pad: QtDesktop
 ) -> None:
     happened(pad)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.cli.policy import replay_rulings
-from pytest_vnc_use.errors import RunFolderError, SettingsError
-from pytest_vnc_use.runs.folder import RunFolder
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.safety.rules import Policy, ReviewContext, Rule, answer
 from pytest_vnc_use.types import (
@@ -35,8 +35,8 @@ PAY = Confirmation("This submits the checkout.", "FINANCIAL_TRANSACTIONS")
 CONTEXT = ReviewContext("tests/test_shop.py::test_checkout", "Pay in the test shop")
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "policy.toml"
+def write(directory: Path, text: str) -> Path:
+    path = directory / "policy.toml"
     path.write_text(textwrap.dedent(text), encoding="utf-8")
     return path
 
@@ -48,7 +48,7 @@ def documented(tmp_path: Path) -> Policy:
     return load_policy(write(tmp_path, examples[1]))
 
 
-def test_the_documented_example(documented: Policy) -> None:
+def test_documented_example(documented: Policy) -> None:
     assert documented.on_deny == "end"
     assert documented.unmatched == "deny"
     assert documented.source.endswith("policy.toml")
@@ -68,7 +68,7 @@ def test_the_documented_example(documented: Policy) -> None:
         (Click(700, 850), None, "allow", True),
     ],
 )
-def test_the_documented_example_rules(
+def test_documented_example_rules(
     documented: Policy, action: Action, confirmation: Confirmation | None, kind: str, ends_run: bool
 ) -> None:
     ruling = documented.review(Proposal(action, confirmation=confirmation), CONTEXT)
@@ -76,15 +76,13 @@ def test_the_documented_example_rules(
     assert kind == "allow" or ruling.ends_run is ends_run
 
 
-def test_an_empty_file_denies_what_the_model_wants_confirmed(tmp_path: Path) -> None:
+def test_empty_file_denies_what_model_wants_confirmed(tmp_path: Path) -> None:
     path = write(tmp_path, "")
     assert load_policy(path) == Policy(source=str(path))
     assert (
         load_policy(str(path), unmatched="ask").review(Proposal(Click(1, 1), confirmation=PAY), CONTEXT).kind == "ask"
     )
 
-
-# --- bad files -------------------------------------------------------------------------------------------------------
 
 BAD_RULES = [
     ("", "`decision` is missing; must be 'allow', 'deny' or 'ask'"),
@@ -109,7 +107,7 @@ BAD_RULES = [
 
 
 @pytest.mark.parametrize(("fields", "complaint"), BAD_RULES)
-def test_a_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> None:
+def test_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> None:
     path = tmp_path / "policy.toml"
     path.write_text(f"[[rule]]\ndecision = 'allow'\naction = '*'\n\n[[rule]]\nname = 'second'\n{fields}\n")
     with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: rule 2 'second': {complaint}"):
@@ -126,13 +124,13 @@ def test_a_bad_rule_is_named(tmp_path: Path, fields: str, complaint: str) -> Non
         ("[[rule]]\ndecision = 'deny'\ndecision = 'ask'\n", r"must be a TOML file in UTF-8: .*line 3"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+def test_bad_file_is_named(tmp_path: Path, text: str, complaint: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(SettingsError, match=rf"^{re.escape(str(path))}: {complaint}"):
         load_policy(path)
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_wrong_is_said_at_once(tmp_path: Path) -> None:
     path = write(tmp_path, "colour = 1\n[[rule]]\ndecision = 'no'\n[[rule]]\ntext = '('\n")
     with pytest.raises(SettingsError) as caught:
         load_policy(path)
@@ -141,7 +139,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert all(line.startswith(f"{path}: ") for line in said)
 
 
-def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+def test_file_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"the policy file .*missing\.toml' cannot be read: No such file"):
         load_policy(tmp_path / "missing.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
@@ -149,14 +147,11 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
         load_policy(tmp_path / "binary.toml")
 
 
-# --- explained, and tried on runs ------------------------------------------------------------------------------------
-
-
-def test_a_policy_explained(documented: Policy) -> None:
+def test_policy_explained(documented: Policy) -> None:
     assert explain(documented).splitlines() == [
         "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a no ends the run",
         r"rule 2 'no deleting in a terminal': deny where text matches /rm\s+-rf/; "
-        "the planner is told of a no, and the run goes on",
+        "the planner is told of a no, and the run continues",
         "rule 3 'paying is what this test is about': allow where action is like 'click*' "
         "and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
         "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/",
@@ -173,7 +168,7 @@ SLOW = """
 
 
 @pytest.mark.slow
-def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path: Path) -> None:
+def test_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path: Path) -> None:
     policy = load_policy(write(tmp_path, SLOW))
     assert explain(policy).splitlines()[0] == (
         "rule 1 'a trap': deny where text matches /(a|aa)+$/; a no ends the run; "
@@ -181,17 +176,17 @@ def test_a_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_pat
         "and an action that is not ruled on within 2 s is denied"
     )
     screen = FrameRef("0" * 64, 1440, 900)
-    folder = RunFolder.create(tmp_path, "the-run")
-    folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
+    directory = RunDirectory.create(tmp_path, "the-run")
+    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
     step = Step(1, 1, Proposal(TypeText("a" * 60 + "!")), Ruling("allow", "harmless"), screen, screen)
-    folder.append(StepFinished(step))
+    directory.append(StepFinished(step))
     assert (
         ": deny (rule 1 'a trap': the search for /(a|aa)+$/ took longer than 2 s)   <-- was allow"
-        in (next(replay_rulings(policy, [folder.path]))[0])
+        in (next(replay_rulings(policy, [directory.path]))[0])
     )
 
 
-def test_a_policy_for_a_person_explained() -> None:
+def test_policy_for_person_explained() -> None:
     assert "asked of a person" in explain(Policy.interactive())
 
 
@@ -199,18 +194,18 @@ def test_a_policy_for_a_person_explained() -> None:
 def run(tmp_path: Path) -> Path:
     """A run of three steps that waits with a fourth: harmless, denied, allowed by a person, asked."""
     screen = FrameRef("0" * 64, 1440, 900)
-    folder = RunFolder.create(tmp_path, "the-run")
-    folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen, test_id=CONTEXT.test_id))
+    directory = RunDirectory.create(tmp_path, "the-run")
+    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen, test_id=CONTEXT.test_id))
     asked = Ruling("ask", "no rule matches")
     rulings = [Ruling("allow", "harmless"), Ruling("deny", "no rule matches"), answer(asked, yes=True)]
     for number, (confirmation, ruling) in enumerate(zip((None, PAY, PAY), rulings, strict=True), start=1):
         proposal = Proposal(Click(700, 400), "pay", {"name": "click"}, confirmation)
-        folder.append(StepFinished(Step(number, number, proposal, ruling, screen, screen)))
-    folder.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), asked))
-    return folder.path
+        directory.append(StepFinished(Step(number, number, proposal, ruling, screen, screen)))
+    directory.append(ApprovalAsked(4, Proposal(KeyCombo(("ctrl+alt+delete",)), "reboot"), asked))
+    return directory.path
 
 
-def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
+def test_policy_tried_on_run(documented: Policy, run: Path) -> None:
     said, differs = zip(*replay_rulings(documented, [run]), strict=True)
     assert differs == (False, True, True, True)
     pay = "rule 3 'paying is what this test is about'"
@@ -222,10 +217,10 @@ def test_a_policy_tried_on_a_run(documented: Policy, run: Path) -> None:
     )
 
 
-def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented: Policy, tmp_path: Path) -> None:
+def test_policy_tried_on_run_sees_keys_and_typing_as_run_did(documented: Policy, tmp_path: Path) -> None:
     screen = FrameRef("0" * 64, 1440, 900)
-    folder = RunFolder.create(tmp_path, "the-run")
-    folder.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
+    directory = RunDirectory.create(tmp_path, "the-run")
+    directory.append(RunStarted("the-run", CONTEXT.task, "now", "scripted", screen))
     allowed, denied = Ruling("allow", "harmless"), Ruling("deny", "rule 9")
     steps = [
         (TypeText("rm", clear_first=True), allowed, ""),
@@ -237,8 +232,8 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
     ]
     for number, (action, ruling, error) in enumerate(steps, start=1):
         step = Step(number, number, Proposal(action), ruling, screen, screen, error=error)
-        folder.append(StepFinished(step))
-    said = [text for text, _ in replay_rulings(documented, [folder.path])]
+        directory.append(StepFinished(step))
+    said = [text for text, _ in replay_rulings(documented, [directory.path])]
     assert said[0] == "the-run step 1 type_text '' pressing ctrl+a, r, m: allow (harmless)"
     assert said[3] == "the-run step 4 key_combo '' pressing g: allow (harmless)   <-- was deny (rule 9)"
     assert said[4].startswith("the-run step 5 key_combo '' pressing f: deny (rule 2 'no deleting in a terminal')")
@@ -246,10 +241,10 @@ def test_a_policy_tried_on_a_run_sees_keys_and_typing_as_the_run_did(documented:
     assert ", t and 7 more: allow" in said[5]
 
 
-def test_a_persons_yes_is_no_difference_from_asking(run: Path) -> None:
+def test_persons_yes_is_no_difference_from_asking(run: Path) -> None:
     assert [differs for _, differs in replay_rulings(Policy.interactive(), [run])] == [False, True, False, True]
 
 
-def test_a_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="there is no run folder"):
+def test_run_that_cannot_be_read(documented: Policy, tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="there is no run directory"):
         list(replay_rulings(documented, [tmp_path / "nowhere"]))

@@ -143,7 +143,7 @@ def test_keys(action: Action, expected: bool) -> None:
         (TraverseHistory("back"), "alt+left"),
     ],
 )
-def test_a_rule_on_keys_sees_every_key_that_an_action_presses(action: Action, keys: str) -> None:
+def test_rule_on_keys_sees_every_key_that_action_presses(action: Action, keys: str) -> None:
     assert matches(proposed(action), keys=key_set(keys))
     assert not matches(proposed(action), keys=key_set("ctrl+shift+f12"))
 
@@ -160,7 +160,7 @@ def test_a_rule_on_keys_sees_every_key_that_an_action_presses(action: Action, ke
         (TypeText("apples"), False),
     ],
 )
-def test_an_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expected: bool) -> None:
+def test_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expected: bool) -> None:
     assert Rule("allow", keys=key_set("enter")).matches(proposed(action), CONTEXT) is expected
 
 
@@ -178,7 +178,7 @@ def test_an_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expect
         (Click(1, 1), False),
     ],
 )
-def test_an_allow_rule_on_text_reads_all_of_the_action_and_nothing_else(action: Action, expected: bool) -> None:
+def test_allow_rule_on_text_reads_all_of_action_and_nothing_else(action: Action, expected: bool) -> None:
     assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
 
 
@@ -195,7 +195,7 @@ SLOW = re.compile("(a|aa)+$")
         ("ask", "task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
     ],
 )
-def test_a_pattern_that_searches_for_years_denies_in_time(
+def test_pattern_that_searches_for_years_denies_in_time(
     decision: Any, condition: str, proposal: Proposal, context: ReviewContext
 ) -> None:
     rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
@@ -221,7 +221,7 @@ def test_a_pattern_that_searches_for_years_denies_in_time(
         (re.compile("(?i:A)(?=b)"), "ab", True),
     ],
 )
-def test_a_pattern_means_what_it_means_to_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
+def test_pattern_means_what_it_means_to_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
     assert bool(pattern.search(text)) is expected
     assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is expected
 
@@ -259,8 +259,6 @@ def test_deep_arguments_are_read() -> None:
     assert matches(proposed(CallFunction("f", {"a": nested})), text=RM)
 
 
-# --- over several actions --------------------------------------------------------------------------------------------
-
 RM = re.compile(r"rm\s+-rf")
 CLICK = Click(10, 10)
 
@@ -270,7 +268,7 @@ def key(*keys: str) -> KeyCombo:
 
 
 def ruled(actions: Sequence[Action], **rule: Any) -> list[str]:
-    """Return the ruling of a policy with one deny rule on each action; those that it allows are carried out."""
+    """Return the ruling of a policy with one deny rule on each action; those that it allows are performed."""
     policy, context, kinds = Policy((Rule("deny", **rule),)), ReviewContext(), []
     for action in actions:
         ruling = policy.review(proposed(action), context)
@@ -332,7 +330,7 @@ def test_held_keys_count_until_released() -> None:
     assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
 
 
-def test_going_back_counts_as_the_keys_that_do_it() -> None:
+def test_going_back_counts_as_keys_that_do_it() -> None:
     assert matches(proposed(TraverseHistory("back")), keys=key_set("alt+left"))
     assert not matches(proposed(TraverseHistory("forward")), keys=key_set("alt+left"))
 
@@ -360,12 +358,12 @@ def test_spellings_of_keys(spelled: str | list[str], expected: set[str]) -> None
     assert not unknown_keys(key_set(spelled))
 
 
-def test_a_misspelled_key_is_known_as_such() -> None:
+def test_misspelled_key_is_known_as_such() -> None:
     assert unknown_keys(key_set("ctrl+atl+delete")) == {"atl"}
     assert unknown_keys(key_set("ctrl-alt-delete")) == {"ctrlaltdelete"}
 
 
-def test_every_spelling_that_the_hands_press_is_one_key_to_the_rules() -> None:
+def test_every_spelling_that_hands_press_is_one_key_to_rules() -> None:
     names_of = defaultdict(set)
     for spelling, keysym in keysyms._KEYSYMS.items():
         names_of[keysym] |= key_set(spelling)
@@ -421,12 +419,10 @@ def test_all_conditions_must_hold() -> None:
         assert not matches(proposal, **given | {condition: value}), condition
 
 
-def test_a_rule_without_a_condition_is_an_error() -> None:
+def test_rule_without_condition_is_error() -> None:
     with pytest.raises(SettingsError, match=r"must have a condition, at least one of action, .*got none"):
         Rule("allow", name="all")
 
-
-# --- policies --------------------------------------------------------------------------------------------------------
 
 DESTRUCTIVE = Rule("deny", "no destructive keys", keys=key_set("ctrl+alt+delete"))
 PAYING = Rule("allow", "paying", category="FINANCIAL_*")
@@ -453,7 +449,7 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
         (Policy.interactive((DESTRUCTIVE,)), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
     ],
 )
-def test_the_first_rule_that_matches_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
+def test_first_rule_that_matches_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
     ruling = policy.review(proposal, CONTEXT)
     assert ruling.kind == kind
     assert ruling.rule.startswith(rule)
@@ -470,7 +466,7 @@ def test_the_first_rule_that_matches_decides(policy: Policy, proposal: Proposal,
         (Policy((Rule("deny", action="*", on_deny="continue"),)), False),
     ],
 )
-def test_what_a_denial_ends(policy: Policy, ends_run: bool) -> None:
+def test_what_denial_ends(policy: Policy, ends_run: bool) -> None:
     assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).ends_run is ends_run
 
 
@@ -481,7 +477,7 @@ BLOCK = Confirmation("This harms somebody.", blocks=True)
     "rules",
     [(), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),), (Rule("allow", action="*"),)],
 )
-def test_no_rule_and_no_person_allows_what_the_models_service_blocks(rules: tuple[Rule, ...]) -> None:
+def test_no_rule_and_no_person_allows_what_models_service_blocks(rules: tuple[Rule, ...]) -> None:
     proposal = proposed(Click(1, 1), BLOCK)
     for policy in (Policy(rules), Policy.interactive(rules)):
         ruling = policy.review(proposal, CONTEXT)
@@ -489,7 +485,7 @@ def test_no_rule_and_no_person_allows_what_the_models_service_blocks(rules: tupl
         assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
 
 
-def test_a_ruling_explains_itself() -> None:
+def test_ruling_explains_itself() -> None:
     policy = Policy((Rule("deny", "no paying", category="FIN*"),), source="policy.toml")
     assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).explanation == (
         "rule 1 'no paying' (in policy.toml): the action is denied; "
@@ -497,7 +493,7 @@ def test_a_ruling_explains_itself() -> None:
     )
 
 
-def test_a_persons_answer() -> None:
+def test_persons_answer() -> None:
     asked = Policy.interactive().review(proposed(Click(1, 1), PAY), CONTEXT)
     yes, no, nobody = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
     assert (yes.kind, yes.by) == ("allow", "person")
@@ -506,7 +502,7 @@ def test_a_persons_answer() -> None:
     assert all(isinstance(ruling, Ruling) and "payment" in ruling.explanation for ruling in (yes, no, nobody))
 
 
-def test_a_no_goes_on_where_the_rule_says_so() -> None:
+def test_no_goes_on_where_rule_says_so() -> None:
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)
     assert answer(asked, yes=False).ends_run is False
     assert deny_unasked(asked).ends_run is False

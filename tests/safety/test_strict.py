@@ -35,8 +35,8 @@ PAGE, ADDRESS = "strict: the page is in the list of addresses", "strict: no addr
 ACTIONS, KEYS = "strict: only listed actions", "strict: only listed keys"
 
 
-def write(folder: Path, text: str) -> Path:
-    path = folder / "policy.toml"
+def write(directory: Path, text: str) -> Path:
+    path = directory / "policy.toml"
     path.write_text(text, "utf-8")
     return path
 
@@ -66,8 +66,6 @@ def keys(*names: str) -> list[Action]:
     return [KeyCombo((name,)) for name in names]
 
 
-# --- what a test does ------------------------------------------------------------------------------------------------
-
 HARMLESS: list[list[Action]] = [
     [Click(10, 10), TypeText("alice"), *keys("tab"), TypeText("<secret:PASSWORD>", press_enter=True)],
     [TypeText("Two apples, please. Thanks!"), TypeText("At 12:30, for 3.00 or 1/2, on 24.12.2026.", press_enter=True)],
@@ -91,8 +89,6 @@ def test_usual_actions_allowed(policy: Policy, actions: list[Action]) -> None:
     assert ruled(policy, *actions) == ""
     assert ruled(policy, *actions, page="http://shop.example/") == ""
 
-
-# --- addresses -------------------------------------------------------------------------------------------------------
 
 OUTSIDE = [
     *("http://evil.example", "https://evil.example/", "evil.example", "EVIL.Example", "//evil.example"),
@@ -144,8 +140,6 @@ def test_listed_page_allows_actions(policy: Policy, page: str) -> None:
     assert ruled(policy, Click(1, 1), page=page) == ""
 
 
-# --- keys and other actions ------------------------------------------------------------------------------------------
-
 CHORDS = [
     *("ctrl+l", "alt+d", "F6", "ctrl+t", "ctrl+n", "ctrl+k", "ctrl+e", "ctrl+o", "ctrl+s", "ctrl+p"),
     *("ctrl+u", "ctrl+w"),
@@ -189,10 +183,7 @@ def test_confirmation_wanted_denied(policy: Policy) -> None:
     assert policy.review(Proposal(Click(1, 1), confirmation=Confirmation("it pays")), ReviewContext()).kind == "deny"
 
 
-# --- the file --------------------------------------------------------------------------------------------------------
-
-
-def test_the_word_is_a_policy_and_a_file_extends_it(tmp_path: Path) -> None:
+def test_word_is_policy_and_file_extends_it(tmp_path: Path) -> None:
     assert ruled(load_policy("strict"), OpenAddress("http://shop.example")) == ADDRESS
     assert ruled(load_policy("strict"), Click(1, 1), TypeText("apples")) == ""
     text = """
@@ -219,14 +210,14 @@ def test_the_word_is_a_policy_and_a_file_extends_it(tmp_path: Path) -> None:
     assert not policy.review(Proposal(Drag(1, 1, 9, 9)), context).ends_run
     wish = Proposal(Click(1, 1), confirmation=Confirmation("it pays"))
     assert policy.review(wish, context).kind == "ask"
-    told = "the planner is told of a no, and the run goes on"
+    told = "the planner is told of a no, and the run continues"
     lines = explain(policy).splitlines()
     assert lines[0] == f"strict: no address outside the list: only these hosts are opened: shop.example; {told}"
     assert lines[2].startswith("rule 1 'it saves by keys': allow where keys are ctrl+s")
     assert lines[5].startswith("strict: only listed keys: characters, alt+left, ")
 
 
-def test_no_rule_of_the_file_opens_an_address(tmp_path: Path) -> None:
+def test_no_rule_of_file_opens_address(tmp_path: Path) -> None:
     text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
     policy = load_policy(write(tmp_path, text))
     assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
@@ -249,6 +240,6 @@ def test_no_rule_of_the_file_opens_an_address(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_would_not_hold(tmp_path: Path, text: str, complaint: str) -> None:
+def test_file_that_would_not_hold(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         load_policy(write(tmp_path, text))

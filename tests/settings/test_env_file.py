@@ -29,7 +29,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     use_env_file("", tmp_path)
 
 
-def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_variables_count_where_environment_has_none(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text(f"GOOGLE_API_KEY={VALUE}\nVNC_USE_MAX_STEPS=7\nVNC_USE_PASSWORD='pass word'\nSHOP={VALUE}\n")
     use_env_file(".env", file.parent)
     settings = build.settings_of({})
@@ -47,9 +47,7 @@ def test_its_variables_count_where_the_environment_has_none(file: Path, monkeypa
     )
 
 
-def test_an_agent_in_plain_python_reads_the_file_that_the_environment_names(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agent_in_plain_python_reads_file_that_environment_names(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("VNC_USE_VOTES=7\n")
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
     assert VncUseAgent().settings.votes == 7
@@ -57,7 +55,7 @@ def test_an_agent_in_plain_python_reads_the_file_that_the_environment_names(
     assert VncUseAgent().settings.votes == 9
 
 
-def test_an_agent_refuses_a_named_file_that_is_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_refuses_named_file_not_there(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VNC_USE_ENV_FILE", str(file))
     with pytest.raises(SettingsError, match=r"\.env' cannot be read: No such file"):
         VncUseAgent()
@@ -70,7 +68,7 @@ def test_its_keys_are_redacted_and_no_program_gets_any_variable(file: Path) -> N
     assert VALUE not in repr((dict(os.environ), inheritable()))
 
 
-def test_the_earlier_variables_come_back(file: Path) -> None:
+def test_earlier_variables_come_back(file: Path) -> None:
     file.write_text("VNC_USE_MAX_STEPS=7")
     put_back = use_env_file(".env", file.parent)
     assert build.settings_of({}).max_steps == 7
@@ -91,7 +89,7 @@ def test_the_earlier_variables_come_back(file: Path) -> None:
         ("\ufeff# first\n\n  A=b\r\n", "b"),
     ],
 )
-def test_lines_that_are_read(file: Path, line: str, value: str) -> None:
+def test_lines_read(file: Path, line: str, value: str) -> None:
     file.write_bytes(line.encode())
     assert read_env_file(file) == {"A": value}
 
@@ -99,14 +97,14 @@ def test_lines_that_are_read(file: Path, line: str, value: str) -> None:
 @pytest.mark.parametrize(
     "line", ["SK", "9A=SK", "A-B=SK", "A='SK", "A=$SK", 'A="${SK}"', 'A="SK\\n"', "A='SK'SK", "A=`SK`", "A=\0SK"]
 )
-def test_a_malformed_line_is_told_by_its_number_only(file: Path, line: str) -> None:
+def test_malformed_line_is_told_by_its_number_only(file: Path, line: str) -> None:
     file.write_text(f"FIRST=1\n{line.replace('SK', VALUE)}\n")
     with pytest.raises(SettingsError, match="line 2, ") as told:
         read_env_file(file)
     assert VALUE not in str(told.value)
 
 
-def test_a_name_stands_once(file: Path) -> None:
+def test_name_stands_once(file: Path) -> None:
     file.write_text("A=1\nA=2\n")
     with pytest.raises(SettingsError, match="line 2, has A for the second time"):
         read_env_file(file)

@@ -10,7 +10,7 @@ from pytest_vnc_use.settings.paths import absolute_files, absolute_text
 from pytest_vnc_use.settings.settings import Settings
 
 
-def test_a_file_is_absolute_and_a_preset_is_no_file(tmp_path: Path) -> None:
+def test_file_is_absolute_and_preset_is_no_file(tmp_path: Path) -> None:
     assert absolute_files(Settings(policy="a.toml"), tmp_path).policy == str(tmp_path / "a.toml")
     assert absolute_files(Settings(policy="strict"), tmp_path).policy == "strict"
     assert absolute_files(Settings(policy="./strict"), tmp_path).policy == str(tmp_path / "strict")
@@ -34,8 +34,6 @@ def test_a_file_is_absolute_and_a_preset_is_no_file(tmp_path: Path) -> None:
         ("model", "a/b", "a/b"),
     ],
 )
-def test_a_path_in_the_text_of_a_setting_begins_at_the_folder(
-    tmp_path: Path, name: str, text: str, absolute: str
-) -> None:
+def test_path_in_text_of_setting_begins_at_dir(tmp_path: Path, name: str, text: str, absolute: str) -> None:
     (tmp_path / "app.py").touch()
     assert absolute_text(name, text.format(), tmp_path) == absolute.format(base=tmp_path)

@@ -30,7 +30,7 @@ def prints(code: str) -> str:
 @pytest.mark.parametrize(
     "text", ["SHOP", "SHOP=env:SHOP", "SHOP=file:shop.txt", prints("import os; print(os.environ['SHOP'])")]
 )
-def test_a_value_comes_from_where_it_is(text: str, tmp_path: Path) -> None:
+def test_value_comes_from_where_it_is(text: str, tmp_path: Path) -> None:
     name, value = read_secret(text, "--vnc-secret", tmp_path)
     assert (name, str(value), repr(value)) == ("SHOP", VALUE, "'<secret:SHOP>'")
 
@@ -54,7 +54,7 @@ def test_a_value_comes_from_where_it_is(text: str, tmp_path: Path) -> None:
         (prints("import sys; sys.stdout.buffer.write(bytes([255]))"), "its output is not UTF-8"),
     ],
 )
-def test_an_error_names_the_option_and_never_the_value(text: str, problem: str, tmp_path: Path) -> None:
+def test_error_names_option_and_never_value(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=f"^--vnc-secret.*{problem}") as raised:
         read_secret(text, "--vnc-secret", tmp_path)
     assert "hunter" not in str(raised.value).replace(text.partition("cmd:")[2], "") or "cmd:" in text

@@ -12,7 +12,7 @@ from pytest_vnc_use.settings.layers import environment_layer, merge
 from pytest_vnc_use.settings.settings import Settings, option_name
 
 
-def test_a_stronger_layer_wins_and_none_counts_as_not_given() -> None:
+def test_stronger_layer_wins_and_none_counts_as_not_given() -> None:
     ini = ({"max_steps": "10", "max_seconds": "5", "model": "a"}, lambda name: f"ini option vnc_{name}")
     environment = environment_layer({"VNC_USE_MAX_STEPS": "20"})
     command_line = ({"max_steps": None, "max_seconds": "7.5"}, option_name)
@@ -46,7 +46,7 @@ def test_values_may_be_python_ones() -> None:
         ("elements", "perhaps", "true or false"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: str, value: str, right: str) -> None:
+def test_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: str, value: str, right: str) -> None:
     with pytest.raises(SettingsError) as caught:
         merge(({field: value}, option_name))
     assert str(caught.value).startswith(option_name(field))
@@ -55,7 +55,7 @@ def test_a_wrong_value_is_told_with_its_origin_and_what_would_be_right(field: st
 
 
 @pytest.mark.parametrize(("value", "seconds"), [("0", 0), ("0.00", 0), ("00", 0), ("0.25", 0.25)])
-def test_a_pause_may_be_zero_in_any_spelling(value: str, seconds: float) -> None:
+def test_pause_may_be_zero_in_any_spelling(value: str, seconds: float) -> None:
     assert merge(({"step_delay": value}, option_name)).step_delay == seconds
 
 
@@ -72,12 +72,12 @@ def test_settings_are_frozen_values() -> None:
     assert {settings: "found"}[replace(settings)] == "found"
 
 
-def test_an_unknown_setting_is_refused() -> None:
+def test_unknown_setting_is_refused() -> None:
     with pytest.raises(TypeError, match="no setting 'step'; there are server, app,"):
         Settings(step=3)
 
 
-def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "apple")
     spec = task_spec(("Sign in",), {"expect": "the basket is empty", "max_steps": 3, "secrets": ["SHOP_PASSWORD"]})
     assert spec.task == "Sign in"
@@ -101,7 +101,7 @@ def test_a_marker_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         (("a",), {"secrets": [3]}, "secrets"),
     ],
 )
-def test_a_wrong_marker_is_told(args: tuple[object, ...], kwargs: dict[str, object], told: str) -> None:
+def test_wrong_marker_is_told(args: tuple[object, ...], kwargs: dict[str, object], told: str) -> None:
     with pytest.raises(SettingsError, match="vnc_task") as caught:
         task_spec(args, kwargs)
     assert told in str(caught.value)

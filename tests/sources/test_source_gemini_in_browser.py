@@ -30,8 +30,8 @@ from support.browsers import QUIET, site
 from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import Reply, calls, text
+from support.images import noise
 from support.memory_desktop import PaintedController
-from support.pictures import noise
 
 AT = {"x": 500, "y": 500}
 IN_BROWSER: dict[str, Any] = {"model": COMPUTER_USE_ONLY, "environment": "browser", "with_ids": False}
@@ -106,7 +106,7 @@ def test_browser_opens_once_and_answers_blank_page(converse: Converse) -> None:
     assert urls == ["about:blank"] * 3
 
 
-def test_url_is_that_of_the_page(converse: Converse) -> None:
+def test_url_is_that_of_page(converse: Converse) -> None:
     talk = converse([call("click_at", **AT), call("click_at", **AT), DONE], **IN_BROWSER)
     for url in ("", "https://shop.example/"):
         talk.act(url=url)
@@ -157,8 +157,8 @@ def test_screenshot_over_200_kb_is_halved(converse: Converse, settings: dict[str
     talk.history.pngs[talk.history.first.digest] = large = noise(800, 600)
     assert len(large) > 200_000
     talk.decide()
-    with Image.open(io.BytesIO(talk.server.requests[0].images[0])) as picture:
-        assert (picture.size, picture.format) == (size, "PNG")
+    with Image.open(io.BytesIO(talk.server.requests[0].images[0])) as image:
+        assert (image.size, image.format) == (size, "PNG")
 
 
 def test_every_response_keeps_its_screenshot(converse: Converse) -> None:

@@ -17,7 +17,7 @@ from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -265,12 +265,12 @@ def test_sequential_function_calls_each_have_response_with_png(replies: list[Rep
     responses = service.requests[-1].function_responses
     assert [bool(each.get("parts")) for each in responses] == [True] * 4
     assert [each["response"]["url"] for each in responses] == [""] * 4
-    assert result.run_folder.parent.name == "runs"
+    assert result.run_dir.parent.name == "runs"
     assert {"trace.jsonl", "exchanges.jsonl", "execution.json", "screens"} <= {
-        file.name for file in result.run_folder.iterdir()
+        file.name for file in result.run_dir.iterdir()
     }
-    assert service.api_key not in (result.run_folder / "exchanges.jsonl").read_text(encoding="utf-8")
-    step = read_trace(result.run_folder).steps[0]
+    assert service.api_key not in (result.run_dir / "exchanges.jsonl").read_text(encoding="utf-8")
+    step = read_trace(result.run_dir).steps[0]
     assert (step.proposal.as_proposed["args"], step.proposal.action) == (AT, Click(160, 100))
 
 

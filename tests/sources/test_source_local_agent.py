@@ -222,8 +222,8 @@ def test_screenshot_gets_size_whatever_its_shape() -> None:
     with chat([call("click_element", label="x", box=[500, 500])], **LOCAL) as talk:
         stretched = ScaledScreens(talk.planner, (1536, 864))
         [proposal] = stretched.decide(talk.history.observation(), timeout_s=20.0).proposals
-        [picture] = talk.server.requests[0].images
-    assert (png_size(picture), proposal.action) == ((1536, 864), MIDDLE)
+        [image] = talk.server.requests[0].images
+    assert (png_size(image), proposal.action) == ((1536, 864), MIDDLE)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +261,12 @@ def test_run_of_example_ends_in_report(
         with VncUseAgent(settings=settings, controller=controller) as agent:
             result = agent.run("Write hello")
         results = [json.loads(message["content"]) for message in server.requests[-1].of("tool")]
-        pictures = [png_size(picture) for picture in server.requests[-1].images]
+        images = [png_size(image) for image in server.requests[-1].images]
     assert (result.outcome, result.message) == (Outcome.DONE, "hello is written in the field.")
     assert [each["ok"] for each in results] == [True, False, True, True]
     assert results[1]["error"]["type"] == "empty_text"
     assert controller.typed == "hello"
-    assert pictures == [(1536, 864)] * 2
+    assert images == [(1536, 864)] * 2
     assert [str(tmp_path / file) for file in files] == sorted(map(str, (tmp_path / files[0]).parent.iterdir()))
     [log] = tmp_path.glob("agent_run_????????_??????.log")
     text = log.read_text(encoding="utf-8")

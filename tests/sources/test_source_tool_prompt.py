@@ -179,7 +179,7 @@ def test_tool_is_declared_with_parameters(tool: str, parameters: set[str]) -> No
         "click right and choose Paste",
         "then pagedown or scroll",
         "plan the steps",
-        "find its target anew with detect_elements",
+        "find its target again with detect_elements",
         "Costs: detect_elements is free",
         "screenshot costs most",
         "Coordinates are pixels of the newest screenshot, which has 1440 x 900 pixels",
@@ -266,7 +266,7 @@ def test_run_of_example_ends_in_report(tmp_path: Path) -> None:
         *_, queue, verified = server.requests[-1].of("tool")
         first = server.requests[1].of("tool")[0]["content"].splitlines()
     assert (result.outcome, result.message) == (Outcome.DONE, "The page is open.")
-    assert [line.split(": ")[1][:15] for line in first] == ["ok", "unknown key 'no", "not carried out"]
+    assert [line.split(": ")[1][:15] for line in first] == ["ok", "unknown key 'no", "not performed"]
     assert [line.partition(": ")[2] for line in queue["content"].splitlines()] == ["ok"] * 4
     assert verified["content"] == "example.com: It is written there."
     assert "https://example.com" in controller.typed

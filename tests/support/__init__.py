@@ -1,1 +1,1 @@
-"""Shared parts of the tests: stand-ins for models and servers, programs under test, desktops in memory."""
+"""Shared parts of the tests: fake servers for models and servers, programs under test, desktops in memory."""

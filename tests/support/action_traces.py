@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 
-def trace_of(folder: Path, *records: object) -> Path:
+def trace_of(directory: Path, *records: object) -> Path:
     """Return an execution.json with these records."""
-    file = folder / "execution.json"
+    file = directory / "execution.json"
     file.write_text(json.dumps(records), encoding="utf-8")
     return file

@@ -39,11 +39,11 @@ class Certificate:
 class Authority:
     """An authority of its own; its certificate is in `file`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._dir = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("an authority of a test")
-        self.file = folder / "authority.pem"
+        self.file = directory / "authority.pem"
         constraints = x509.BasicConstraints(ca=True, path_length=None)
         builder = self._builder(self._name, self._key, days=2).add_extension(constraints, True)
         builder = builder.add_extension(_SIGNS, True)
@@ -56,7 +56,7 @@ class Authority:
         builder = self._builder(_name(names[0]), key, days).add_extension(alternatives, False)
         signed = builder.sign(self._key, SHA256())
         stem = f"{names[0]}{days}"
-        file, key_file = self._folder / f"{stem}.pem", self._folder / f"{stem}.key"
+        file, key_file = self._dir / f"{stem}.pem", self._dir / f"{stem}.key"
         file.write_bytes(signed.public_bytes(Encoding.PEM))
         key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return Certificate(file, key_file, f"sha256:{signed.fingerprint(SHA256()).hex()}")

@@ -1,4 +1,4 @@
-"""Conversations with the stand-in for chat completions."""
+"""Conversations with the fake server for chat completions."""
 
 from __future__ import annotations
 

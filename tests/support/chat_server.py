@@ -1,4 +1,4 @@
-"""A local stand-in for chat completions as LM Studio, vLLM and llama.cpp serve them, strict where one of them is.
+"""A local fake server for chat completions as LM Studio, vLLM and llama.cpp serve them, strict where one of them is.
 
     with ChatServer([call("click", x=500, y=500), call("task_complete", summary="It is open.")]) as server:
         planner = OpenAICompatible(server.url, "some-model")
@@ -30,8 +30,6 @@ THOUGHTS = "(ours) thoughts of earlier turns must not be sent back."
 ROLES = {"system", "user", "assistant", "tool"}
 
 JsonObject = Mapping[str, Any]
-
-# --- what a model says -----------------------------------------------------------------------------------------------
 
 
 def call(name: str, /, **arguments: Any) -> Reply:
@@ -75,9 +73,6 @@ def error(status: int, kind: str, message: str, headers: Mapping[str, str] | Non
     return Reply({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers or {})
 
 
-# --- a request, and what is wrong with it ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ChatRequest:
     """One request for a chat completion."""
@@ -100,7 +95,7 @@ class ChatRequest:
 
     @property
     def images(self) -> tuple[bytes, ...]:
-        """Every picture of the request, in order."""
+        """Every image of the request, in order."""
         urls = [part["image_url"]["url"] for message in self.messages for part in parts_of(message) if _is_image(part)]
         return tuple(base64.b64decode(url.partition(",")[2]) for url in urls)
 
@@ -218,9 +213,6 @@ def _problems_of_response_format(said: JsonObject) -> Iterator[str]:
         yield "'response_format.type' must be 'json_schema' or 'text'"  # LM Studio takes no json_object
     elif said["type"] == "json_schema":
         yield from problems_of_format(said.get("json_schema", {}), "response_format")
-
-
-# --- the server ------------------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -34,7 +34,7 @@ class Machine:
     `shard` is the number of a sharded job, `branch` the branch of the job.
     """
 
-    folder: Path
+    directory: Path
     origin: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     shard: int = 0
@@ -43,37 +43,37 @@ class Machine:
 
     def __post_init__(self) -> None:
         for name in ("home", "bin"):
-            (self.folder / name).mkdir(parents=True)
+            (self.directory / name).mkdir(parents=True)
         for name in ("apt-get", "gh"):
-            stub = self.folder / "bin" / name
+            stub = self.directory / "bin" / name
             stub.write_text(STUB)
             stub.chmod(0o755)
         clone = ["git", "clone", "-q", "--branch", self.branch, str(self.origin), str(self.clone)]
         subprocess.run(clone, check=True)
-        command = self.folder / "bin" / "cua-vnc"
+        command = self.directory / "bin" / "cua-vnc"
         command.write_text('#!/bin/sh\nexec python -m pytest_vnc_use.cli "$@"\n')
         command.chmod(0o755)
-        venv.create(self.folder / "venv", symlinks=True, with_pip=False)
+        venv.create(self.directory / "venv", symlinks=True, with_pip=False)
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        packages = self.folder / "venv" / "lib" / version / "site-packages" / "tests.pth"
+        packages = self.directory / "venv" / "lib" / version / "site-packages" / "tests.pth"
         packages.write_text("import site; site.addsitedir({!r})\n".format(sysconfig.get_paths()["purelib"]))
 
     @property
     def clone(self) -> Path:
-        return self.folder / "clone"
+        return self.directory / "clone"
 
     @property
     def calls(self) -> list[str]:
-        calls = self.folder / "calls"
+        calls = self.directory / "calls"
         return calls.read_text().splitlines() if calls.exists() else []
 
     def run(self, shell: tuple[str, ...], script: str, variables: Mapping[str, str]) -> int:
-        path = f"{self.folder / 'bin'}:{self.folder / 'venv' / 'bin'}:/usr/bin:/bin"
+        path = f"{self.directory / 'bin'}:{self.directory / 'venv' / 'bin'}:/usr/bin:/bin"
         known = {
             "PATH": path,
-            "HOME": str(self.folder / "home"),
+            "HOME": str(self.directory / "home"),
             "CI": "true",
-            "CALLS": str(self.folder / "calls"),
+            "CALLS": str(self.directory / "calls"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "VNC_USE_WATCH": "false",
             "VNC_USE_REHEARSE": "0",
@@ -127,7 +127,7 @@ def run_github(machine: Machine, file: str, job: str, secrets: Mapping[str, str]
             continue
         variables = {name: value(text) for name, text in step.get("env", {}).items()}
         variables |= {
-            "GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md"),
+            "GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md"),
             "GITHUB_WORKSPACE": str(machine.clone),
         }
         code = machine.run(BASH if step.get("shell") == "bash" else SH, step["run"], variables)
@@ -151,7 +151,7 @@ def run_action(machine: Machine, file: Path, inputs: Mapping[str, str]) -> int:
         if "run" not in step or (failed and step.get("if") != "always()"):
             continue
         variables = {name: known[text] for name, text in step.get("env", {}).items()}
-        variables |= {"GITHUB_STEP_SUMMARY": str(machine.folder / "summary.md")}
+        variables |= {"GITHUB_STEP_SUMMARY": str(machine.directory / "summary.md")}
         failed = machine.run(BASH, step["run"], variables) or failed
     return failed
 

@@ -1,4 +1,4 @@
-"""The image of examples/desktop, built once for each content of that folder, and desktops that run it.
+"""The image of examples/desktop, built once for each content of that directory, and desktops that run it.
 
 Needs podman. Where no registry can be reached, it also needs debootstrap and root: then it makes Debian's base image
 here.
@@ -21,7 +21,7 @@ from support.paths import EXAMPLES
 from support.vnc_servers import missing, require
 
 ENGINE = "podman"
-FOLDER = EXAMPLES / "desktop"
+DIRECTORY = EXAMPLES / "desktop"
 BASE = "docker.io/library/debian:bookworm-slim"
 NOT_IN_SLIM = (
     "var/cache/apt/*",
@@ -46,19 +46,19 @@ def started_container(*command: str, **options: Any) -> ContainerDesktop:
 def desktop_image() -> str:
     """Return the image's name; build it if it is not here yet. Skip if it cannot be run here; fail in CI."""
     require(ENGINE)
-    if _failure(ENGINE, "info"):  # at once, and not after Debian's image was made, in each test anew
+    if _failure(ENGINE, "info"):  # at once, and not after Debian's image was made, in each test again
         missing(f"a {ENGINE} that may run containers here", f"`{ENGINE} info` says what it lacks")
     name = _name()
     with FileLock(_LOCK):
         if _failure(ENGINE, "image", "exists", name):
             _have_base_image()
-            _do(ENGINE, "build", "-t", name, str(FOLDER))
+            _do(ENGINE, "build", "-t", name, str(DIRECTORY))
     _do(ENGINE, "run", "--rm", "--entrypoint", "true", name)
     return name
 
 
 def _name() -> str:
-    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(FOLDER.iterdir()))
+    content = b"".join(path.name.encode() + path.read_bytes() for path in sorted(DIRECTORY.iterdir()))
     return f"localhost/vnc-use-test-desktop:{hashlib.sha256(content).hexdigest()[:16]}"
 
 
@@ -66,8 +66,8 @@ def _have_base_image() -> None:
     if not _failure(ENGINE, "image", "exists", BASE) or not _failure(ENGINE, "pull", "-q", BASE):
         return
     require("debootstrap")
-    with tempfile.TemporaryDirectory() as folder:
-        root, tar = f"{folder}/root", f"{folder}/root.tar"
+    with tempfile.TemporaryDirectory() as directory:
+        root, tar = f"{directory}/root", f"{directory}/root.tar"
         _do("debootstrap", "--variant=minbase", "bookworm", root)
         _do("sh", "-c", f"cd {root} && rm -rf {' '.join(NOT_IN_SLIM)}")
         _do("tar", "-C", root, "-cf", tar, ".")

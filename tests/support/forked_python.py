@@ -1,7 +1,7 @@
 """Start Python modules in processes of their own that need not import the libraries again.
 
 A session of pytest spends most of its processor time on imports: 2.5 of 3 seconds, as langgraph and google-genai are
-large. Here one process imports once what a session imports (`_MODULES`), and does what every session would do anew
+large. Here one process imports once what a session imports (`_MODULES`), and does what every session would do again
 (`done_ahead`). Each session is forked from it (`multiprocessing`'s fork server), and so are its workers (`-n2`).
 
 What differs from a process of its own: its parent is the fork server, it takes umask and limits from there, the package
@@ -142,8 +142,8 @@ class ForkedPython:
 
 def _start_server() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        folders = [Path(__file__).parents[1], _PACKAGE.parent]  # it imports `support`, and the package under test
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
+        directories = [Path(__file__).parents[1], _PACKAGE.parent]  # it imports `support`, and the package under test
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, directories)))
         _SERVER.ensure_running()
 
 
@@ -175,8 +175,8 @@ def _number_here(sent: Any) -> int:
     return number
 
 
-def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int], server: dict[str, Any]) -> None:
-    os.chdir(folder)
+def _run(command: list[str], directory: str, env: dict[str, str], streams: list[int], server: dict[str, Any]) -> None:
+    os.chdir(directory)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
@@ -187,7 +187,7 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
     sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout, sys.stderr = (os.fdopen(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
     sys.argv = command
-    sys.path[:0] = [folder, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = [directory, *filter(None, env.get("PYTHONPATH", "").split(os.pathsep))]
     for name in _REWRITTEN & sys.modules.keys():
         sys.modules[name].__doc__ = "PYTEST_DONT_REWRITE"
     _own_reactor()
@@ -204,7 +204,7 @@ def _run(command: list[str], folder: str, env: dict[str, str], streams: list[int
 
 
 def _own_reactor() -> None:
-    """Build the reactor anew: forked processes would share its `epoll` and pipe, and wake up each other."""
+    """Build the reactor again: forked processes would share its `epoll` and pipe, and wake up each other."""
     ours: Any = sys.modules["pytest_vnc_use.backends.reactor"]
     ours.reactor.waker = None
     ours.reactor.__init__()

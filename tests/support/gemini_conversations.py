@@ -43,7 +43,7 @@ def frame_of(colour: int, width: int = 1440, height: int = 900) -> Frame:
 
 @dataclass
 class History:
-    """The history of a run that is carried out by hand: every step shows a screen of its own."""
+    """The history of a run that is performed by hand: every step shows a screen of its own."""
 
     task: str = "Open the basket"
     turns: list[Turn] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Talk(Generic[Server]):
         return self.planner.decide(self.history.observation(into(self.exchanges)), timeout_s=timeout_s)
 
     def act(self, **changes: Any) -> Decision:
-        """Carry out one turn and return it; `changes` are fields of its steps."""
+        """Perform one turn and return it; `changes` are fields of its steps."""
         decision = self.decide()
         self.history.carry_out(decision, **changes)
         return decision

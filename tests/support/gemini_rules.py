@@ -123,9 +123,6 @@ def refusal_of_access(version: str, model: str, key: str, *, api_key: str) -> Re
     return None
 
 
-# --- the request as a whole ------------------------------------------------------------------------------------------
-
-
 def unknown_fields(request: Request) -> Iterator[str]:
     for name in sorted(set(request.body) - FIELDS):
         yield f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
@@ -167,9 +164,6 @@ def sampling_is_set(request: Request) -> Iterator[str]:
     for name in ("temperature", "topP", "topK", "candidateCount"):
         if name in generation and request.model in WITHOUT_SAMPLING:
             yield f"{name} is not supported by this model."
-
-
-# --- the contents ----------------------------------------------------------------------------------------------------
 
 
 def last_content(request: Request) -> Iterator[str]:
@@ -230,7 +224,7 @@ def acknowledgements(request: Request) -> Iterator[str]:
             yield f"(ours) {call['name']} was acknowledged, and nothing had been asked."
 
 
-def pictures(request: Request) -> Iterator[str]:
+def images(request: Request) -> Iterator[str]:
     for number, content in enumerate(request.contents):
         if _named(content, "functionResponse") and any("inlineData" in part for part in content["parts"]):
             yield f"(ours) contents[{number}]: an image stands outside of function_response.parts."
@@ -261,7 +255,7 @@ RULES: tuple[Callable[[Request], Iterator[str]], ...] = (
     names_and_ids,
     signatures,
     acknowledgements,
-    pictures,
+    images,
     addresses,
 )
 
@@ -272,9 +266,6 @@ def changed_history(request: Request, answered: Sequence[JsonObject]) -> Iterato
     for number, content in enumerate(request.contents):
         if content.get("role") == "model" and _canonical(camel_case(content)) not in known:
             yield f"(ours) contents[{number}] is not what the model said: its parts or its signature were changed."
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def _pairs(request: Request) -> Iterator[tuple[JsonObject, JsonObject]]:

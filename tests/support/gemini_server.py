@@ -1,4 +1,5 @@
-"""A local stand-in for Gemini's generateContent: it answers as we believe the service does, and refuses our mistakes.
+"""A local fake server for Gemini's generateContent: it answers as we believe the service does, and refuses our
+mistakes.
 
     with GeminiServer([calls(("click", {"x": 500, "y": 500})), text("Done.")]) as server:
         planner = GeminiComputerUse(base_url=server.url, api_key=server.api_key)
@@ -30,9 +31,6 @@ class Reply(json_server.Reply):
     """One answer of the service. A `malformed` one has parts that no content may have."""
 
     malformed: bool = False
-
-
-# --- what a model says -----------------------------------------------------------------------------------------------
 
 
 def text(words: str) -> Reply:
@@ -73,8 +71,6 @@ USAGE = {
     "thoughtsTokenCount": 60,
     "totalTokenCount": 1600,
 }
-
-# --- what goes wrong -------------------------------------------------------------------------------------------------
 
 
 def empty() -> Reply:
@@ -143,9 +139,6 @@ def drip(seconds: float = 0.05) -> Reply:
     return replace(text("too late, and slowly" * 50), drip_s=seconds)
 
 
-# --- the server ------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class GeminiServer(Service):
     """The service on a free port of this machine; `refusals` holds the messages for the requests that it refused."""
@@ -211,5 +204,5 @@ def _refused(refusal: Refusal) -> Reply:
 
 
 def digest(png: bytes) -> str:
-    """Return the name of an image in a run folder."""
+    """Return the name of an image in a run directory."""
     return hashlib.sha256(png).hexdigest()

@@ -1,4 +1,4 @@
-"""A local HTTP server that answers each POST of JSON with a function: the base of the stand-ins for services."""
+"""A local HTTP server that answers each POST of JSON with a function: the base of the fake servers for services."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class JsonServer:
 
 
 class Service:
-    """A stand-in for a service: a JsonServer that gives its replies in the order of a script."""
+    """A fake server for a service: a JsonServer that gives its replies in the order of a script."""
 
     _http: JsonServer
     _path = ""

@@ -1,4 +1,4 @@
-"""Judges of every kind, each with the stand-in for its service, which answers as the test wants."""
+"""Judges of every kind, each with the fake server for its service, which answers as the test wants."""
 
 from __future__ import annotations
 

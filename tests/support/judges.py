@@ -86,7 +86,7 @@ class PassingController(PaintedController):
 
 def agent_before(
     judge: Any,
-    folder: Path,
+    directory: Path,
     controller: PaintedController | None = None,
     secrets: Mapping[str, str] | None = None,
     test_id: str = "",
@@ -94,7 +94,7 @@ def agent_before(
 ) -> VncUseAgent:
     """Return an agent whose planner finishes at once, before a painted desktop; with `test_id`, one of a test."""
     return VncUseAgent(
-        settings=Settings(runs_dir=str(folder / "runs"), **settings),
+        settings=Settings(runs_dir=str(directory / "runs"), **settings),
         planner=ListPlanner([finished()]),
         judge=judge,
         controller=controller or PaintedController(),

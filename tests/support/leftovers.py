@@ -1,4 +1,4 @@
-"""Checks of what a desktop leaves behind: processes, by the folder that each of them names, and files."""
+"""Checks of what a desktop leaves behind: processes, by the directory that each of them names, and files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def processes_naming(folder: Path | str) -> dict[int, str]:
-    """Return names by id of the living processes whose command or environment names a path in `folder`."""
-    return {int(entry.name): name for entry in Path("/proc").iterdir() if (name := _name_if_naming(entry, str(folder)))}
+def processes_naming(directory: Path | str) -> dict[int, str]:
+    """Return names by id of the living processes whose command or environment names a path in `directory`."""
+    return {
+        int(entry.name): name for entry in Path("/proc").iterdir() if (name := _name_if_naming(entry, str(directory)))
+    }
 
 
-def _name_if_naming(process: Path, folder: str) -> str:
+def _name_if_naming(process: Path, directory: str) -> str:
     if process.name.isdigit() and int(process.name) != os.getpid():
         with suppress(OSError):
             said = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
-            if folder.encode() in said:
+            if directory.encode() in said:
                 return (process / "comm").read_text().strip()
     return ""
 

@@ -29,7 +29,7 @@ SIZE = (320, 200)
 
 
 class PaintedController:
-    """The port Controller without a wire. `performed` are the actions carried out; an unknown key is an ActionError."""
+    """The port Controller without a wire. `performed` are the actions performed; an unknown key is an ActionError."""
 
     def __init__(self, *, repaint: bool = True) -> None:
         self.performed: list[DesktopAction] = []

@@ -1,4 +1,5 @@
-"""A local stand-in for Anthropic's Messages API: it answers as we believe the service does, and refuses our mistakes.
+"""A local fake server for Anthropic's Messages API: it answers as we believe the service does, and refuses our
+mistakes.
 
     with MessagesServer([uses(("left_click", {"coordinate": [720, 450]})), text("Done.")]) as server:
         planner = AnthropicComputer(base_url=server.url, api_key=server.api_key)
@@ -104,7 +105,7 @@ SCHEMA_KEYWORDS = {
     *("items", "format", "description", "title"),
 }
 LARGEST = {TOOLSET: (2576, 4784), **dict.fromkeys(BETAS, (1568, 1568))}
-"""The longest side and the visual tokens, 28 x 28 pixels each, of a picture that is looked at as it is."""
+"""The longest side and the visual tokens, 28 x 28 pixels each, of an image that is looked at as it is."""
 
 THINKING = ("thinking", "redacted_thinking")
 
@@ -259,14 +260,14 @@ def misplaced(
         yield f"messages.{number}: `tool_result` blocks must come before other content"
 
 
-def pictures(request: JsonObject) -> Iterator[str]:
+def images(request: JsonObject) -> Iterator[str]:
     kinds = [tool["type"] for tool in request.get("tools", ()) if tool.get("type") in LARGEST]
     for source in (block["source"] for block in _blocks(request.get("messages", ())) if block["type"] == "image"):
         size = _size_of(source)
         if size is None:
             yield "Could not process image"
         elif kinds and not _is_seen_as_it_is(size, *LARGEST[kinds[0]]):
-            yield f"(ours) a picture of {size} pixels is scaled down before the model sees it: its points are off"
+            yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
 def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
@@ -274,11 +275,11 @@ def _is_seen_as_it_is(size: tuple[int, int], side: int, tokens: int) -> bool:
 
 
 def _size_of(source: JsonObject) -> tuple[int, int] | None:
-    """Return the size of a picture that is what it says it is."""
+    """Return the size of an image that is what it says it is."""
     try:
-        with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as picture:
-            picture.load()
-            return picture.size if Image.MIME.get(picture.format or "") == source["media_type"] else None
+        with Image.open(io.BytesIO(base64.b64decode(source["data"], validate=True))) as image:
+            image.load()
+            return image.size if Image.MIME.get(image.format or "") == source["media_type"] else None
     except (OSError, binascii.Error):
         return None
 
@@ -290,7 +291,7 @@ RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
     output_format,
     shape,
     pairing,
-    pictures,
+    images,
 )
 
 

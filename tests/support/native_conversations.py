@@ -1,4 +1,4 @@
-"""Conversations with the stand-ins for services whose own computer use tools are planners."""
+"""Conversations with the fake servers for services whose own computer use tools are planners."""
 
 from __future__ import annotations
 

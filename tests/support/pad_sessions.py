@@ -12,5 +12,5 @@ ON_PAD = (*QUIET, "--vnc-server=qt", f"--vnc-app={PAD_LINE}", "--vnc-scope=sessi
 
 
 def results() -> dict[str, ItemResult]:
-    """Return the results of the session in this folder, by each test's name without `test_`."""
+    """Return the results of the session in this directory, by each test's name without `test_`."""
     return {test.test.rpartition("::test_")[2]: test for test in read_results(Path("runs/vnc-results.json")).tests}

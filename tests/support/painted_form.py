@@ -90,8 +90,6 @@ class PaintedForm:
         if self.caret:
             pen.rectangle((end + 2, top + 4, end + 2, top + 22), fill=INK)
 
-    # --- the port ----------------------------------------------------------------------------------------------------
-
     def frame(self) -> Frame:
         frame = frame_of(self.pixels())
         return Frame(frame.ref, frame.png, moving=self.moving)

@@ -14,15 +14,15 @@ from pytest_vnc_use.backends.vnc import VNCController, connect
 TIMEOUT_S = 120
 
 
-def demonstrate(folder: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
+def demonstrate(directory: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
-    return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], folder, show)
+    return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
 
 
-def attend(command: Sequence[str], folder: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:
+def attend(command: Sequence[str], directory: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:
     """Return the exit code and output of a command that runs pytest; `show` does each task."""
     with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
         assert process.stdin
         assert process.stdout

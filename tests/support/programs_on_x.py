@@ -1,7 +1,7 @@
 """Programs that people use, each with a task for a planner, on a TigerVNC desktop each.
 
-A program is a shell's command line, in the desktop's working folder. `changed` are other versions of it: no replay of
-the first version may accept them.
+A program is a shell's command line, in the desktop's working directory. `changed` are other versions of it: no replay
+of the first version may accept them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def vim(text: str, *options: str) -> str:
 
 
 def mousepad(text: str, *settings: str, theme: str = "Adwaita") -> str:
-    """Return the command of mousepad with settings of its own; its title would show the working folder."""
+    """Return the command of mousepad with settings of its own; its title would show the working directory."""
     kept = "\n".join(["[org/xfce/mousepad/preferences/window]", "path-in-title=false", *settings, ""])
     own = f'export HOME="$PWD" XDG_CONFIG_HOME="$PWD" GSETTINGS_BACKEND=keyfile GTK_THEME={theme}'
     files = f"printf {shlex.quote(kept)} > glib-2.0/settings/keyfile; printf {shlex.quote(text)} > notes.txt"
@@ -145,7 +145,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 class GoesOn(Steps):
-    """A planner that takes over from a replay. It leaves out the steps that were carried out already.
+    """A planner that takes over from a replay. It leaves out the steps that were performed already.
 
     `thinks_s` is its time for each decision.
     """
@@ -200,9 +200,9 @@ class Driven:
 
 @dataclass
 class Desk:
-    """A desktop for one program after the other, in a `with` statement; `folder` holds recordings and runs."""
+    """A desktop for one program after the other, in a `with` statement; `directory` holds recordings and runs."""
 
-    folder: Path
+    directory: Path
     size: tuple[int, int] = SIZE
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -212,7 +212,7 @@ class Desk:
     def __exit__(self, *_: object) -> None: ...
 
     def key(self, name: str) -> Key:
-        return Key(self.folder / "test_real.py", f"test_real.py::{name}")
+        return Key(self.directory / "test_real.py", f"test_real.py::{name}")
 
     def playing(self, name: str, mode: Mode, changed: str = "", **options: Any) -> AbstractContextManager[Driven]:
         """Play one of `PROGRAMS`, or a change of it; if it is not only replayed, with the planner of its steps."""
@@ -234,14 +234,14 @@ class Desk:
         thinks_s: float = 0.0,
         seen_through: Callable[[VNCController], Controller] | None = None,
     ) -> Iterator[Driven]:
-        """Yield the program started, and then the command `first` carried out.
+        """Yield the program started, and then the command `first` performed.
 
         `steps` are the planner's, if there is one, and `thinks_s` is what it takes for each. `seen_through` wraps the
         agent's eyes and hands.
         """
         recorded = RecordedTest(self.key(name), mode)
         planner: Planner = GoesOn(*steps, thinks_s=thinks_s) if steps else NoPlanner()
-        settings = Settings(runs_dir=str(self.folder / "runs"), watch=False, gate_seconds=gate_s)
+        settings = Settings(runs_dir=str(self.directory / "runs"), watch=False, gate_seconds=gate_s)
         desktop = XvncDesktop(size=self.size, environment=self.environment)
         try:
             desktop.launch(["sh", "-c", command])

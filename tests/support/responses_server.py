@@ -1,4 +1,4 @@
-"""A local stand-in for OpenAI's Responses API: it answers as we believe the service does, and refuses our mistakes.
+"""A local fake server for OpenAI's Responses API: it answers as we believe the service does, and refuses our mistakes.
 
     with ResponsesServer([acts({"type": "click", "button": "left", "x": 720, "y": 450}), text("Done.")]) as server:
         planner = OpenAIComputer(base_url=server.url, api_key=server.api_key)
@@ -189,15 +189,15 @@ def safety_checks(request: JsonObject) -> Iterator[str]:
                 yield f"(ours) {item['call_id']} acknowledges a safety check that was not pending."
 
 
-def pictures(request: JsonObject) -> Iterator[str]:
-    for picture in _pictures(request):
-        size = size_of(picture.get("image_url"))
-        if picture.get("detail", "auto") not in DETAILS:
-            yield f"Invalid value: '{picture['detail']}'. Supported values are: {sorted(DETAILS)}."
+def images(request: JsonObject) -> Iterator[str]:
+    for image in _images(request):
+        size = size_of(image.get("image_url"))
+        if image.get("detail", "auto") not in DETAILS:
+            yield f"Invalid value: '{image['detail']}'. Supported values are: {sorted(DETAILS)}."
         if size is None:
             yield "Invalid 'image_url'. Expected a base64-encoded data URL with an image MIME type."
-        elif picture.get("detail") != "original" or not _is_seen_as_it_is(size):
-            yield f"(ours) a picture of {size} pixels is scaled down before the model sees it: its points are off"
+        elif image.get("detail") != "original" or not _is_seen_as_it_is(size):
+            yield f"(ours) an image of {size} pixels is scaled down before the model sees it: its points are off"
 
 
 def outputs(request: JsonObject) -> Iterator[str]:
@@ -216,7 +216,7 @@ RULES: tuple[Callable[[JsonObject], Iterator[str]], ...] = (
     pairing,
     reasoning,
     safety_checks,
-    pictures,
+    images,
     outputs,
 )
 
@@ -247,7 +247,7 @@ def _words(kind: str) -> str:
     return kind.replace("_", " ")
 
 
-def _pictures(request: JsonObject) -> Iterator[JsonObject]:
+def _images(request: JsonObject) -> Iterator[JsonObject]:
     for item in _items(request):
         if item["type"] == "computer_call_output":
             yield item["output"]
@@ -259,7 +259,7 @@ def _is_seen_as_it_is(size: tuple[int, int]) -> bool:
     return max(size) <= 6000 and math.ceil(size[0] / 32) * math.ceil(size[1] / 32) <= 10_000
 
 
-def picture_of(url: Any) -> bytes:
+def image_of(url: Any) -> bytes:
     """Return the bytes of a data URL. Raises ValueError if it is none."""
     kind, _, data = str(url).partition(";base64,")
     if kind != "data:image/png":
@@ -269,9 +269,9 @@ def picture_of(url: Any) -> bytes:
 
 def size_of(url: Any) -> tuple[int, int] | None:
     try:
-        with Image.open(io.BytesIO(picture_of(url))) as picture:
-            picture.load()
-            return picture.size if picture.format == "PNG" else None
+        with Image.open(io.BytesIO(image_of(url))) as image:
+            image.load()
+            return image.size if image.format == "PNG" else None
     except (OSError, ValueError, binascii.Error):
         return None
 

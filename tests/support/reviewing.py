@@ -23,7 +23,7 @@ class Reviewed:
 
 
 def review(
-    folder: Path,
+    directory: Path,
     answers: Iterable[str | Callable[[subprocess.Popen[str]], object]],
     *arguments: str,
     env: Mapping[str, str] | None = None,
@@ -35,7 +35,7 @@ def review(
     due, lines, questions, start = iter(answers), [], [], 0
     with subprocess.Popen(
         command,
-        cwd=folder,
+        cwd=directory,
         env=environment,
         stdin=slave,
         stdout=subprocess.PIPE,

@@ -28,9 +28,6 @@ BELL = b"\x02"
 TILE = 64
 
 
-# --- messages --------------------------------------------------------------------------------------------------------
-
-
 def greeting(width: int, height: int, pixel_format: bytes = BGRX, name: bytes = b"scripted") -> bytes:
     """Return all that a server says until it waits for requests, without a password."""
     return HELLO + struct.pack(">HH16sI", width, height, pixel_format, len(name)) + name
@@ -62,10 +59,7 @@ def compact_length(length: int) -> bytes:
     return bytes([length & 127 | 128, length >> 7 & 127 | 128, length >> 14])
 
 
-# --- pixels ----------------------------------------------------------------------------------------------------------
-
-
-def picture(width: int, height: int, colours: int, seed: int) -> Pixels:
+def image(width: int, height: int, colours: int, seed: int) -> Pixels:
     """Return runs and single pixels of so many colours, at random."""
     chance = np.random.default_rng(seed)
     palette = chance.integers(0, 1 << 24, colours, np.uint32)
@@ -187,9 +181,6 @@ def _gradient(pixels: Pixels) -> bytes:
     foretold = np.clip(padded[1:, :-1] + padded[:-1, 1:] - padded[:-1, :-1], 0, 255)
     data: bytes = ((rgb - foretold) & 255).astype(np.uint8).tobytes()
     return data
-
-
-# --- a server --------------------------------------------------------------------------------------------------------
 
 
 @contextmanager

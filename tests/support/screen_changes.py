@@ -1,6 +1,6 @@
 """Changes of the screen from one day to the next that are no fault of the program, a terminal that counts apples.
 
-A change is another command line, a command that is carried out once the program shows, or another theme of the window
+A change is another command line, a command that is performed once the program shows, or another theme of the window
 manager.
 """
 
@@ -43,18 +43,18 @@ class Theme:
     old: str = ""
     new: str = ""
 
-    def environment(self, folder: Path) -> Mapping[str, str]:
+    def environment(self, directory: Path) -> Mapping[str, str]:
         """Return the environment in which openbox finds it, among the settings of a system's administrator."""
         theme = Path("/usr/share/themes", self.name, "openbox-3")
-        shutil.copytree(theme, folder / "theme" / theme.name)
+        shutil.copytree(theme, directory / "theme" / theme.name)
         text = (theme / "themerc").read_text(encoding="utf-8")
-        (folder / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
+        (directory / "theme" / theme.name / "themerc").write_text(text.replace(self.old, self.new), encoding="utf-8")
         settings = Path("/etc/xdg/openbox/rc.xml").read_text(encoding="utf-8")
         assert USUAL_THEME in settings
-        (folder / "openbox").mkdir()
-        themed = settings.replace(USUAL_THEME, f"<name>{folder / 'theme'}</name>", 1)
-        (folder / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
-        return {"XDG_CONFIG_DIRS": str(folder)}
+        (directory / "openbox").mkdir()
+        themed = settings.replace(USUAL_THEME, f"<name>{directory / 'theme'}</name>", 1)
+        (directory / "openbox" / "rc.xml").write_text(themed, encoding="utf-8")
+        return {"XDG_CONFIG_DIRS": str(directory)}
 
 
 USUAL_THEME = "<name>Clearlooks</name>"
@@ -81,9 +81,9 @@ class Change:
     thinks_s: float = 0.0
     total: tuple[str, str] = TOTAL
 
-    def desk(self, folder: Path) -> Desk:
-        """Return a desktop on which the change is to be seen, with recordings and runs in `folder`."""
-        return Desk(folder, environment=self.theme.environment(folder) if self.theme else {})
+    def desk(self, directory: Path) -> Desk:
+        """Return a desktop on which the change is to be seen, with recordings and runs in `directory`."""
+        return Desk(directory, environment=self.theme.environment(directory) if self.theme else {})
 
 
 WITH_CLOCK, OTHER_TIME = counting(zone="UTC"), counting(zone="Asia/Kathmandu")
@@ -93,7 +93,7 @@ NAME_AT, MORE, SAVE = (322, 271), (252, 355), (492, 355)
 
 
 def restless(what: str, thinks_s: float) -> Change:
-    """Return no change of a program that is restless by itself, recorded by a planner that thinks so long."""
+    """Return no change of a program that is restless on its own, recorded by a planner that thinks so long."""
     command = shlex.join(["/usr/bin/python3", str(PROGRAMS / "restless_form.py"), what])
     steps = (
         Click(*NAME_AT, count=2),

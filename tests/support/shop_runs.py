@@ -1,4 +1,4 @@
-"""Ten tasks of the example shop, as the model of each provider would do them: actions, and the stand-ins' replies.
+"""Ten tasks of the example shop, as the model of each provider would do them: actions, and the fake servers' replies.
 
 A player serves the replies for a list of turns, with the planner that asks for them:
 
@@ -22,7 +22,7 @@ from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.planners.openai.planner import OpenAIComputer
-from pytest_vnc_use.runs.folder import read_trace
+from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Action, Click, Drag, JsonObject, KeyCombo, Move, Proposal, Scroll, TypeText, Wait
 from pytest_vnc_use.types.protocols import Desktop, Planner
@@ -35,8 +35,6 @@ WIDTH, HEIGHT = 1440, 900
 WAIT_S = 2.0
 """What OpenAI's wait takes, which says nothing of its length."""
 COORDINATES = ("x", "y", "to_x", "to_y")
-
-# --- the tasks -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,6 @@ def in_common(action: Action) -> tuple[Action, ...]:
 
 
 TASKS = _tasks()
-
-# --- the toolsets ------------------------------------------------------------------------------------------------
 
 
 def on_grid(x: int, y: int) -> tuple[int, int]:
@@ -196,9 +192,6 @@ def openais(action: Action) -> JsonObject:
     raise ValueError(f"an action must be one that every toolset has, got {action!r}")
 
 
-# --- turns -----------------------------------------------------------------------------------------------------------
-
-
 def _geminis_turn(said: Said) -> gemini_server.Reply:
     return gemini_server.calls(*map(geminis, said.actions), words=said.words)
 
@@ -247,15 +240,13 @@ def _openais_turn(said: Said) -> Reply:
     return responses_server.acts(*map(openais, said.actions), words=said.words)
 
 
-# --- the planners ----------------------------------------------------------------------------------------------------
-
 Replies = Iterable[Any] | Callable[[Any], Any]
-"""A stand-in's answers in order, or a function of the request."""
+"""A fake server's answers in order, or a function of the request."""
 
 
 @dataclass(frozen=True)
 class Player:
-    """One planner, the stand-in for the service that it asks, and the form in which its model answers a turn.
+    """One planner, the fake server for the service that it asks, and the form in which its model answers a turn.
 
     `planner` takes the server, and options of the planner's own.
     """
@@ -273,13 +264,13 @@ class Player:
 
     @contextmanager
     def asked(self, task: Sequence[Said], **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """Yield the stand-in with its answers for a task, and the planner that asks it."""
+        """Yield the fake server with its answers for a task, and the planner that asks it."""
         with self.replying([*map(self.say, self.turns(task)), self.done], **options) as asked:
             yield asked
 
     @contextmanager
     def replying(self, replies: Replies, **options: Any) -> Iterator[tuple[Any, Planner]]:
-        """Yield the stand-in with these answers, and the planner that asks it."""
+        """Yield the fake server with these answers, and the planner that asks it."""
         with self.serve(replies) as server:
             yield server, self.planner(server, **options)
 
@@ -338,7 +329,7 @@ class Played:
 
 
 def play(player: Player, task: str, said: Sequence[Said], desktop: Desktop, runs_dir: Path) -> Played:
-    """Carry out a task in the shop, started anew."""
+    """Perform a task in the shop, started again."""
     desktop.run(["find", ".", "-mindepth", "1", "-delete"])
     desktop.launch(SHOP)
     settings = Settings(server=desktop.server, runs_dir=str(runs_dir), max_steps=100, watch=False)
@@ -353,9 +344,6 @@ def sizes_of(server: Any) -> list[int]:
     return server.sizes if hasattr(server, "sizes") else [request.size for request in server.requests]
 
 
-# --- what is alike ---------------------------------------------------------------------------------------------------
-
-
 def differences(played: Mapping[str, Played], task: Sequence[Said]) -> list[str]:
     """Return a line for each thing that is not as in the task, or not as with the first planner.
 
@@ -367,7 +355,7 @@ def differences(played: Mapping[str, Played], task: Sequence[Said]) -> list[str]
 
 
 def _differences(player: Player, played: Played, task: Sequence[Said], files: str) -> Iterator[str]:
-    trace = read_trace(played.result.run_folder)
+    trace = read_trace(played.result.run_dir)
     if played.result.outcome is not Outcome.DONE:
         yield f"ended as {played.result.outcome}: {played.result.message}"
     yield from (f"was refused: {line}" for line in played.refusals)

@@ -1,4 +1,4 @@
-"""A real sshd on loopback. It accepts this test's key, and its home folder has no startup files."""
+"""A real sshd on loopback. It accepts this test's key, and its home directory has no startup files."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from support.vnc_servers import free_port, missing, require, running, wait_for
 CONFIG = """
 Port {port}
 ListenAddress 127.0.0.1
-HostKey {folder}/host
-AuthorizedKeysFile {folder}/user.pub
-PidFile {folder}/pid
+HostKey {directory}/host
+AuthorizedKeysFile {directory}/user.pub
+PidFile {directory}/pid
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 StrictModes no
 PermitRootLogin yes
-SetEnv HOME={folder}
+SetEnv HOME={directory}
 """
 CLIENT = """
 Host desktop-host
   HostName 127.0.0.1
   User {user}
-  IdentityFile {folder}/user
-  UserKnownHostsFile {folder}/known
+  IdentityFile {directory}/user
+  UserKnownHostsFile {directory}/known
   StrictHostKeyChecking accept-new
   LogLevel ERROR
 """
 
 
 @contextmanager
-def ssh_server(folder: Path) -> Iterator[str]:
+def ssh_server(directory: Path) -> Iterator[str]:
     """Yield the command line to it, with {port} to be filled in, and with it the address of a desktop there."""
     sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
     if sshd is None:
         missing("sshd", "apt-get install openssh-server")
     require("ssh")
     for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
     port = free_port()
-    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder))
-    (folder / "ssh_config").write_text(CLIENT.format(user=getpass.getuser(), folder=folder))
+    (directory / "sshd_config").write_text(CONFIG.format(port=port, directory=directory))
+    (directory / "ssh_config").write_text(CLIENT.format(user=getpass.getuser(), directory=directory))
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd, as root, wants to shut itself in
-    with running(str(sshd), "-D", "-f", str(folder / "sshd_config")):
-        wait_for((folder / "pid").exists, "the start of sshd")
-        yield f"ssh -F {folder}/ssh_config -p {port} desktop-host"
+    with running(str(sshd), "-D", "-f", str(directory / "sshd_config")):
+        wait_for((directory / "pid").exists, "the start of sshd")
+        yield f"ssh -F {directory}/ssh_config -p {port} desktop-host"

@@ -1,4 +1,4 @@
-"""The stand-in for chat completions refuses the requests that real servers refuse."""
+"""The fake server for chat completions refuses the requests that real servers refuse."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.chat_server import problems_of
 Body = dict[str, Any]
 
 
-def picture(data: bytes | None = None) -> Body:
+def image(data: bytes | None = None) -> Body:
     if data is None:
         file = io.BytesIO()
         Image.new("RGB", (4, 4)).save(file, "PNG")
@@ -30,16 +30,16 @@ def good() -> Body:
         "model": "m",
         "messages": [
             {"role": "system", "content": "Operate."},
-            {"role": "user", "content": [{"type": "text", "text": "Wait."}, picture()]},
+            {"role": "user", "content": [{"type": "text", "text": "Wait."}, image()]},
             {"role": "assistant", "content": "", "tool_calls": [tool_call]},
             {"role": "tool", "tool_call_id": "c1", "content": "ok"},
-            {"role": "user", "content": [{"type": "text", "text": "The screen:"}, picture()]},
+            {"role": "user", "content": [{"type": "text", "text": "The screen:"}, image()]},
         ],
         "tools": [{"type": "function", "function": {"name": "wait", "parameters": {"type": "object"}}}],
     }
 
 
-def test_a_good_request_is_accepted() -> None:
+def test_good_request_is_accepted() -> None:
     assert list(problems_of(good())) == []
 
 
@@ -51,12 +51,12 @@ SPOILT: list[tuple[Spoil, str]] = [
     (lambda body: body["messages"][0].update(role="developer"), "Unexpected message role 'developer'"),
     (lambda body: body["messages"][1].update(content=""), "content must not be empty"),
     (lambda body: body["messages"][2].update(content="<think>Hm."), "thoughts of earlier turns"),
-    (lambda body: body["messages"][3].update(content=[picture()]), "only allowed for messages with role 'user'"),
+    (lambda body: body["messages"][3].update(content=[image()]), "only allowed for messages with role 'user'"),
     (lambda body: body["messages"][3].update(tool_call_id="c2"), "must be a response to a preceding message"),
     (lambda body: body["messages"].pop(3), "did not have response messages: c1"),
     (lambda body: body["messages"].insert(3, body["messages"].pop()), "did not have response messages: c1"),
     (lambda body: body["messages"].append({"role": "assistant", "content": "Go."}), "Cannot continue an assistant"),
-    (lambda body: body["messages"][4].update(content=[picture(b"no picture")]), "cannot decode the image"),
+    (lambda body: body["messages"][4].update(content=[image(b"no image")]), "cannot decode the image"),
     (
         lambda body: body["messages"][4]["content"][1]["image_url"].update(url="http://host/a.png"),
         "'url' field must be a base64 encoded image",

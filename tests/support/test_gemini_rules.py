@@ -1,4 +1,4 @@
-"""The stand-in for Gemini refuses the requests that Google would: one sound request, and each way to spoil it."""
+"""The fake server for Gemini refuses the requests that Google would: one sound request, and each way to spoil it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def response(call: Body, **more: str) -> Body:
     return {"functionResponse": answer}
 
 
-def test_a_sound_request_is_answered_in_either_casing_and_alphabet(server: GeminiServer, sound: Body) -> None:
+def test_sound_request_is_answered_in_either_casing_and_alphabet(server: GeminiServer, sound: Body) -> None:
     assert send(server.url, sound)["candidates"][0]["content"]["parts"] == [{"text": "Done."}]
     snaked = json.dumps(sound).replace("inlineData", "inline_data").replace("mimeType", "mime_type")
     snaked = snaked.replace("functionResponse", "function_response").replace(PNG, PNG.translate(URL_SAFE).rstrip("="))
@@ -126,7 +126,7 @@ SPOILT: list[tuple[Callable[[Body], object], str]] = [
 
 
 @pytest.mark.parametrize(("spoil", "message"), SPOILT)
-def test_a_spoilt_request_is_refused(
+def test_spoilt_request_is_refused(
     server: GeminiServer, sound: Body, spoil: Callable[[Body], object], message: str
 ) -> None:
     body = copy.deepcopy(sound)
@@ -144,7 +144,7 @@ def test_key_model_and_version_are_checked(server: GeminiServer, sound: Body) ->
         assert send(server.url, sound, **wrong)["error"]["status"] == "NOT_FOUND"
 
 
-def test_the_oldest_model_needs_the_tool_and_no_signature(server: GeminiServer, sound: Body) -> None:
+def test_oldest_model_needs_tool_and_no_signature(server: GeminiServer, sound: Body) -> None:
     without_tool = send(server.url, {"contents": sound["contents"][:1]}, model=COMPUTER_USE_ONLY)
     assert "requires the use of the Computer Use tool" in without_tool["error"]["message"]
     sound["tools"][0]["computerUse"]["environment"] = "ENVIRONMENT_BROWSER"
@@ -160,19 +160,19 @@ def _without_signature(content: Body) -> Body:
     return {**content, "parts": parts}
 
 
-def test_the_oldest_model_knows_no_desktop(server: GeminiServer, sound: Body) -> None:
+def test_oldest_model_knows_no_desktop(server: GeminiServer, sound: Body) -> None:
     assert (
         "does not support ENVIRONMENT_DESKTOP" in send(server.url, sound, model=COMPUTER_USE_ONLY)["error"]["message"]
     )
 
 
-def test_a_script_that_is_used_up_says_so(server: GeminiServer, sound: Body) -> None:
+def test_script_used_up_says_so(server: GeminiServer, sound: Body) -> None:
     for _ in range(2):
         assert "candidates" in send(server.url, sound)
     assert "no reply left" in send(server.url, sound)["error"]["message"]
 
 
-def test_the_users_own_json_keeps_its_casing() -> None:
+def test_users_own_json_keeps_its_casing() -> None:
     assert camel_case({"function_call": {"args": {"a_b": {"c_d": 1}}}}) == {
         "functionCall": {"args": {"a_b": {"c_d": 1}}}
     }

@@ -1,4 +1,4 @@
-"""The stand-in for Anthropic refuses the requests that the API would: one sound request, and each way to spoil it."""
+"""The fake server for Anthropic refuses what the API would: one valid request, and each way to break it."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def sound() -> Body:
 
 
 def told(body: Body, path: str = "/v1/messages", signs: bool = True, **headers: str | None) -> str:
-    """Return how the stand-in refuses it, or nothing; a header that is None is left out."""
+    """Return how the fake server refuses it, or nothing; a header that is None is left out."""
     changed = {name.replace("_", "-"): value for name, value in headers.items()}
     sent = {name: value for name, value in {**HEADERS, **changed}.items() if value is not None}
     refusal = refusal_of(Posted(path, sent, json.dumps(body).encode()), api_key=API_KEY, said=[SAID], signs=signs)
     return refusal.message if refusal else ""
 
 
-def test_a_sound_request_is_taken(sound: Body) -> None:
+def test_sound_request_is_taken(sound: Body) -> None:
     assert told(sound) == ""
 
 
@@ -80,7 +80,7 @@ def test_headers(sound: Body) -> None:
     assert told(sound, anthropic_version=None) == "anthropic-version: header is required"
 
 
-def test_the_older_tool_needs_its_beta_header_and_an_older_model() -> None:
+def test_older_tool_needs_its_beta_header_and_older_model() -> None:
     tool = {"type": "computer_20251124", "name": "computer", "display_width_px": 100, "display_height_px": 50}
     body = {**FIRST, "tools": [tool]}
     assert "Input tag 'computer_20251124'" in told(body)
@@ -129,7 +129,7 @@ ASKED, ANSWERED = ("messages", 1, "content"), ("messages", 2, "content")
         (put("messages", 0, "content", 1, "text", "Steal"), "bound to a different conversation"),
     ],
 )
-def test_a_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:
+def test_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:
     spoil(sound)
     assert message in told(sound)
 

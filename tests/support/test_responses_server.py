@@ -1,4 +1,4 @@
-"""The stand-in for OpenAI refuses the requests that the service would: one sound request, and each way to spoil it."""
+"""The fake server for OpenAI refuses what the service would: one valid request, and each way to break it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def told(body: Body, path: str = "/v1/responses", key: str = API_KEY) -> str:
     return refusal.message if refusal else ""
 
 
-def test_a_sound_request_is_taken(sound: Body) -> None:
+def test_sound_request_is_taken(sound: Body) -> None:
     assert told(sound) == ""
 
 
@@ -112,6 +112,6 @@ def test_address_and_key(sound: Body) -> None:
         (put("input", 2, "actions", []), "is not what the model said"),
     ],
 )
-def test_a_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:
+def test_spoilt_request_is_refused(sound: Body, spoil: Callable[[Body], None], message: str) -> None:
     spoil(sound)
     assert message in told(sound)

@@ -1,4 +1,4 @@
-"""A folder with one test on the till, and its planner. Pytest runs in it as a user would run it."""
+"""A directory with one test on the till, and its planner. Pytest runs in it as a user would run it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAME, ADD, MOVED, PAY = TypeText("alice", 200, 60), Click(140, 224), Click(240, 
 def next_turn(observation):
     with pathlib.Path("asked.txt").open("a") as asked:
         print("asked", file=asked)
-    healing = "carried out already" in observation.task
+    healing = "performed already" in observation.task
     steps = [MOVED, MOVED, PAY] if healing else [NAME, ADD, ADD, PAY]
     number = len(observation.turns)
     return [steps[number]] if number < len(steps) else AT_ITS_END
@@ -49,7 +49,7 @@ class Ended:
 
 @dataclass
 class Project:
-    """A folder with tests. `file` is the recording of the only test."""
+    """A directory with tests. `file` is the recording of the only test."""
 
     path: Path
 

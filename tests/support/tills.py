@@ -47,18 +47,18 @@ class Steps:
 
 @dataclass
 class Tills:
-    """A starter of tills, one after the other, each for one agent. `runs` holds their run folders."""
+    """A starter of tills, one after the other, each for one agent. `runs` holds their run directories."""
 
-    folder: Path
+    directory: Path
     program: Path = TILL
 
     @property
     def key(self) -> Key:
-        return Key(self.folder / "test_till.py", "test_till.py::test_till")
+        return Key(self.directory / "test_till.py", "test_till.py::test_till")
 
     @property
     def runs(self) -> Path:
-        return self.folder / "runs"
+        return self.directory / "runs"
 
     def agent(
         self,

@@ -68,7 +68,7 @@ class VncServer:
         return running(*command, environment=self.environment, **options)  # type: ignore[arg-type]
 
     def output_of(self, *command: str) -> bytes:
-        """Return the output of a program on this display until it ends by itself."""
+        """Return the output of a program on this display until it ends on its own."""
         require(command[0])
         environment = {**os.environ, **self.environment}
         return subprocess.run(command, env=environment, capture_output=True, check=True, timeout=30).stdout
@@ -162,7 +162,7 @@ def tightvnc(
     options: Sequence[str] = (),
     depth: int = 24,
 ) -> Iterator[VncServer]:
-    """Yield Xtightvnc, which cannot choose a display by itself: the first of some that it gets."""
+    """Yield Xtightvnc, which cannot choose a display on its own: the first of some that it gets."""
     security = ["-rfbauth", str(password_file)] if password_file else []
     shape = ["-geometry", f"{size[0]}x{size[1]}", "-depth", str(depth)]
     for display in filter(is_free, range(*own_displays())):
@@ -270,9 +270,9 @@ def qt_on_x(server: VncServer, script: Path, *arguments: str) -> AbstractContext
 STARTERS: dict[str, Starter] = {"tigervnc": tigervnc, "tightvnc": tightvnc, "x11vnc": x11vnc}
 
 
-def password_file(folder: Path, password: str) -> Path:
+def password_file(directory: Path, password: str) -> Path:
     """Return a file for `-rfbauth`: the first eight characters, under the key that all VNC servers share."""
-    path = folder / "passwd"
+    path = directory / "passwd"
     path.write_bytes(mirrored_des(_PASSWORD_FILE_KEY, password.encode()[:8].ljust(8, b"\0")))
     path.chmod(0o600)
     return path

@@ -23,13 +23,13 @@ PAGE = PROGRAMS / "page.html"
 
 @dataclass
 class Witness:
-    """A running Qt witness and the folder it writes to."""
+    """A running Qt witness and the directory it writes to."""
 
     server: VncServer
-    folder: Path
+    directory: Path
 
     def read(self, name: str) -> str:
-        path = self.folder / f"{name}.txt"
+        path = self.directory / f"{name}.txt"
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     def expect(self, name: str, text: str) -> None:
@@ -47,18 +47,18 @@ def assert_becomes(look: Callable[[], Any], expected: object, timeout_s: float =
 
 
 @contextmanager
-def witness_on_qt(folder: Path) -> Iterator[Witness]:
+def witness_on_qt(directory: Path) -> Iterator[Witness]:
     """Yield the witness on Qt's own VNC server."""
-    with qt_program(WITNESS, str(folder)) as server:
-        yield Witness(server, folder)
+    with qt_program(WITNESS, str(directory)) as server:
+        yield Witness(server, directory)
 
 
 @contextmanager
-def witness_on_x(server: VncServer, folder: Path) -> Iterator[Witness]:
+def witness_on_x(server: VncServer, directory: Path) -> Iterator[Witness]:
     """Yield the witness as a client of an X server behind VNC."""
-    with qt_on_x(server, WITNESS, str(folder)):
+    with qt_on_x(server, WITNESS, str(directory)):
         window_of(server, "witness")
-        yield Witness(server, folder)
+        yield Witness(server, directory)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Input(Arguments):
-    """The input of one call, the picture of its coordinates, and the pointer's place at that time."""
+    """The input of one call, the image of its coordinates, and the pointer's place at that time."""
 
     sent: SentScreen
     pointer: tuple[int, int] | None

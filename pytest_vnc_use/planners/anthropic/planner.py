@@ -20,7 +20,7 @@ from pytest_vnc_use.planners.common.functions import Declaration, declare_all
 from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
 from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
-from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded, left_at
 from pytest_vnc_use.planners.common.turns import (
     KEPT_TURNS,
@@ -45,18 +45,18 @@ TOOLSET = "computer"
 
 @dataclass(frozen=True)
 class Tool:
-    """One version of the tool: its beta header, if it has one, and the largest picture that its models use unscaled.
+    """One version of the tool: its beta header, if it has one, and the largest image that its models use unscaled.
 
     Sources: "Computer use tool", earlier versions; "Vision", resolution: 28 x 28 pixels a visual token, models up to
     4.6 at most 1568 tokens and pixels a side, 4.7 and later 4784 and 2576.
     """
 
     beta: str
-    limit: PictureLimit
+    limit: ImageLimit
 
 
-SMALLER = PictureLimit(longest_side=1568, patch=28, patches=1568)
-LARGER = PictureLimit(longest_side=2576, patch=28, patches=4784)
+SMALLER = ImageLimit(longest_side=1568, patch=28, patches=1568)
+LARGER = ImageLimit(longest_side=2576, patch=28, patches=4784)
 
 TOOLS = {
     "computer_toolset_20260801": Tool("", LARGER),
@@ -76,7 +76,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
     """A planner that asks Claude with one of Anthropic's computer use tools.
 
     `tool` is the version that the model takes; the newest models take only the toolset. `functions` are Python
-    callables with docstrings and type hints; the model may call them by name, and the agent carries out the call.
+    callables with docstrings and type hints; the model may call them by name, and the agent performs the call.
     `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of thoughts, which models
     before 4.6 refuse. `max_tokens` counts thinking too. `api_key` and `base_url` default to ANTHROPIC_API_KEY and
     ANTHROPIC_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
@@ -170,7 +170,7 @@ class AnthropicJudge(ServiceJudge):
         model: str = "claude-sonnet-5",
         api_key: str | None = None,
         base_url: str | None = None,
-        limit: PictureLimit = LARGER,
+        limit: ImageLimit = LARGER,
         max_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
@@ -307,7 +307,7 @@ THINKING = ("thinking", "redacted_thinking")
 def rebuild_messages(
     observation: Observation,
     *,
-    limit: PictureLimit,
+    limit: ImageLimit,
     keep_screenshots: int = 3,
     include_initial_screenshot: bool = True,
 ) -> list[JsonObject]:
@@ -317,29 +317,29 @@ def rebuild_messages(
     removed = removed_of(len(seen), keep_screenshots)
     in_words = max(0, removed - KEPT_TURNS)
 
-    def picture(number: int) -> JsonObject:
+    def image(number: int) -> JsonObject:
         """Return the screen of the request of turn `number`, counted from 0, as a content block."""
         return _image(seen[number], limit, observation.load_png) if number >= removed else _text(prompts.OLDER_SCREEN)
 
     task = prompts.task_in_words(observation.task, turns[:in_words])
-    first = [*([picture(0)] if include_initial_screenshot else []), _text(task)]
+    first = [*([image(0)] if include_initial_screenshot else []), _text(task)]
     messages: list[JsonObject] = [{"role": "user", "content": first}]
     for number, turn in list(enumerate(turns))[in_words:]:
         changed = removed_of(number + 1, keep_screenshots) != removed
-        messages.extend(_messages_of(turn, picture(number + 1), without_thinking=changed))
+        messages.extend(_messages_of(turn, image(number + 1), without_thinking=changed))
     return messages
 
 
-def _messages_of(turn: Turn, picture: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
+def _messages_of(turn: Turn, image: JsonObject, *, without_thinking: bool) -> Iterator[JsonObject]:
     """Yield Claude's words and the results; if they are missing or incomplete, a summary in a user message."""
     calls = steps_by_call(turn)
     content: Sequence[JsonObject] = turn.decision.provider_details.get("content") or ()
     blocks = [block for block in content if block["type"] == "tool_use"]
     if calls is None or len(calls) != len(blocks):
-        yield {"role": "user", "content": [_text(prompts.format_turn(turn)), picture]}
+        yield {"role": "user", "content": [_text(prompts.format_turn(turn)), image]}
         return
     results = [_result(*each) for each in zip(blocks, calls, skipped(calls), strict=True)]
-    results[-1]["content"].append(picture)
+    results[-1]["content"].append(image)
     yield {"role": "assistant", "content": [block for block in content if _goes_back(block, without_thinking)]}
     yield {"role": "user", "content": results}
 
@@ -365,7 +365,7 @@ def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _image(screen: FrameRef, limit: PictureLimit, load_png: Callable[[FrameRef], bytes]) -> JsonObject:
+def _image(screen: FrameRef, limit: ImageLimit, load_png: Callable[[FrameRef], bytes]) -> JsonObject:
     png = limit.fit(load_png(screen))
     return {
         "type": "image",

@@ -71,7 +71,7 @@ BRIEFLY = "answer with a short reason and a tool call"
 
 @dataclass(frozen=True)
 class Refused:
-    """An answer that is not carried out: the message to the model, and how often it may be sent in one turn."""
+    """An answer that is not performed: the message to the model, and how often it may be sent in one turn."""
 
     line: str
     again: int
@@ -98,7 +98,7 @@ class OpenAICompatible:
     toolset. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
     `error_format` is `text` or `json`, an object with the kind of the error. `extra_calls` is for an answer with too
-    many calls: `refuse` refuses all of them, `first` carries out the first ones. Raises SettingsError.
+    many calls: `refuse` refuses all of them, `first` performs the first ones. Raises SettingsError.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class OpenAICompatible:
         decision = self._decision(answer, asking.observation)
         if isinstance(decision, Refused):
             asking.refusals += 1
-            problem = f"nothing of the model's answer can be carried out: {decision.line}"
+            problem = f"nothing of the model's answer can be performed: {decision.line}"
             if asking.refusals <= decision.again:
                 asking.messages += refusal_messages(answer, decision.line)
                 return Failure(PlannerError(problem), again=True, after_s=0.0)
@@ -228,7 +228,7 @@ class OpenAICompatible:
             sums = accumulate(map(_actions_in, readings))
             readings = [reading for reading, total in zip(readings, sums, strict=True) if total <= most]
         elif asked > most:
-            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was carried out"
+            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was performed"
             return Refused(problem, CALLS_AGAIN)
         ended = _ending(readings)
         if ended is not None:
@@ -331,8 +331,8 @@ def rebuild_messages(
 ) -> list[Message]:
     """Return the conversation so far. Its size has a limit, however long the run is.
 
-    It has the newest `keep_screenshots` pictures, and a line in place of each older one. The newest `keep_thoughts`
-    turns are sent with the model's thoughts. A tool answers in text only, because most servers refuse pictures there;
+    It has the newest `keep_screenshots` images, and a line in place of each older one. The newest `keep_thoughts`
+    turns are sent with the model's thoughts. A tool answers in text only, because most servers refuse images there;
     the screen follows in a user message. The newest turns are in the model's own words. The turns before them are
     summarised in one line a step, and the oldest of these are left out.
     """
@@ -424,7 +424,7 @@ def _extra_call(name: str, toolset: Toolset, error_format: str) -> str:
     """Return the result of a call beyond those that a turn may hold."""
     most = toolset.table.most_actions
     problem = (
-        f"{name}: one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not carried out; "
+        f"{name}: one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not performed; "
         "call it again if need be"
     )
     if toolset.table.typed_errors:
@@ -435,7 +435,7 @@ def _extra_call(name: str, toolset: Toolset, error_format: str) -> str:
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
-    """Return a message of the user, with the picture after the text."""
+    """Return a message of the user, with the image after the text."""
     if png is None:
         return {"role": "user", "content": text}
     url = f"data:image/png;base64,{base64.b64encode(png).decode()}"
@@ -464,7 +464,7 @@ def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonO
 
 
 def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
-    """Return an answer that is not carried out, and the line that says why."""
+    """Return an answer that is not performed, and the line that says why."""
     calls = ", ".join(call.call.name for call in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
     return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]

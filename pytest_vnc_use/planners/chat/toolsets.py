@@ -294,7 +294,7 @@ def _describe_vnc(rows: Sequence[tuple[str, Tool]]) -> Declaration:
     lines = [f"{each.name} {{{', '.join(each.parameters['properties'])}}}: {each.description}" for each in commands]
     names: JsonObject = {"type": "string", "enum": [each.name for each in commands]}
     schema = {"type": "object", "properties": {"action": names, **known}, "required": ["action"]}
-    return Declaration("vnc_command", "\n".join(["Carry out one command.", *lines]), schema)
+    return Declaration("vnc_command", "\n".join(["Perform one command.", *lines]), schema)
 
 
 VNC_COMMAND = Table(

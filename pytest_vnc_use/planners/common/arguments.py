@@ -148,7 +148,7 @@ def read_action(
     excluded: Collection[str] = (),
     noun: str = "action",
 ) -> tuple[Action, ...]:
-    """Return what a call means: its actions, or one that says why it cannot be carried out.
+    """Return what a call means: its actions, or one that says why it cannot be performed.
 
     `readers` are all known calls. `offered` are the names of those that the model may make in this run.
     """

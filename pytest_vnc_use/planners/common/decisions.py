@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from pytest_vnc_use.errors import AgentFailed, RunFolderError
-from pytest_vnc_use.runs.folder import from_json, to_json
+from pytest_vnc_use.errors import AgentFailed, RunDirectoryError
+from pytest_vnc_use.runs.directory import from_json, to_json
 from pytest_vnc_use.types import Action, CallFunction, Decision, DecisionKind, Proposal
 from pytest_vnc_use.types.actions import is_shallow
 
@@ -42,5 +42,5 @@ def _proposal(item: Any, whose: str) -> Proposal:
         return proposal  # the loop reports it to its planner
     try:
         return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
-    except RunFolderError as exc:
+    except RunDirectoryError as exc:
         raise AgentFailed(f"{whose} holds an invalid {type(proposal.action).__name__}: {exc}") from exc

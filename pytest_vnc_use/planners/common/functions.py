@@ -43,7 +43,7 @@ GET_TIMING = Declaration(
 )
 CONFIGURE = Declaration(
     "configure",
-    "Set how long to wait after each step of this run, once the screen has come to rest.",
+    "Set how long to wait after each step of this run, once the screen has become stable.",
     {"type": "object", "properties": {"step_delay_ms": {"type": "number"}}, "required": ["step_delay_ms"]},
 )
 """The functions that the agent itself answers in every run."""

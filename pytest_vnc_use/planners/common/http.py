@@ -50,7 +50,7 @@ MOST_BYTES = 4 * 2**20
 """The largest answer that is read. A turn of a model is a few thousand bytes."""
 
 CLEAN_UP_S = 1.0
-"""The extra seconds that a read may wait after our own time limit. A request that was given up then ends by itself."""
+"""The extra seconds that a read may wait after our own time limit. A request that was given up then ends on its own."""
 
 PASSING = frozenset({408, 425, 429, 499, 500, 502, 503, 504, 529})
 """HTTP statuses after which the same request may succeed. 529 is Anthropic's "overloaded"."""
@@ -257,7 +257,7 @@ def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> flo
 
 
 def _model_asked(service: Service, purpose: str, body: JsonObject) -> ModelAsked:
-    """Return the size of a request: its keys and texts, its pictures (data URLs, or `data` in base64), its answer."""
+    """Return the size of a request: its keys and texts, its images (data URLs, or `data` in base64), its answer."""
     limits: JsonObject = {**body, **body.get("generationConfig", {})}
     names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
     answer_tokens = next((limits[name] for name in names if limits.get(name)), LONGEST_ANSWER)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, ask
-from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
 from pytest_vnc_use.planners.common.turns import screen_in_details
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Proposal, Usage
 
@@ -74,12 +74,12 @@ class ServicePlanner(ABC, Generic[AnyAnswer]):
 class ComputerPlanner(ServicePlanner[Answer[Call]]):
     """A planner over a service with a computer tool of its own, whose coordinates are pixels of the screenshot.
 
-    The calls of an answer are carried out in order, until one fails.
+    The calls of an answer are performed in order, until one fails.
     """
 
     kept_as: ClassVar[str]
     """The name of the answer's items in a decision's provider_details."""
-    _limit: PictureLimit
+    _limit: ImageLimit
 
     def _decision(self, answer: Answer[Call], observation: Observation) -> Decision:
         decided = partial(Decision, model=answer.model, usage=answer.usage, stop_at_error=True)
@@ -98,7 +98,7 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
 
     def _sent(self, observation: Observation) -> SentScreen:
         """Return the newest screen with the size of its screenshot as it is sent."""
-        return SentScreen.of_picture(observation.load_png(observation.frame), self._limit, observation.frame)
+        return SentScreen.of_image(observation.load_png(observation.frame), self._limit, observation.frame)
 
     @abstractmethod
     def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:

@@ -19,8 +19,8 @@ MOST_KILOBYTES = 200
 
 
 @dataclass(frozen=True)
-class PictureLimit:
-    """The largest picture that a service uses unscaled: its longest side, and how many square patches cover it."""
+class ImageLimit:
+    """The largest image that a service uses unscaled: its longest side, and how many square patches cover it."""
 
     longest_side: int
     patch: int
@@ -44,41 +44,41 @@ class PictureLimit:
 
 def png_size(png: bytes) -> tuple[int, int]:
     """Return width and height of a PNG in pixels."""
-    with Image.open(io.BytesIO(png)) as picture:
-        size: tuple[int, int] = picture.size
+    with Image.open(io.BytesIO(png)) as image:
+        size: tuple[int, int] = image.size
     return size
 
 
 def resized(png: bytes, size: tuple[int, int]) -> bytes:
     """Return the PNG in another size; unchanged if it has that size."""
-    with Image.open(io.BytesIO(png)) as picture:
-        if picture.size == size:
+    with Image.open(io.BytesIO(png)) as image:
+        if image.size == size:
             return png
         file = io.BytesIO()
-        picture.resize(size, Image.Resampling.LANCZOS).save(file, "PNG")
+        image.resize(size, Image.Resampling.LANCZOS).save(file, "PNG")
     return file.getvalue()
 
 
 @dataclass(frozen=True)
 class SentScreen:
-    """A screen, and the size of the picture of it that a model got."""
+    """A screen, and the size of the image of it that a model got."""
 
     screen: FrameRef
     width: int
     height: int
 
     @classmethod
-    def within(cls, limit: PictureLimit, screen: FrameRef) -> SentScreen:
+    def within(cls, limit: ImageLimit, screen: FrameRef) -> SentScreen:
         """Return the screen with the largest size within the limit."""
         return cls(screen, *limit.fitted(screen.width, screen.height))
 
     @classmethod
-    def of_picture(cls, png: bytes, limit: PictureLimit, screen: FrameRef) -> SentScreen:
-        """Return the screen with the size of a picture that may be smaller than the screen, within the limit."""
+    def of_image(cls, png: bytes, limit: ImageLimit, screen: FrameRef) -> SentScreen:
+        """Return the screen with the size of an image that may be smaller than the screen, within the limit."""
         return cls(screen, *limit.fitted(*png_size(png)))
 
     def point(self, x: Any, y: Any) -> tuple[int, int]:
-        """Return the screen's pixel under a pixel of the picture. Raises Unreadable if it is outside the picture."""
+        """Return the screen's pixel under a pixel of the image. Raises Unreadable if it is outside the image."""
         return _scaled("x", x, self.width, self.screen.width), _scaled("y", y, self.height, self.screen.height)
 
 

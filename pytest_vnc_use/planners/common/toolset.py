@@ -198,7 +198,7 @@ class Toolset:
     """The tools that a model is offered in a run, and the meaning of its calls.
 
     `functions` are the user's, and those that the agent answers. `excluded` are names of rows, of functions or of the
-    batch that are neither offered nor carried out. `call_in` finds a call in an item of a batch, or in the arguments of
+    batch that are neither offered nor performed. `call_in` finds a call in an item of a batch, or in the arguments of
     the single tool. Raises SettingsError.
     """
 
@@ -307,10 +307,10 @@ class Toolset:
             example = "{'action': …}" if self.table.selector == "action" else "{'command': …, 'arguments': …}"
             return refused(FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}")
         if call.name == batch or (call.name in self._rows and self._rows[call.name].ends):
-            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it by itself")
+            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
         reading = self._read_single(call, spell)
         if isinstance(reading, EndOfRun):
-            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it by itself")
+            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
         return reading[0]
 
 
@@ -322,7 +322,7 @@ def _batch(table: Table, names: Sequence[str]) -> Declaration:
     actions = {"type": "array", "items": item, "minItems": 1, "maxItems": MOST_ACTIONS}
     return Declaration(
         table.batch,
-        "Carry out several commands in order, without a look in between; after the first that fails, the rest is left.",
+        "Perform several commands in order, without a look in between; after the first that fails, the rest is left.",
         {"type": "object", "properties": {"actions": actions}, "required": ["actions"]},
     )
 
@@ -334,7 +334,7 @@ def proposal(call: FunctionCall, action: Action) -> Proposal:
 
 
 def refused(call: FunctionCall, problem: str, kind: str = "") -> Proposal:
-    """Return the proposal for a call that cannot be carried out, with the reason, and the type of the error if any."""
+    """Return the proposal for a call that cannot be performed, with the reason, and the type of the error if any."""
     found = proposal(call, InvalidAction(call.name, problem))
     return replace(found, as_proposed={**found.as_proposed, "error_type": kind}) if kind else found
 

@@ -12,7 +12,7 @@ from pytest_vnc_use.types import Action, Confirmation, FrameRef, JsonObject, Key
 from pytest_vnc_use.types.actions import Point, points
 
 KEPT_TURNS = 20
-"""The most turns without pictures that go back in the model's own words."""
+"""The most turns without images that go back in the model's own words."""
 
 CallSteps = tuple[Step, ...]
 """The steps of one call, in order."""
@@ -95,8 +95,8 @@ def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
     return [*map(screen_asked_about, turns), now]
 
 
-def newest_pictured(turns: Sequence[Turn], keep: int) -> set[int]:
-    """Return the numbers of the steps whose pictures are sent: those of the newest whole turns, at least `keep`."""
+def newest_with_images(turns: Sequence[Turn], keep: int) -> set[int]:
+    """Return the numbers of the steps whose images are sent: those of the newest whole turns, at least `keep`."""
     numbers: set[int] = set()
     for turn in reversed(turns):
         if len(numbers) >= keep:
@@ -106,7 +106,7 @@ def newest_pictured(turns: Sequence[Turn], keep: int) -> set[int]:
 
 
 def removed_of(count: int, keep: int) -> int:
-    """Return how many of the oldest of `count` pictures or turns are not sent.
+    """Return how many of the oldest of `count` images or turns are not sent.
 
     At most `keep` are sent, and at least half of it. Several are removed at a time, so that the part sent before does
     not change in between.

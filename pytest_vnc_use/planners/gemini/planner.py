@@ -33,7 +33,7 @@ from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, Question, Scr
 from pytest_vnc_use.planners.common.planner import ServicePlanner
 from pytest_vnc_use.planners.common.screens import halved
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
-from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_pictured, removed_of
+from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_with_images, removed_of
 from pytest_vnc_use.planners.gemini.actions import (
     NO_PAGE,
     PREDEFINED_FUNCTIONS,
@@ -93,7 +93,7 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
     `excluded_actions` are names of predefined functions of either dialect, or of `functions`. `environment` is desktop,
     browser or mobile; a model that knows no desktop gets a browser. `detect_prompt_injection` has the service look for
     orders on the screen; by default it does where the model can. `functions` are Python callables with docstrings and
-    type hints; the model may call them by name, and the agent carries out the call. `keep_screenshots` is 3 by default;
+    type hints; the model may call them by name, and the agent performs the call. `keep_screenshots` is 3 by default;
     the older dialect and a browser get each one of the newest turns. `search_page` is what the function `search` opens;
     with `opens_windows` the function `open_web_browser` opens a window, once. `base_url` and `api_key` default to
     GOOGLE_GEMINI_BASE_URL and GOOGLE_API_KEY. Raises SettingsError, and KeyMissing if no key is set.
@@ -190,14 +190,16 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
         return decided("act", words, tuple(proposals))
 
     def _rebuild_contents(self, observation: Observation) -> list[JsonObject]:
-        """Return the conversation so far. The newest turns have pictures, one a step, `keep_screenshots` or more."""
+        """Return the conversation so far. The newest turns have images, one a step, `keep_screenshots` or more."""
         turns = [*_with_urls([turn for turn in observation.turns if turn.steps])]
         in_words = removed_of(len(turns) - (self._keep or KEPT_SCREENSHOTS), KEPT_TURNS)
         steps = [step for turn in turns for step in turn.steps]
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
         keep = self._keep or len(steps) + 1
-        pictured = newest_pictured(turns, keep)
-        frame_after = {step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in pictured}
+        with_images = newest_with_images(turns, keep)
+        frame_after = {
+            step.number: frame for step, frame in zip(steps, seen, strict=False) if step.number in with_images
+        }
 
         def png_after(step: Step) -> bytes | None:
             return observation.load_png(frame_after[step.number]) if step.number in frame_after else None
@@ -381,16 +383,16 @@ def describe_model(model: str, *, timeout_s: float) -> JsonObject:
 
 
 def _user(text: str, png: bytes | None = None) -> JsonObject:
-    return {"role": "user", "parts": [{"text": text}, *([] if png is None else [_picture(png)])]}
+    return {"role": "user", "parts": [{"text": text}, *([] if png is None else [_image(png)])]}
 
 
-def _picture(png: bytes) -> JsonObject:
+def _image(png: bytes) -> JsonObject:
     return {"inlineData": {"mimeType": "image/png", "data": base64.b64encode(png).decode()}}
 
 
 def _function_response(name: str, response: JsonObject, png: bytes | None, call_id: str = "") -> JsonObject:
     named: JsonObject = {"name": name, "response": dict(response), **({"id": call_id} if call_id else {})}
-    return named if png is None else {**named, "parts": [_picture(png)]}
+    return named if png is None else {**named, "parts": [_image(png)]}
 
 
 def _system(text: str) -> JsonObject:

@@ -20,7 +20,7 @@ from typing import Any, Union, cast
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.errors.faults import lines_in
 from pytest_vnc_use.planners.common.decisions import decision_of
-from pytest_vnc_use.runs.folder import to_json
+from pytest_vnc_use.runs.directory import to_json
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow

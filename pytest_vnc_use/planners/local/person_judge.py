@@ -27,7 +27,7 @@ class InputEnded(EOFError):
 
 
 class AtTheKeyboard:
-    """A Judge that shows the screen as a picture and asks a person.
+    """A Judge that shows the screen as an image and asks a person.
 
     `ask` gets the question, and raises EOFError if nobody is there, InputEnded if somebody was. It takes as long as the
     person takes. An answer that is neither yes nor no is asked again; after three it is unsure. Where the person
@@ -41,10 +41,10 @@ class AtTheKeyboard:
     def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
         """Return the person's verdict; unsure if nobody is there, or does not answer."""
         with tempfile.TemporaryDirectory(prefix="vnc-claim-") as directory:
-            picture = Path(directory) / "screen.png"
-            picture.write_bytes(frame.png)
+            image = Path(directory) / "screen.png"
+            image.write_bytes(frame.png)
             try:
-                answer = self._answer(f"\n{plain(claim)}\nLook at {picture}. Yes, or no, and what shows it?\n")
+                answer = self._answer(f"\n{plain(claim)}\nLook at {image}. Yes, or no, and what shows it?\n")
             except (EOFError, OSError) as exc:
                 reason = ENDED if isinstance(exc, InputEnded) else NOBODY
                 return Verdict(claim, "unsure", reason, frame=frame.ref)

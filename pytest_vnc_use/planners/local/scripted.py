@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Union
 
-from pytest_vnc_use.errors import PlannerError, RunFolderError
+from pytest_vnc_use.errors import PlannerError, RunDirectoryError
 from pytest_vnc_use.planners.common.decisions import decision_of
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.types import Action, CallFunction, Decision, Limits, Observation, Proposal
@@ -78,7 +78,7 @@ class Reenactment:
     """A planner that answers turn n with the n-th action of the trace, and gives up after the first that fails.
 
     It leaves out calls of functions that are not in `functions`, and says so in its last words. Every action passes the
-    policy like a model's. Raises RunFolderError if there is no action to carry out.
+    policy like a model's. Raises RunDirectoryError if there is no action to perform.
     """
 
     def __init__(self, execution: Execution, functions: Collection[str] = ()) -> None:
@@ -87,7 +87,7 @@ class Reenactment:
         self._without = f" without calls of {', '.join(sorted(missing))}" if missing else ""
         self._of = execution.run_id or "an action trace"
         if not self._steps:
-            raise RunFolderError(f"{self._of!r} holds no action to carry out, got {len(execution.steps)} actions")
+            raise RunDirectoryError(f"{self._of!r} holds no action to perform, got {len(execution.steps)} actions")
         self.task = execution.task or f"Do again what {self._of} did"
 
     @property
@@ -106,7 +106,7 @@ class Reenactment:
         if error := next((step.error for step in last if step.error), ""):
             return Decision("gave_up", f"step {self._steps[done - 1].number} failed: {error}; {UNJUDGED}")
         if done == total:
-            return Decision("finished", f"carried out {total} actions again{self._without}; {UNJUDGED}")
+            return Decision("finished", f"performed {total} actions again{self._without}; {UNJUDGED}")
         return Decision("act", proposals=(self._steps[done].proposal,))
 
 

@@ -44,7 +44,7 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 
 MOST_ACTIONS = 20
-"""The most actions of one call that are carried out."""
+"""The most actions of one call that are performed."""
 
 WAIT_S = 2.0
 """The length of a wait, which the call does not give. The guide's own examples take two seconds."""
@@ -55,7 +55,7 @@ MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd
 
 @dataclass(frozen=True)
 class ActionFields(Arguments):
-    """The fields of one action, and the picture of its coordinates."""
+    """The fields of one action, and the image of its coordinates."""
 
     sent: SentScreen
 

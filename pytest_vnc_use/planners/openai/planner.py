@@ -18,7 +18,7 @@ from pytest_vnc_use.planners.common.functions import Declaration, declare_all
 from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
 from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
-from pytest_vnc_use.planners.common.screens import PictureLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
@@ -34,7 +34,7 @@ from pytest_vnc_use.types import CallFunction, FrameRef, JsonObject, Observation
 API_URL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"
-LIMIT = PictureLimit(longest_side=6000, patch=32, patches=10_000)
+LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
 """The largest screenshot that `detail: original` uses unscaled: 10.24 million pixels, 6000 a side."""
 CALLS = ("computer_call", "function_call")
 
@@ -49,7 +49,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
     """A planner that asks a model of OpenAI with its computer tool.
 
     `functions` are Python callables with docstrings and type hints; the model may call them by name, and the agent
-    carries out the call. `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of
+    performs the call. `excluded_actions` are names of the tool's actions. `include_thoughts` asks for summaries of
     thoughts. `max_output_tokens` counts reasoning too. `api_key` and `base_url` (with its `/v1`) default to
     OPENAI_API_KEY and OPENAI_BASE_URL. Raises SettingsError, and KeyMissing if no key is set.
     """
@@ -241,7 +241,7 @@ def usage_of(body: JsonObject) -> Usage:
 def rebuild_items(
     observation: Observation,
     *,
-    limit: PictureLimit,
+    limit: ImageLimit,
     keep_screenshots: int = 3,
     include_initial_screenshot: bool = True,
 ) -> list[JsonObject]:
@@ -303,5 +303,5 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
 
 
 def _users(text: str, url: str | None = None) -> JsonObject:
-    picture = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
-    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *picture]}
+    image = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *image]}

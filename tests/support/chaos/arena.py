@@ -48,7 +48,7 @@ class MovedClock:
 
 
 class Model:
-    """The model's stand-in, behind a link whose port stays when it is started anew."""
+    """The model's fake server, behind a link whose port stays when it is started again."""
 
     def __init__(self, broken: Path) -> None:
         self._broken = broken
@@ -60,7 +60,7 @@ class Model:
         return f"http://127.0.0.1:{self.link.port}"
 
     def restart(self) -> None:
-        """Start it anew, if it has ended."""
+        """Start it again, if it has ended."""
         if self.process.poll() is not None:
             self.process = self._start()
 
@@ -86,7 +86,7 @@ class GivenDesktop:
         return f"127.0.0.1::{self.link.port}"
 
     def restart(self) -> None:
-        """Start both anew, if one of them has ended."""
+        """Start both again, if one of them has ended."""
         if self.processes and all(process.poll() is None for process in self.processes):
             return
         self.close()
@@ -113,9 +113,9 @@ class GivenDesktop:
 def given_desktops() -> tuple[list[GivenDesktop], tuple[str, ...]]:
     """Return four given desktops, and the options that lead there."""
     way = Path("/tmp/there")
-    folder = '/tmp/homes/"$port"'
+    directory = '/tmp/homes/"$port"'
     way.write_text(
-        f"#!/bin/sh\nport=$1; shift; mkdir -p {folder}; cd {folder} || exit 1\n"
+        f"#!/bin/sh\nport=$1; shift; mkdir -p {directory}; cd {directory} || exit 1\n"
         'export DISPLAY=":$((port - 6900))"\nexec "$@"\n'
     )
     way.chmod(0o755)
@@ -141,7 +141,7 @@ class Arena:
         return [kind for kind in EXPLAINS if kind not in missing | without]
 
     def disturb(self, action: Action) -> Done | None:
-        """Carry out an action now, and note when it is undone. Return None if there was nothing to hit."""
+        """Perform an action now, and note when it is undone. Return None if there was nothing to hit."""
         verb, _, what = action.kind.partition(" ")
         undo: Callable[[], object]
         match action.kind:
@@ -163,7 +163,7 @@ class Arena:
         return Done(action, target, None)
 
     def undo_due(self, *, all_of_them: bool = False) -> None:
-        """Undo what is due by now, and start anew what was killed."""
+        """Undo what is due by now, and start again what was killed."""
         now_s = time.monotonic()
         for entry in [each for each in self.due if all_of_them or each[0] <= now_s]:
             self.due.remove(entry)

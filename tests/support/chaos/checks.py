@@ -62,21 +62,21 @@ def _wrong_test(test: dict[str, Any], done: Sequence[Done], times: Sequence[tupl
 
 
 def _stopped_s(done: Sequence[Done]) -> float:
-    """Return how long workers were stopped: no limit of a test goes on then."""
+    """Return how long workers were stopped: no limit of a test continues then."""
     return sum(each.action.for_s or 0.0 for each in done if each.action.kind == "stop worker")
 
 
 def lost_runs(project: Project) -> list[str]:
-    """Return the run folders that no result names, and those that are named and are not there."""
+    """Return the run directories that no result names, and those that are named and are not there."""
     try:
         tests = json.loads(project.results.read_text())["tests"]
     except (OSError, ValueError):
         return []  # wrong_results tells that
-    named = Counter(Path(run["folder"]).name for test in tests for run in test["runs"])
+    named = Counter(Path(run["directory"]).name for test in tests for run in test["runs"])
     there = {path.parent.name for path in project.runs.glob("*/trace.jsonl")}
-    lost = [f"the run folder {each} is in no result" for each in sorted(there - {*named})]
-    missing = [f"the run folder {each} of a result is not there" for each in sorted({*named} - there)]
-    twice = [f"the run folder {each} is in {count} results" for each, count in named.items() if count > 1]
+    lost = [f"the run directory {each} is in no result" for each in sorted(there - {*named})]
+    missing = [f"the run directory {each} of a result is not there" for each in sorted({*named} - there)]
+    twice = [f"the run directory {each} is in {count} results" for each, count in named.items() if count > 1]
     return lost + missing + twice
 
 

@@ -1,4 +1,4 @@
-"""The model's stand-in as a process that can be killed. As a script: `python model.py BROKEN` prints its URL."""
+"""The model's fake server as a process that can be killed. As a script: `python model.py BROKEN` prints its URL."""
 
 from __future__ import annotations
 

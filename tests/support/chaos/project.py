@@ -54,7 +54,7 @@ def pytest_runtest_logfinish(nodeid):
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with the tests. `runs` is where the run folders go, `results` the file of the results."""
+    """A directory with the tests. `runs` is where the run directories go, `results` the file of the results."""
 
     path: Path
     runs: Path
@@ -132,7 +132,7 @@ def number_of(test: str) -> int:
 
 
 def environment(model_url: str) -> dict[str, str]:
-    """Return what a session needs to ask the stand-in."""
+    """Return what a session needs to ask the fake server."""
     own = {"GOOGLE_API_KEY": API_KEY, "GOOGLE_GEMINI_BASE_URL": model_url, "VNC_USE_WATCH": "false"}
     return {**own, "VNC_USE_REHEARSE": "0", "CI": "", "PYTHONUNBUFFERED": "1"}
 

@@ -26,7 +26,7 @@ _FLAGS = ("--mount", "--net", "--pid", "--ipc", "--fork", "--mount-proc", "--kil
 
 
 def inside_command(command: Sequence[str]) -> list[str]:
-    """Return the command that carries out another one as the first process of a new world."""
+    """Return the command that performs another one as the first process of a new world."""
     as_user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
     return ["unshare", *as_user, *_FLAGS, *command]
 

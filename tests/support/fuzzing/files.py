@@ -73,8 +73,8 @@ EXECUTION = [
 
 
 def _of_bytes(name: str, read: Callable[[Path], object], *seeds: bytes) -> Callable[[Path], Iterator[Try]]:
-    def opened(folder: Path) -> Iterator[Try]:
-        file = folder / name
+    def opened(directory: Path) -> Iterator[Try]:
+        file = directory / name
 
         def attempt(random: Random) -> None:
             file.write_bytes(mutated(random, random.choice(seeds)))
@@ -88,8 +88,8 @@ def _of_bytes(name: str, read: Callable[[Path], object], *seeds: bytes) -> Calla
 def _of_json(
     name: str, read: Callable[[Path], object], make: Callable[[Path], object]
 ) -> Callable[[Path], Iterator[Try]]:
-    def opened(folder: Path) -> Iterator[Try]:
-        file, seed = folder / name, make(folder)
+    def opened(directory: Path) -> Iterator[Try]:
+        file, seed = directory / name, make(directory)
 
         def attempt(random: Random) -> None:
             file.write_bytes(text_of(random, mutated_json(random, seed)))
@@ -100,11 +100,11 @@ def _of_json(
     return opened
 
 
-def _results(folder: Path) -> object:
+def _results(directory: Path) -> object:
     run = RunFigures("runs/a", "a task", "done", steps=3, models=("m",), dollars=0.5)
     item = ItemResult("test_a.py::test_a", "failed", "product", "rule", "message", 1.5, (), (run,), 0.5)
-    write_results(folder / "seed.json", session_results("2026-01-02", "2026-01-03", [item, item]))
-    return json.loads((folder / "seed.json").read_text())
+    write_results(directory / "seed.json", session_results("2026-01-02", "2026-01-03", [item, item]))
+    return json.loads((directory / "seed.json").read_text())
 
 
 def _read_results(file: Path) -> None:
@@ -113,12 +113,12 @@ def _read_results(file: Path) -> None:
     write_results(file.with_name("merged.json"), read)
 
 
-def _paths(folder: Path) -> Iterator[Try]:
+def _paths(directory: Path) -> Iterator[Try]:
     """Try every reader of a file on paths of anything, and on what is no file."""
     readers = (load_policy, lambda path: load_prices(str(path)), read_task_file, read_results, read_execution)
 
     def attempt(random: Random) -> None:
-        random.choice(readers)(folder / any_text(random))
+        random.choice(readers)(directory / any_text(random))
 
     yield attempt
 

@@ -116,7 +116,7 @@ def _spoilt(random: Random, reply: Reply) -> Reply:
 
 
 def _planner(name: str) -> Callable[[Path], Iterator[Try]]:
-    def opened(folder: Path) -> Iterator[Try]:
+    def opened(directory: Path) -> Iterator[Try]:
         starter, replies = _SERVED[name]
         current: list[Reply] = []
         with JsonServer(lambda _: current[0]) as server:
@@ -137,7 +137,7 @@ def _planner(name: str) -> Callable[[Path], Iterator[Try]]:
 
 
 def _check(action: Any) -> None:
-    """Assert that an action is carried out on the screen, and ends."""
+    """Assert that an action is performed on the screen, and ends."""
     points: list[tuple[Any, Any]] = [(action.x, action.y)] if hasattr(action, "x") else []
     points += [(action.to_x, action.to_y)] if isinstance(action, Drag) else []
     for x, y in points:
@@ -149,7 +149,7 @@ def _check(action: Any) -> None:
 
 
 def _judge(name: str) -> Callable[[Path], Iterator[Try]]:
-    def opened(folder: Path) -> Iterator[Try]:
+    def opened(directory: Path) -> Iterator[Try]:
         starter, say = _JUDGES[name]
         current: list[Reply] = []
         with JsonServer(lambda _: current[0]) as server:

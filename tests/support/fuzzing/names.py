@@ -18,11 +18,11 @@ from pytest_vnc_use.cli.mcp_server import Tools
 from pytest_vnc_use.cli.pytest_process import Suite
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.store import Key
-from pytest_vnc_use.runs.folder import path_of
+from pytest_vnc_use.runs.directory import path_of
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS
-from support.fuzzing.folders import write_run
+from support.fuzzing.directories import write_run
 from support.fuzzing.mutations import any_text
 from support.fuzzing.trial import Target, Try
 
@@ -33,23 +33,23 @@ _WORDS = (
 )
 
 
-def _ids(folder: Path) -> Iterator[Try]:
-    """A test's id and a run's id lead to a file in their folder, and nowhere else."""
+def _ids(directory: Path) -> Iterator[Try]:
+    """A test's id and a run's id lead to a file in their directory, and nowhere else."""
 
     def attempt(random: Random) -> None:
         name = any_text(random)
-        path = Key(folder / "test_a.py", f"test_a.py::{name}").path
-        assert path.parent == folder / "__vnc_recordings__" / "test_a", path
+        path = Key(directory / "test_a.py", f"test_a.py::{name}").path
+        assert path.parent == directory / "__vnc_recordings__" / "test_a", path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        assert path.resolve().is_relative_to(folder.resolve())
-        assert path_of(folder, name).parent == folder
-        assert path_of(folder, name).resolve().is_relative_to(folder.resolve())
+        assert path.resolve().is_relative_to(directory.resolve())
+        assert path_of(directory, name).parent == directory
+        assert path_of(directory, name).resolve().is_relative_to(directory.resolve())
 
     yield attempt
 
 
-def _settings(folder: Path) -> Iterator[Try]:
+def _settings(directory: Path) -> Iterator[Try]:
     def attempt(random: Random) -> None:
         field, text = random.choice([*FIELDS]), any_text(random)
         read_value(field, text, "here")
@@ -58,32 +58,32 @@ def _settings(folder: Path) -> Iterator[Try]:
     yield attempt
 
 
-def _secrets(folder: Path) -> Iterator[Try]:
+def _secrets(directory: Path) -> Iterator[Try]:
     def attempt(random: Random) -> None:
         kind = random.choice(("file:", "env:", "", "file:/dev/zero"))
-        read_secret(f"NAME={kind}{any_text(random)}", "--secret", folder)
+        read_secret(f"NAME={kind}{any_text(random)}", "--secret", directory)
 
     yield attempt
 
 
-def _mcp(folder: Path) -> Iterator[Try]:
-    write_run(folder / "runs")
-    (folder / "outside.txt").write_text("")
-    (folder / "tests").mkdir()
-    tools = Tools(settings_of({"runs_dir": str(folder / "runs")}), {}, 1.0, {})
+def _mcp(directory: Path) -> Iterator[Try]:
+    write_run(directory / "runs")
+    (directory / "outside.txt").write_text("")
+    (directory / "tests").mkdir()
+    tools = Tools(settings_of({"runs_dir": str(directory / "runs")}), {}, 1.0, {})
 
     def attempt(random: Random) -> None:
         text = any_text(random)
         match random.randrange(5):
             case 0:
-                Suite(folder / "tests", folder / "runs", [text], any_text(random), {})
-                inside = (folder / "tests" / text.split("::")[0]).resolve()
-                assert inside.is_relative_to((folder / "tests").resolve())
+                Suite(directory / "tests", directory / "runs", [text], any_text(random), {})
+                inside = (directory / "tests" / text.split("::")[0]).resolve()
+                assert inside.is_relative_to((directory / "tests").resolve())
                 assert not text.startswith(("@", "-"))
             case 1:
                 tools.read_run(text)
             case 2:
-                tools.step_picture(random.choice(("run", text)), random.choice((1, 0, -1, 10**30)))
+                tools.step_screenshot(random.choice(("run", text)), random.choice((1, 0, -1, 10**30)))
             case 3:
                 compile(tools.propose_test(random.choice(("run", text)), text), "test", "exec")
             case _:
@@ -93,11 +93,11 @@ def _mcp(folder: Path) -> Iterator[Try]:
     tools.desk.close()
 
 
-def _command_line(folder: Path) -> Iterator[Try]:
-    write_run(folder / "runs")
-    os.mkfifo(folder / "pipe")
+def _command_line(directory: Path) -> Iterator[Try]:
+    write_run(directory / "runs")
+    os.mkfifo(directory / "pipe")
     before = Path.cwd()
-    os.chdir(folder)
+    os.chdir(directory)
 
     def attempt(random: Random) -> None:
         words = [

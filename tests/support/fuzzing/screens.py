@@ -28,7 +28,7 @@ def _bomb() -> bytes:
 def _rectangle(random: Random) -> bytes:
     width, height = (random.choice(_SIZES) if random.random() < 0.3 else random.randint(0, 64) for _ in range(2))
     x, y = (random.choice(_SIZES) if random.random() < 0.1 else random.choice((0, 0, 1, 7)) for _ in range(2))
-    pixels = rfb.picture(
+    pixels = rfb.image(
         random.randint(1, 64), random.randint(1, 64), random.choice((1, 2, 4, 16, 120)), random.randrange(99)
     )
     match random.randrange(9):
@@ -113,7 +113,7 @@ def _use(address: str, random: Random, timeout_s: float) -> None:
         screen.close()
 
 
-def _servers(_folder: Path) -> Iterator[Try]:
+def _servers(_dir: Path) -> Iterator[Try]:
     def attempt(random: Random) -> None:
         with rfb.playing(session(random)) as address:
             _use(address, random, 3.0)
@@ -121,7 +121,7 @@ def _servers(_folder: Path) -> Iterator[Try]:
     yield attempt
 
 
-def _slow_servers(_folder: Path) -> Iterator[Try]:
+def _slow_servers(_dir: Path) -> Iterator[Try]:
     """Yield a try of a server that says a few bytes at a time, or takes nothing of what it is told, or falls silent."""
 
     def attempt(random: Random) -> None:

@@ -29,8 +29,9 @@ Try = Callable[[Random], None]
 class Target:
     """Something that reads what strangers make.
 
-    `open` gets an empty folder, and yields the way to try a case there; nothing may be written outside that folder.
-    `examples` is how many cases a run of the tests tries. The only errors are those of the package, and `allowed`.
+    `open` gets an empty directory, and yields the way to try a case there; nothing may be written outside that
+    directory. `examples` is how many cases a run of the tests tries. The only errors are those of the package, and
+    `allowed`.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Target:
 
 
 class Trial:
-    """A target in a folder of its own, `place / inside`; all else in `place` must stay as it is."""
+    """A target in a directory of its own, `place / inside`; all else in `place` must stay as it is."""
 
     def __init__(self, target: Target, place: Path) -> None:
         self._target, self._place = target, place

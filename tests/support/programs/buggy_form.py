@@ -68,8 +68,6 @@ class Form(Gtk.Window):
         self.light.set_opacity(0 if self.does_blink and self.light.get_opacity() else 1)
         return True
 
-    # --- what it does ------------------------------------------------------------------------------------------------
-
     def _add(self) -> None:
         self.pieces += 1
         self.quantity.set_text(f"Quantity: {self.pieces}")
@@ -83,8 +81,6 @@ class Form(Gtk.Window):
         Path("parcel.txt").write_text(self.parcel, encoding="utf-8")
         self.status.set_text("Saved")
         self._tell("save")
-
-    # --- what may be wrong -------------------------------------------------------------------------------------------
 
     def when(self, event: str, do: Callable[[], object], after_ms: int = 0) -> None:
         self._later.append((event, do, after_ms))

@@ -1,7 +1,7 @@
 """A page in Chromium with a seeded bug: `buggy_page.py BUG [--light]`; without a bug "".
 
 It serves `buggy_page.html` on a free port, shows it on the whole screen, and writes down what the page sends, as a file
-of the name that it is sent to. It ends with Chromium, whose profile is in the working folder.
+of the name that it is sent to. It ends with Chromium, whose profile is in the working directory.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 SHOP = Path(__file__).parents[3] / "examples" / "shop"
 sys.path.insert(0, str(SHOP))
 
-import basket  # noqa: E402  # the shop's modules, once its folder is on the path
+import basket  # noqa: E402  # the shop's modules, once its directory is on the path
 import catalogue  # noqa: E402
 import gift_box  # noqa: E402
 import look  # noqa: E402
@@ -69,9 +69,6 @@ def with_other_words(module: Any, make: str, said: str, instead: str) -> None:
     )
 
 
-# --- sums and counts -------------------------------------------------------------------------------------------------
-
-
 @seeded
 def wrong_total() -> None:
     """The total leaves out one of several pieces."""
@@ -117,9 +114,6 @@ def wrong_digit_in_a_table() -> None:
 def counter_not_shown() -> None:
     """The sidebar does not say how much is in the basket."""
     afterwards(window.Sidebar, "_refresh", lambda self: self._buttons["Basket"].setText("Basket"))
-
-
-# --- lists -----------------------------------------------------------------------------------------------------------
 
 
 @seeded
@@ -172,9 +166,6 @@ def dragged_thing_stays() -> None:
     gift_box._list = copying
 
 
-# --- words and looks -------------------------------------------------------------------------------------------------
-
-
 @seeded
 def other_language() -> None:
     """A button is labelled in another language."""
@@ -195,7 +186,7 @@ def wrong_colour_of_a_state() -> None:
 
 @seeded
 def wrong_name_shown() -> None:
-    """The sidebar says that somebody else is signed in."""
+    """The sidebar says that another user is signed in."""
     afterwards(window.Sidebar, "_refresh", lambda self: self._user.setText("Signed in: bob"))
 
 
@@ -210,9 +201,6 @@ def thanks_the_wrong_person() -> None:
     """The dialog after an order does not name who ordered."""
     really = order_form.tell
     order_form.tell = lambda parent, title, message: really(parent, "Thank you, {name}", message)
-
-
-# --- what happens ----------------------------------------------------------------------------------------------------
 
 
 @seeded
@@ -295,12 +283,9 @@ def not_said_that_it_is_done() -> None:
     afterwards(terms.Terms, "_accepted", lambda self: self._status.clear())
 
 
-# --- beside what was done, and later than it -------------------------------------------------------------------------
-
-
 @seeded
 def adding_changes_who_is_signed_in() -> None:
-    """Once something is in the basket, the sidebar says that somebody else is signed in."""
+    """Once something is in the basket, the sidebar says that another user is signed in."""
     afterwards(window.Sidebar, "_refresh", lambda self: self._store.basket and self._user.setText("Signed in: mallory"))
 
 
@@ -368,9 +353,6 @@ def _error(parent: QWidget, place: look.Box, shown_ms: int = 0) -> None:
     made.show()
     if shown_ms:
         QTimer.singleShot(shown_ms, made.deleteLater)
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
 
 
 @seeded

@@ -11,7 +11,7 @@ from pathlib import Path
 SHOP = Path(__file__).parents[3] / "examples" / "shop"
 sys.path.insert(0, str(SHOP))
 
-from PySide6.QtGui import QImage  # noqa: E402  # as the shop's modules, once its folder is on the path
+from PySide6.QtGui import QImage  # noqa: E402  # as the shop's modules, once its directory is on the path
 from PySide6.QtWidgets import QApplication, QWidget  # noqa: E402
 from rendering import forget_the_users_settings, pin  # noqa: E402
 from store import Store  # noqa: E402
@@ -23,11 +23,11 @@ def drawn(window: QWidget) -> str:
     return hashlib.sha256(bytes(image.constBits())).hexdigest()
 
 
-def main(folder: Path) -> None:
+def main(directory: Path) -> None:
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
     forget_the_users_settings()
     pin(QApplication(sys.argv[:1]))
-    store = Store(folder)
+    store = Store(directory)
     window = ShopWindow(store)
     window.resize(1440, 900)
     window.show()

@@ -1,8 +1,8 @@
 """A Qt program for tests of recordings: a till with a price, a count and a total, and faults that options switch on.
 
 It writes `total.txt` whenever Pay is clicked. `--fault=NAME` names what is wrong with it; `--slow=SECONDS` is how long
-it takes to react at most; with `--clock` something on it keeps changing by itself, beside the caret of its field, until
-there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
+it takes to react at most; with `--clock` something on it keeps changing on its own, beside the caret of its field,
+until there is a file `noon`. `--panel=SECONDS` opens a panel when Pay is clicked; its text comes so much later.
 `--starts=FILE` counts the starts: `--fault-from=2` has the fault from the second on, `--number` shows which it is;
 `--border` draws one around the field.
 """

@@ -29,7 +29,7 @@ class KeyLog(QObject):
         return False
 
 
-def main(folder: Path) -> int:
+def main(directory: Path) -> int:
     application = QApplication([])
     window = QWidget()
     line, fruits, page = QLineEdit(window), QListWidget(window), QPlainTextEdit(window)
@@ -42,14 +42,14 @@ def main(folder: Path) -> int:
     def write_order() -> None:
         names = [fruits.item(row).text() for row in range(fruits.count())]
         if len(names) == len(ITEMS):
-            (folder / "order.txt").write_text(" ".join(names))
+            (directory / "order.txt").write_text(" ".join(names))
 
-    line.textChanged.connect(lambda text: (folder / "line.txt").write_text(text, encoding="utf-8"))
-    page.textChanged.connect(lambda: (folder / "page.txt").write_text(page.toPlainText(), encoding="utf-8"))
-    page.verticalScrollBar().valueChanged.connect(lambda value: (folder / "scroll.txt").write_text(str(value)))
+    line.textChanged.connect(lambda text: (directory / "line.txt").write_text(text, encoding="utf-8"))
+    page.textChanged.connect(lambda: (directory / "page.txt").write_text(page.toPlainText(), encoding="utf-8"))
+    page.verticalScrollBar().valueChanged.connect(lambda value: (directory / "scroll.txt").write_text(str(value)))
     fruits.model().rowsRemoved.connect(write_order)
     fruits.model().rowsMoved.connect(write_order)
-    keys = KeyLog(folder / "keys.txt")
+    keys = KeyLog(directory / "keys.txt")
     application.installEventFilter(keys)
     window.resize(800, 600)
     window.move(0, 0)

@@ -16,7 +16,7 @@ Ability = Literal["resize", "password", "view_only", "16 bit", "8 bit", "large"]
 
 @dataclass(frozen=True)
 class Kind:
-    """`start` has a stage, with its files in a folder, until the block ends; `size` is its own, where it has one.
+    """`start` has a stage, with its files in a directory, until the block ends; `size` is its own, where it has one.
 
     Where it does not always outlive its clients (wayvnc 0.5 was seen to end with one), each test has its own.
     """

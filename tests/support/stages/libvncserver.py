@@ -41,10 +41,10 @@ class Sheet:
 
 
 @contextmanager
-def libvncserver(folder: Path, wish: Wish) -> Iterator[Stage]:
-    sheet, log = Sheet(folder / "sheet", wish), folder / "heard"
+def libvncserver(directory: Path, wish: Wish) -> Iterator[Stage]:
+    sheet, log = Sheet(directory / "sheet", wish), directory / "heard"
     words = [str(wish.size[0]), str(wish.size[1]), str(sheet.pixel_bytes), str(int(wish.view_only))]
-    program = [str(_built(folder, _SOURCE)), str(folder / "sheet")]
+    program = [str(_built(directory, _SOURCE)), str(directory / "sheet")]
     password = [wish.password] if wish.password else []
     with (
         writing_to(log) as pipes,
@@ -63,9 +63,9 @@ def libvncserver(folder: Path, wish: Wish) -> Iterator[Stage]:
         yield Stage(server, sheet.truth, lambda: list(_heard(paper.lines())), repaint, resize, sheet.bits)
 
 
-def _built(folder: Path, source: Path) -> Path:
+def _built(directory: Path, source: Path) -> Path:
     vnc_servers.require("gcc")
-    program = folder / source.stem
+    program = directory / source.stem
     command = ["gcc", "-O1", "-o", str(program), str(source), "-lvncserver"]
     if subprocess.run(command, capture_output=True, timeout=400, check=False).returncode:
         vnc_servers.missing("libvncserver", f"apt-get install {vnc_servers.PACKAGES['gcc']}")

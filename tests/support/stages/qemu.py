@@ -38,8 +38,8 @@ BOOT_SECTOR = bytes.fromhex(
 class Guest:
     """A running QEMU, asked over QMP on its stdin and stdout."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
-        self._process, self._folder = process, folder
+    def __init__(self, process: subprocess.Popen[bytes], directory: Path) -> None:
+        self._process, self._dir = process, directory
         self.ask("qmp_capabilities")
 
     def ask(self, command: str, **arguments: object) -> Any:
@@ -63,10 +63,10 @@ class Guest:
 
     def typed(self) -> bytes:
         """Return the characters that the guest has read, after the one that says that it is ready."""
-        return (self._folder / "typed").read_bytes()
+        return (self._dir / "typed").read_bytes()
 
     def truth(self) -> Pixels:
-        dump = self._folder / "screen.ppm"
+        dump = self._dir / "screen.ppm"
         self.ask("screendump", filename=str(dump))
         return np.asarray(Image.open(io.BytesIO(dump.read_bytes())).convert("RGB"))
 
@@ -76,19 +76,19 @@ class Guest:
         self.ask("human-monitor-command", **{"command-line": f"mouse_set {tablet}"})
 
     def heard(self) -> list[str]:
-        trace = (self._folder / "trace").read_text()
+        trace = (self._dir / "trace").read_text()
         keys = [f"key {chr(code)!r}" for code in self.typed()[1:]]
         return [*_pointed(trace, self.truth().shape), *keys]
 
 
 @contextmanager
-def qemu(folder: Path, wish: Wish) -> Iterator[Stage]:
+def qemu(directory: Path, wish: Wish) -> Iterator[Stage]:
     """Run QEMU; nobody can ask for `wish.size`: the guest's is that of VGA's text."""
-    boot = folder / "boot"
+    boot = directory / "boot"
     boot.write_bytes(BOOT_SECTOR)
     machine = ["-nodefaults", "-machine", "pc", "-accel", "tcg", "-m", "16", "-display", "none", "-vga", "std"]
     devices = ["-usb", "-device", "usb-tablet", "-drive", f"file={boot},format=raw,if=floppy,read-only=on"]
-    logs = ["-debugcon", f"file:{folder / 'typed'}", "-trace", "input_event_*", "-D", str(folder / "trace")]
+    logs = ["-debugcon", f"file:{directory / 'typed'}", "-trace", "input_event_*", "-D", str(directory / "trace")]
     secret = ["-object", f"secret,id=vnc,data={wish.password}"] if wish.password else []
     command = ["qemu-system-x86_64", *machine, *devices, *logs, *secret, "-qmp", "stdio"]
     password = ",password-secret=vnc" if wish.password else ""
@@ -96,7 +96,7 @@ def qemu(folder: Path, wish: Wish) -> Iterator[Stage]:
     with on_free_port(
         lambda port: running(*command, "-vnc", f"127.0.0.1:{port - 5900}{password}", **pipes)  # type: ignore[arg-type]
     ) as server:
-        guest = Guest(server.process, folder)
+        guest = Guest(server.process, directory)
         wait_for(lambda: guest.typed() == b".", "the guest's start")
         guest.point_absolutely()
         yield Stage(server, guest.truth, guest.heard, lambda: guest.press("x"), lambda _: guest.press("ctrl", "r"))

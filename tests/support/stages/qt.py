@@ -28,10 +28,10 @@ _HEADLESS = {"WLR_BACKENDS": "headless", "WLR_LIBINPUT_NO_DEVICES": "1", "WLR_RE
 
 
 @contextmanager
-def qt(folder: Path, wish: Wish) -> Iterator[Stage]:
+def qt(directory: Path, wish: Wish) -> Iterator[Stage]:
     """Yield Qt's own VNC server, which the program carries in itself."""
     vnc_servers.require_pyside()
-    log, grabbed = folder / "heard", folder / "grabbed.ppm"
+    log, grabbed = directory / "heard", directory / "grabbed.ppm"
     bits = BITS[wish.depth]
     platform = f"vnc:size={wish.size[0]}x{wish.size[1]}:depth={wish.depth if wish.depth < 24 else 32}"
     with (
@@ -52,11 +52,11 @@ def qt(folder: Path, wish: Wish) -> Iterator[Stage]:
 
 
 @contextmanager
-def wayvnc(folder: Path, wish: Wish) -> Iterator[Stage]:
+def wayvnc(directory: Path, wish: Wish) -> Iterator[Stage]:
     """Yield wayvnc before sway without a screen of its own; grim tells the truth."""
     vnc_servers.require_pyside()
     vnc_servers.require("grim")
-    log = folder / "heard"
+    log = directory / "heard"
     blind = ["--disable-input"] if wish.view_only else []
     with (
         sway(wish.size) as wayland,
@@ -76,25 +76,22 @@ def _painting(canvas: Told) -> Callable[[], None]:
     return lambda: canvas.obey(f"paint {next(seeds)}")
 
 
-# --- sway ------------------------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def sway(size: tuple[int, int]) -> Iterator[Mapping[str, str]]:
     """Yield the environment of programs on a running sway. Root may not run it, so the user `nobody` does."""
-    with folder_of_an_ordinary_user() as (folder, user):
-        config = folder / "config"
+    with directory_of_an_ordinary_user() as (directory, user):
+        config = directory / "config"
         config.write_text(f"output HEADLESS-1 resolution {size[0]}x{size[1]}\ndefault_border none\n")
-        environment = {"XDG_RUNTIME_DIR": str(folder)}
+        environment = {"XDG_RUNTIME_DIR": str(directory)}
         with running("sway", "-c", str(config), environment={**environment, **_HEADLESS}, **user):
-            wait_for(lambda: all(any(folder.glob(sock)) for sock in ("sway-ipc.*.sock", "wayland-?")), "sway")
-            (ipc,), (wayland,) = folder.glob("sway-ipc.*.sock"), folder.glob("wayland-?")
+            wait_for(lambda: all(any(directory.glob(sock)) for sock in ("sway-ipc.*.sock", "wayland-?")), "sway")
+            (ipc,), (wayland,) = directory.glob("sway-ipc.*.sock"), directory.glob("wayland-?")
             yield {**environment, "WAYLAND_DISPLAY": wayland.name, "SWAYSOCK": str(ipc)}
 
 
 @contextmanager
-def folder_of_an_ordinary_user() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield a folder with a short path, and what starts a program as its owner; under root that is `nobody`."""
+def directory_of_an_ordinary_user() -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a directory with a short path, and what starts a program as its owner; under root that is `nobody`."""
     with tempfile.TemporaryDirectory(prefix="sway-") as name:
         if os.geteuid() != 0:
             yield Path(name), {}

@@ -67,7 +67,7 @@ class Told:
         return [line for line in self._written() if line != "done"]
 
     def obey(self, command: str) -> None:
-        """Have it carry out a command, and wait until it has."""
+        """Have it perform a command, and wait until it has."""
         answered = self._written().count("done")
         assert self._process.stdin is not None
         self._process.stdin.write(command.encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Stages of X servers: xev at the root window hears, xwd tells the truth, an xterm in 256 colours is the picture."""
+"""Stages of X servers: xev at the root window hears, xwd tells the truth, an xterm in 256 colours is the image."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _COLOURS = (
 
 
 @contextmanager
-def tigervnc(folder: Path, wish: Wish) -> Iterator[Stage]:
+def tigervnc(directory: Path, wish: Wish) -> Iterator[Stage]:
     blind = ["-AcceptKeyEvents=0", "-AcceptPointerEvents=0"] if wish.view_only else []
-    starting = vnc_servers.tigervnc(wish.size, _file(folder, wish), [*blind, "-depth", str(wish.depth)])
-    with _stage(starting, folder, wish) as stage:
+    starting = vnc_servers.tigervnc(wish.size, _file(directory, wish), [*blind, "-depth", str(wish.depth)])
+    with _stage(starting, directory, wish) as stage:
         stage.resize = lambda size: _by_xrandr(stage.server, size)
         yield stage
 
 
-def tightvnc(folder: Path, wish: Wish) -> AbstractContextManager[Stage]:
+def tightvnc(directory: Path, wish: Wish) -> AbstractContextManager[Stage]:
     blind = ["-viewonly"] if wish.view_only else []
-    return _stage(vnc_servers.tightvnc(wish.size, _file(folder, wish), blind, wish.depth), folder, wish)
+    return _stage(vnc_servers.tightvnc(wish.size, _file(directory, wish), blind, wish.depth), directory, wish)
 
 
 @contextmanager
-def x11vnc(folder: Path, wish: Wish) -> Iterator[Stage]:
+def x11vnc(directory: Path, wish: Wish) -> Iterator[Stage]:
     """Yield x11vnc, which changes its size by showing a part of the screen."""
     blind = ["-viewonly"] if wish.view_only else []
-    server = vnc_servers.x11vnc(wish.size, _file(folder, wish), blind, wish.depth, naps=wish.naps)
-    with _stage(server, folder, wish) as stage:
+    server = vnc_servers.x11vnc(wish.size, _file(directory, wish), blind, wish.depth, naps=wish.naps)
+    with _stage(server, directory, wish) as stage:
         whole = stage.truth
 
         def resize(size: tuple[int, int]) -> None:
@@ -53,8 +53,8 @@ def x11vnc(folder: Path, wish: Wish) -> Iterator[Stage]:
         yield stage
 
 
-def _file(folder: Path, wish: Wish) -> Path | None:
-    return vnc_servers.password_file(folder, wish.password) if wish.password else None
+def _file(directory: Path, wish: Wish) -> Path | None:
+    return vnc_servers.password_file(directory, wish.password) if wish.password else None
 
 
 def _by_xrandr(server: VncServer, size: tuple[int, int]) -> None:
@@ -63,8 +63,8 @@ def _by_xrandr(server: VncServer, size: tuple[int, int]) -> None:
 
 
 @contextmanager
-def _stage(starting: AbstractContextManager[VncServer], folder: Path, wish: Wish) -> Iterator[Stage]:
-    log = folder / "xev"
+def _stage(starting: AbstractContextManager[VncServer], directory: Path, wish: Wish) -> Iterator[Stage]:
+    log = directory / "xev"
     drawings = itertools.cycle([("-mod", "16", "16"), ("-mod", "5", "7"), ("-solid", "#1f6fb2")])
     with (
         starting as server,
@@ -98,9 +98,6 @@ def _listening(server: VncServer, log: Path) -> Iterator[None]:
         yield
 
 
-# --- what xev tells --------------------------------------------------------------------------------------------------
-
-
 def _heard(log: Path) -> list[str]:
     return [told for event in log.read_text("latin-1").split("\n\n") for told in _told(event.lstrip())]
 
@@ -114,9 +111,6 @@ def _told(event: str) -> Iterator[str]:
         yield f"wheel {WHEEL[int(pointed[4])]}"
     typed = re.match(r"KeyPress .*?XLookupString gives \d+ bytes: \(([0-9a-f ]+)\)", event, re.S)
     yield from (f"key {chr(int(code, 16))!r}" for code in (typed[1].split() if typed else ()))
-
-
-# --- what xwd tells --------------------------------------------------------------------------------------------------
 
 
 def _truth(server: VncServer) -> Pixels:

@@ -1,7 +1,7 @@
 """The run directory: its versioned format, the code that writes it, and the removal of what is no longer needed.
 
     runs/<run_id>/
-      trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete by itself
+      trace.jsonl         a header, then one event of `types.RunEvent` a line, each complete on its own
       exchanges.jsonl     one HTTP exchange with a model a line, complete; the trace has its line number
       screens/            the screenshot of each frame, once, as <sha256>.png
       execution.json      the actions, to repeat them; see runs/uitask_trace.py
@@ -11,8 +11,8 @@
       result.json         how the test ended that made the run
 
 An event's `at_s` is the time since the run began, in seconds; older traces do not have it. The checkpoints of a run
-that has ended are removed: nobody can go on with it. `result.json` is written once the test has ended, so a test that
-was killed leaves none.
+that has ended are removed: nobody can continue with it. `result.json` is written once the test has ended, so a test
+that was killed leaves none.
 
 A line is one write that ends in a newline. A line without a newline was cut off by the death of its writer:
 readers skip it, and the next writer removes it. Readers ignore unknown fields and unknown kinds of event; they refuse a
@@ -38,7 +38,7 @@ from typing import Any
 from pydantic import NonNegativeInt
 
 from pytest_vnc_use import clock, files
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
 from pytest_vnc_use.runs.json_lines import (
     JsonLines,
     from_json as from_json,
@@ -60,25 +60,25 @@ def new_run_id() -> str:
 
 
 def path_of(runs_dir: Path, run_id: str) -> Path:
-    """Return the path of a run directory. Raises RunFolderError for a run id that leads elsewhere."""
+    """Return the path of a run directory. Raises RunDirectoryError for a run id that leads elsewhere."""
     is_name = Path(run_id).name == run_id == PureWindowsPath(run_id).name and run_id not in ("", "..")
     if not (is_name and run_id.isprintable()):
-        raise RunFolderError(f"a run id must be the name of a folder in {str(runs_dir)!r}, got {run_id!r}")
+        raise RunDirectoryError(f"a run id must be the name of a directory in {str(runs_dir)!r}, got {run_id!r}")
     return runs_dir / run_id
 
 
 def write_atomically(target: Path, content: bytes, opener: Callable[[str, int], int] | None = private) -> None:
-    """Write all of the content or nothing; by default for the owner alone. Raises RunFolderUnwritable."""
+    """Write all of the content or nothing; by default for the owner alone. Raises RunDirectoryUnwritable."""
     try:
         with files.draft_of(target) as draft:
             with open(draft, "wb", opener=opener) as file:  # Path.open takes no opener
                 file.write(content)
             draft.replace(target)
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc
+        raise RunDirectoryUnwritable(f"cannot write {str(target)!r}: {files.reason_of(exc)}") from exc
 
 
-class RunFolder:
+class RunDirectory:
     """The directory of one run. One process at a time writes it; its threads may share it.
 
     `exchanges.jsonl` grows with the number of exchanges, not with its square: a request repeats the history before it,
@@ -101,10 +101,10 @@ class RunFolder:
         return clock.monotonic() if self._began_s is None else self._began_s
 
     @classmethod
-    def create(cls, runs_dir: Path, run_id: str) -> RunFolder:
+    def create(cls, runs_dir: Path, run_id: str) -> RunDirectory:
         """Return a new directory with its header, for its owner alone.
 
-        Raises RunFolderUnwritable if it exists or cannot be made.
+        Raises RunDirectoryUnwritable if it exists or cannot be made.
         """
         path = path_of(runs_dir, run_id)
         try:
@@ -112,19 +112,19 @@ class RunFolder:
             path.mkdir(mode=0o700)
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
-            raise RunFolderUnwritable(f"cannot make the run folder {str(path)!r}: {exc}") from exc
+            raise RunDirectoryUnwritable(f"cannot make the run directory {str(path)!r}: {exc}") from exc
         header = Header(run_id, began_at=round(clock.epoch(), 3))
-        folder = cls(path, header.began_at)
+        directory = cls(path, header.began_at)
         try:
-            folder._trace.append(to_json(header))
-        except RunFolderUnwritable:
+            directory._trace.append(to_json(header))
+        except RunDirectoryUnwritable:
             shutil.rmtree(path, ignore_errors=True)  # it is empty, and nothing else would name it
             raise
-        return folder
+        return directory
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """Return the directory of an earlier run, to read or to continue. Raises RunFolderError if there is none."""
+    def open(cls, path: Path) -> RunDirectory:
+        """Return the directory of an earlier run, to read or to continue. Raises RunDirectoryError if there is none."""
         return cls(path, open_trace(path)[0].began_at)
 
     def append(self, event: RunEvent) -> None:
@@ -156,14 +156,14 @@ class RunFolder:
         return frame.ref
 
     def load_png(self, ref: FrameRef) -> bytes:
-        """Return the screenshot of a stored frame. Raises RunFolderError if it is missing or was changed."""
+        """Return the screenshot of a stored frame. Raises RunDirectoryError if it is missing or was changed."""
         source = self._screen(ref)
         try:
             png = read_whole(source)
         except OSError as exc:
-            raise RunFolderError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
+            raise RunDirectoryError(f"the screen {ref.digest!r} cannot be read from {str(self.path)!r}: {exc}") from exc
         if hashlib.sha256(png).hexdigest() != ref.digest:
-            raise RunFolderError(f"{str(source)!r} is damaged: its SHA-256 is not its name")
+            raise RunDirectoryError(f"{str(source)!r} is damaged: its SHA-256 is not its name")
         return png
 
     def _screen(self, ref: FrameRef) -> Path:
@@ -181,7 +181,7 @@ def _count_shared(before: Any, now: Any) -> int:
 
 
 def read_exchanges(path: Path) -> Iterator[ModelExchange]:
-    """Yield the exchanges with models in order, each with its whole request. Raises RunFolderError at damage."""
+    """Yield the exchanges with models in order, each with its whole request. Raises RunDirectoryError at damage."""
     lines, requests = _exchanges_in(path), dict[str, JsonObject]()
     for line in lines.read():
         exchange: ModelExchange = from_line(lines.path, ModelExchange, line)
@@ -210,27 +210,27 @@ FINE = frozenset({"passed", "skipped", "xfailed", "xpassed"})
 _MAX_NUMBER = 1e9
 
 
-def keep_logs(run_folder: Path, logs: Mapping[str, str]) -> None:
-    """Write the logs over earlier ones; empty logs are left out. Raises RunFolderUnwritable."""
-    folder = run_folder / "logs"
+def keep_logs(run_dir: Path, logs: Mapping[str, str]) -> None:
+    """Write the logs over earlier ones; empty logs are left out. Raises RunDirectoryUnwritable."""
+    directory = run_dir / "logs"
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        directory.mkdir(mode=0o700, exist_ok=True)
         for role, text in logs.items():
             if text:
                 name = re.sub(r"[^\w.-]+", "-", role)
-                with open(folder / f"{name}.txt", "w", encoding="utf-8", errors="replace", opener=private) as file:
+                with open(directory / f"{name}.txt", "w", encoding="utf-8", errors="replace", opener=private) as file:
                     file.write(text)
     except OSError as exc:
-        raise RunFolderUnwritable(f"cannot keep the desktop's logs in {str(folder)!r}: {exc}") from exc
+        raise RunDirectoryUnwritable(f"cannot keep the desktop's logs in {str(directory)!r}: {exc}") from exc
 
 
-def read_logs(run_folder: Path) -> dict[str, str]:
+def read_logs(run_dir: Path) -> dict[str, str]:
     """Return text by role, in alphabetical order; empty if no logs were kept.
 
     Of a long log it is the end, and the role says so. Of one that cannot be read it is the reason.
     """
     logs: dict[str, str] = {}
-    for path in sorted((run_folder / "logs").glob("*.txt")):
+    for path in sorted((run_dir / "logs").glob("*.txt")):
         try:
             end, size = read_end(path, _MAX_LOG_BYTES)
         except OSError as exc:
@@ -247,7 +247,7 @@ class EndedTest:
 
     `phase` is the part that decided it: setup, call or teardown. `triage`, `rule` and `message` say what a failure
     means; `failure` is pytest's text about it. `attempt` counts from 1. `worker` is that of pytest-xdist.
-    `is_rehearsal` is true if the run rehearsed a recording that the test had just made. `pictures` says why the run
+    `is_rehearsal` is true if the run rehearsed a recording that the test had just made. `screenshots` says why the run
     directory holds none; it is empty if it does.
     """
 
@@ -263,7 +263,7 @@ class EndedTest:
     seconds: float = 0.0
     dollars: float | None = None
     is_rehearsal: bool = False
-    pictures: str = ""
+    screenshots: str = ""
     format: str = RESULT_FORMAT
     version: int = RESULT_VERSION
 
@@ -273,31 +273,31 @@ class EndedTest:
         return self.result not in FINE
 
 
-def write_ended_test(run_folder: Path, ended: EndedTest) -> None:
-    """Write the result of the test into the directory of one of its runs. Raises RunFolderUnwritable."""
+def write_ended_test(run_dir: Path, ended: EndedTest) -> None:
+    """Write the result of the test into the directory of one of its runs. Raises RunDirectoryUnwritable."""
     text = json.dumps(to_json(ended), ensure_ascii=False, indent=1)
-    write_atomically(run_folder / RESULT_FILE, text.encode("utf-8", "replace"))
+    write_atomically(run_dir / RESULT_FILE, text.encode("utf-8", "replace"))
 
 
-def read_ended_test(run_folder: Path) -> EndedTest | None:
+def read_ended_test(run_dir: Path) -> EndedTest | None:
     """Return the result of the test that made a run; None if none is written.
 
-    Raises RunFolderError if it is damaged.
+    Raises RunDirectoryError if it is damaged.
     """
     try:
-        content: Any = load_json(read_whole(run_folder / RESULT_FILE))
+        content: Any = load_json(read_whole(run_dir / RESULT_FILE))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as exc:
-        raise RunFolderError(f"{RESULT_FILE} cannot be read: {exc}") from exc
+        raise RunDirectoryError(f"{RESULT_FILE} cannot be read: {exc}") from exc
     match content:
         case {"format": str(form), "version": int(version)} if form == RESULT_FORMAT and version <= RESULT_VERSION:
             ended = from_json(EndedTest, content)
         case _:
-            raise RunFolderError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
+            raise RunDirectoryError(f"{RESULT_FILE} must be a {RESULT_FORMAT} up to version {RESULT_VERSION}")
     for name, number in (("seconds", ended.seconds), ("dollars", ended.dollars)):
         if number is not None and not 0 <= number < _MAX_NUMBER:  # nan is none of these
-            raise RunFolderError(f"{name} in {RESULT_FILE} must be from 0 to {_MAX_NUMBER:.0f}, got {number}")
+            raise RunDirectoryError(f"{name} in {RESULT_FILE} must be from 0 to {_MAX_NUMBER:.0f}, got {number}")
     return ended
 
 
@@ -306,19 +306,19 @@ def read_ended_test(run_folder: Path) -> EndedTest | None:
 _MEGABYTE = 1_000_000
 
 
-def drop_checkpoints(run_folder: Path) -> None:
-    """Remove the checkpoints of a run that has ended: nobody can go on with it."""
-    for path in run_folder.glob("checkpoints.sqlite*"):
+def drop_checkpoints(run_dir: Path) -> None:
+    """Remove the checkpoints of a run that has ended: nobody can continue with it."""
+    for path in run_dir.glob("checkpoints.sqlite*"):
         with suppress(OSError):  # another process may be looking at it; it does no harm where it stays
             path.unlink()
 
 
-def drop_pictures(run_folder: Path) -> None:
+def drop_screenshots(run_dir: Path) -> None:
     """Remove the screenshots of a run, the exchanges with models, the messages to its server and program logs."""
     for name in ("screens", "logs", "page"):
-        shutil.rmtree(run_folder / name, ignore_errors=True)
+        shutil.rmtree(run_dir / name, ignore_errors=True)
     for name in ("exchanges.jsonl", "messages.jsonl"):
-        (run_folder / name).unlink(missing_ok=True)
+        (run_dir / name).unlink(missing_ok=True)
 
 
 def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
@@ -335,7 +335,7 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
         return ""
     kept, ended_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
     for path in disk_files:
-        with suppress(RunFolderError):  # a directory that is not understood stays
+        with suppress(RunDirectoryError):  # a directory that is not understood stays
             if path.resolve() not in kept and (ended := read_ended_test(path)):
                 ended_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
     for is_bad, _, _, path in sorted(ended_runs):
@@ -351,10 +351,10 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
-def _disk_files(folder: Path) -> list[tuple[int, int, int]]:
+def _disk_files(directory: Path) -> list[tuple[int, int, int]]:
     """Return device, number and size of each file; several runs may share one."""
     listed = []
-    for path in folder.rglob("*"):
+    for path in directory.rglob("*"):
         with suppress(OSError):
             status = path.lstat()
             listed.append((status.st_dev, status.st_ino, status.st_size))

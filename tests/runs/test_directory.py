@@ -1,4 +1,4 @@
-"""The run folder: what is written is read again, also after a kill -9, a torn line, or a second writer."""
+"""The run directory: what is written is read again, also after a kill -9, a torn line, or a second writer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import RunFolderError, RunFolderUnwritable
-from pytest_vnc_use.runs.folder import (
-    RunFolder,
+from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
+from pytest_vnc_use.runs.directory import (
+    RunDirectory,
     from_json,
     new_run_id,
     read_exchanges,
@@ -69,7 +69,7 @@ from pytest_vnc_use.types import (
 )
 from support.paths import TESTS
 
-PNG = b"\x89PNG\r\n\x1a\n a picture, as far as a run folder can tell"
+PNG = b"\x89PNG\r\n\x1a\n a screenshot, as far as a run directory can tell"
 SCREEN = FrameRef(hashlib.sha256(PNG).hexdigest(), 1440, 900)
 STARTED = RunStarted(
     "run", "Open the basket", "2026-11-21T10:00:00+00:00", "scripted", SCREEN, limits=Limits(5, 9.5, 2)
@@ -112,14 +112,14 @@ def finished(number: int, turn: int, action: Action = ACTIONS[0]) -> StepFinishe
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    return RunFolder.create(tmp_path / "runs", "run")
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(tmp_path / "runs", "run")
 
 
-def written(folder: RunFolder, *events: RunEvent) -> Path:
+def written(directory: RunDirectory, *events: RunEvent) -> Path:
     for event in events:
-        folder.append(event)
-    return folder.path
+        directory.append(event)
+    return directory.path
 
 
 def lines_of(path: Path, name: str = "trace.jsonl") -> list[dict[str, Any]]:
@@ -155,16 +155,16 @@ def test_what_json_does_not_know_becomes_text() -> None:
     assert to_json(CallFunction("f", {"of": range(3)}))["arguments"] == {"of": "range(0, 3)"}
 
 
-def test_data_that_is_no_such_value_is_refused() -> None:
-    with pytest.raises(RunFolderError, match=r"x does not fit: .*integer.*, got 'left'"):
+def test_data_no_such_value_is_refused() -> None:
+    with pytest.raises(RunDirectoryError, match=r"x does not fit: .*integer.*, got 'left'"):
         from_json(Click, {"x": "left", "y": 2})
 
 
-def test_what_was_written_is_read(folder: RunFolder) -> None:
+def test_what_was_written_is_read(directory: RunDirectory) -> None:
     verdict = Verdict("2 apples", "holds", "I see 2")
     first, second, last = finished(1, 1), finished(2, 1, Wait()), finished(3, 2)
     path = written(
-        folder,
+        directory,
         STARTED,
         decided(1, ACTIONS[0], Wait()),
         *(begun(1, 1, ACTIONS[0]), first, begun(2, 1, Wait()), second),
@@ -187,8 +187,8 @@ def test_what_was_written_is_read(folder: RunFolder) -> None:
     assert trace.asked is None
 
 
-def test_a_line_is_one_event_complete_by_itself(folder: RunFolder) -> None:
-    header, started, step = lines_of(written(folder, STARTED, finished(1, 1)))
+def test_line_is_one_event_complete_by_itself(directory: RunDirectory) -> None:
+    header, started, step = lines_of(written(directory, STARTED, finished(1, 1)))
     assert abs(time.time() - header.pop("began_at")) < 60
     assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1}
     assert (started["kind"], step["kind"]) == ("run", "step")
@@ -197,32 +197,32 @@ def test_a_line_is_one_event_complete_by_itself(folder: RunFolder) -> None:
     )
 
 
-def test_a_step_that_was_begun_stays_open(folder: RunFolder) -> None:
-    trace = read_trace(written(folder, STARTED, decided(1, Wait()), begun(1, 1, Wait())))
+def test_step_that_was_begun_stays_open(directory: RunDirectory) -> None:
+    trace = read_trace(written(directory, STARTED, decided(1, Wait()), begun(1, 1, Wait())))
     assert trace.open_step == begun(1, 1, Wait())
     assert trace.ended is None
 
 
-def test_a_run_waits_until_it_goes_on(folder: RunFolder) -> None:
+def test_run_waits_until_it_goes_on(directory: RunDirectory) -> None:
     asked = ApprovalAsked(1, Proposal(Wait()), Ruling("ask", "no rule matches"))
-    waiting = read_trace(written(folder, STARTED, decided(1, Wait()), asked, RunEnded(Outcome.WAITING, "")))
+    waiting = read_trace(written(directory, STARTED, decided(1, Wait()), asked, RunEnded(Outcome.WAITING, "")))
     assert waiting.asked == asked
     assert waiting.ended == RunEnded(Outcome.WAITING, "")
-    goes_on = read_trace(written(RunFolder.open(folder.path), begun(1, 1, Wait())))
+    goes_on = read_trace(written(RunDirectory.open(directory.path), begun(1, 1, Wait())))
     assert goes_on.asked is None
     assert goes_on.ended is None
     assert goes_on.open_step == begun(1, 1, Wait())
 
 
-def test_what_was_done_again_replaces_what_was_before(folder: RunFolder) -> None:
+def test_what_was_done_again_replaces_what_was_before(directory: RunDirectory) -> None:
     again = replace(STARTED, started_at="2026-11-21T11:00:00+00:00")
-    trace = read_trace(written(folder, STARTED, again, decided(1, Wait()), decided(1, TakeScreenshot())))
+    trace = read_trace(written(directory, STARTED, again, decided(1, Wait()), decided(1, TakeScreenshot())))
     assert trace.started == again
     assert trace.turns == (Turn(decided(1, TakeScreenshot()).decision),)
 
 
-def test_text_that_utf8_cannot_hold_does_not_spoil_the_folder(folder: RunFolder) -> None:
-    trace = read_trace(written(folder, STARTED, finished(1, 1, TypeText("half \ud83d a pair"))))
+def test_text_that_utf8_cannot_hold_does_not_spoil_dir(directory: RunDirectory) -> None:
+    trace = read_trace(written(directory, STARTED, finished(1, 1, TypeText("half \ud83d a pair"))))
     assert trace.steps[0].proposal.action == TypeText("half ? a pair")
 
 
@@ -233,34 +233,32 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
     assert all(Path(run_id).name == run_id and run_id.replace("-", "").isalnum() for run_id in ids)
 
 
-def test_a_folder_is_made_once(folder: RunFolder) -> None:
-    with pytest.raises(RunFolderError, match="cannot make the run folder"):
-        RunFolder.create(folder.path.parent, folder.path.name)
+def test_directory_is_made_once(directory: RunDirectory) -> None:
+    with pytest.raises(RunDirectoryError, match="cannot make the run directory"):
+        RunDirectory.create(directory.path.parent, directory.path.name)
 
-
-# --- what a killed writer leaves -------------------------------------------------------------------------------------
 
 WRITER = """
 import sys
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
-from test_folder import STARTED, begun, decided, finished
-from pytest_vnc_use.runs.folder import RunFolder
+from test_dir import STARTED, begun, decided, finished
+from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Wait
 
-folder = RunFolder.create(Path(sys.argv[1]), "run")
-folder.append(STARTED)
+directory = RunDirectory.create(Path(sys.argv[1]), "run")
+directory.append(STARTED)
 for number in count(1):
-    folder.append(decided(number, Wait()))
-    folder.append(begun(number, number, Wait()))
-    folder.append(finished(number, number, Wait()))
+    directory.append(decided(number, Wait()))
+    directory.append(begun(number, number, Wait()))
+    directory.append(finished(number, number, Wait()))
     print(number, flush=True)
 """
 
 
 @pytest.mark.slow
-def test_after_a_kill_the_folder_reads_up_to_the_last_step(tmp_path: Path) -> None:
+def test_after_kill_directory_reads_up_to_last_step(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path), str(TESTS), str(Path(__file__).parent)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
@@ -272,7 +270,7 @@ def test_after_a_kill_the_folder_reads_up_to_the_last_step(tmp_path: Path) -> No
     assert [step.number for step in trace.steps] == list(range(1, len(trace.steps) + 1))
     assert trace.ended is None
 
-    again = RunFolder.open(tmp_path / "run")
+    again = RunDirectory.open(tmp_path / "run")
     again.append(RunEnded(None, "", error="killed"))
     assert read_trace(tmp_path / "run").ended == RunEnded(None, "", error="killed")
 
@@ -280,39 +278,39 @@ def test_after_a_kill_the_folder_reads_up_to_the_last_step(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "torn", [b'{"kind":"step","st', b"{", b'{"kind":"end","outcome":"done","message":"","error":""}']
 )
-def test_a_torn_last_line_is_passed_over_and_then_removed(folder: RunFolder, torn: bytes) -> None:
-    path = written(folder, STARTED, finished(1, 1))
+def test_torn_last_line_is_passed_over_and_then_removed(directory: RunDirectory, torn: bytes) -> None:
+    path = written(directory, STARTED, finished(1, 1))
     with (path / "trace.jsonl").open("ab") as file:
         file.write(torn)
     assert len(read_trace(path).steps) == 1
-    again = RunFolder.open(path)
+    again = RunDirectory.open(path)
     assert (path / "trace.jsonl").read_bytes().endswith(torn)
     written(again, finished(2, 2), finished(3, 3))
     assert [step.number for step in read_trace(path).steps] == [1, 2, 3]
     assert [line.get("kind") for line in lines_of(path)] == [None, "run", "step", "step", "step"]
 
 
-def test_a_newer_version_is_refused(folder: RunFolder) -> None:
-    file = written(folder, STARTED) / "trace.jsonl"
+def test_newer_version_is_refused(directory: RunDirectory) -> None:
+    file = written(directory, STARTED) / "trace.jsonl"
     file.write_text(file.read_text().replace('"version":1', '"version":2'))
-    for read in (read_trace, RunFolder.open):
-        with pytest.raises(RunFolderError, match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1"):
-            read(folder.path)
+    for read in (read_trace, RunDirectory.open):
+        with pytest.raises(RunDirectoryError, match=r"newer pytest-vnc-use: its version is 2, this one reads up to 1"):
+            read(directory.path)
 
 
-def test_what_a_later_writer_added_is_ignored(folder: RunFolder) -> None:
-    file = written(folder, STARTED, finished(1, 1)) / "trace.jsonl"
-    lines = lines_of(folder.path)
+def test_what_later_writer_added_is_ignored(directory: RunDirectory) -> None:
+    file = written(directory, STARTED, finished(1, 1)) / "trace.jsonl"
+    lines = lines_of(directory.path)
     lines[2]["step"]["mood"] = "good"
     lines.insert(2, {"kind": "weather", "sky": "blue"})
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert read_trace(folder.path).steps == (finished(1, 1).step,)
+    assert read_trace(directory.path).steps == (finished(1, 1).step,)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (None, "is not a run folder: it has no trace.jsonl"),
+        (None, "is not a run directory: it has no trace.jsonl"),
         ("", "must begin with the header"),
         ('{"run_id":"run"}\n', "must begin with the header"),
         ('{"format":"pytest-vnc-use trace","version":"one","run_id":"run"}\n', "version does not fit"),
@@ -323,62 +321,64 @@ def test_what_a_later_writer_added_is_ignored(folder: RunFolder) -> None:
         ("HEADER", "never started"),
     ],
 )
-def test_a_damaged_folder_is_an_error(folder: RunFolder, content: str | None, complaint: str) -> None:
-    file = folder.path / "trace.jsonl"
+def test_damaged_directory_is_error(directory: RunDirectory, content: str | None, complaint: str) -> None:
+    file = directory.path / "trace.jsonl"
     header = file.read_text()
     file.unlink()
     if content is not None:
         file.write_text(content.replace("HEADER", header))
-    with pytest.raises(RunFolderError, match=complaint):
-        read_trace(folder.path)
+    with pytest.raises(RunDirectoryError, match=complaint):
+        read_trace(directory.path)
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="there is no run folder"):
+def test_missing_directory_is_error(tmp_path: Path) -> None:
+    with pytest.raises(RunDirectoryError, match="there is no run directory"):
         read_trace(tmp_path / "nowhere")
 
 
-def test_a_screen_is_stored_once(folder: RunFolder) -> None:
-    assert folder.store(Frame(SCREEN, PNG)) == SCREEN
-    stored = folder.path / "screens" / f"{SCREEN.digest}.png"
+def test_screen_is_stored_once(directory: RunDirectory) -> None:
+    assert directory.store(Frame(SCREEN, PNG)) == SCREEN
+    stored = directory.path / "screens" / f"{SCREEN.digest}.png"
     before = stored.stat()
-    folder.store(Frame(SCREEN, PNG))
+    directory.store(Frame(SCREEN, PNG))
     after = stored.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert list(stored.parent.iterdir()) == [stored]
-    assert RunFolder.open(folder.path).load_png(SCREEN) == PNG
+    assert RunDirectory.open(directory.path).load_png(SCREEN) == PNG
 
 
-def test_a_screen_that_is_missing_or_changed_is_an_error(folder: RunFolder) -> None:
-    with pytest.raises(RunFolderError, match="cannot be read"):
-        folder.load_png(SCREEN)
-    folder.store(Frame(SCREEN, PNG))
-    (folder.path / "screens" / f"{SCREEN.digest}.png").write_bytes(PNG[:-1])
-    with pytest.raises(RunFolderError, match="its SHA-256 is not its name"):
-        folder.load_png(SCREEN)
+def test_screen_missing_or_changed_is_error(directory: RunDirectory) -> None:
+    with pytest.raises(RunDirectoryError, match="cannot be read"):
+        directory.load_png(SCREEN)
+    directory.store(Frame(SCREEN, PNG))
+    (directory.path / "screens" / f"{SCREEN.digest}.png").write_bytes(PNG[:-1])
+    with pytest.raises(RunDirectoryError, match="its SHA-256 is not its name"):
+        directory.load_png(SCREEN)
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(folder: RunFolder) -> None:
-    (folder.path / "trace.jsonl").unlink()
-    (folder.path / "screens").rmdir()
-    folder.path.rmdir()
-    with pytest.raises(RunFolderError, match="cannot write"):
-        folder.append(STARTED)
-    with pytest.raises(RunFolderError, match="cannot write") as raised:
-        folder.store(Frame(SCREEN, PNG))
+def test_directory_that_cannot_be_written_is_error(directory: RunDirectory) -> None:
+    (directory.path / "trace.jsonl").unlink()
+    (directory.path / "screens").rmdir()
+    directory.path.rmdir()
+    with pytest.raises(RunDirectoryError, match="cannot write"):
+        directory.append(STARTED)
+    with pytest.raises(RunDirectoryError, match="cannot write") as raised:
+        directory.store(Frame(SCREEN, PNG))
     assert ".tmp" not in str(raised.value)
 
 
 def exchange(turns: int, purpose: str = "planner", **changes: Any) -> ModelExchange:
-    """Return a planner's exchange of its nth turn: the whole history, pictures with the last 3 turns only."""
-    contents = [f"turn {turn}: {'picture' if turn > turns - 3 else 'no picture'} {'x' * 500}" for turn in range(turns)]
+    """Return a planner's exchange of its nth turn: the whole history, screenshots with the last 3 turns only."""
+    contents = [
+        f"turn {turn}: {'screenshot' if turn > turns - 3 else 'no screenshot'} {'x' * 500}" for turn in range(turns)
+    ]
     request = {"contents": contents, "tools": [{"computerUse": {}}], "model": "m"}
     return ModelExchange(
         purpose, **{"attempt": 1, "request": request, "response": {"n": turns}, "duration_s": 0.5} | changes
     )
 
 
-def test_exchanges_are_read_whole(folder: RunFolder) -> None:
+def test_exchanges_are_read_whole(directory: RunDirectory) -> None:
     said = [
         exchange(1, error="503", response=None, retry_in_s=2.0),
         exchange(1, attempt=2),
@@ -390,13 +390,13 @@ def test_exchanges_are_read_whole(folder: RunFolder) -> None:
         exchange(3, request={}),
         exchange(6),
     ]
-    path = written(folder, STARTED, *said)
+    path = written(directory, STARTED, *said)
     assert list(read_exchanges(path)) == said
 
 
-def test_the_trace_tells_of_exchanges_by_their_line(folder: RunFolder) -> None:
-    written(folder, STARTED, exchange(1, error="503", response=None, retry_in_s=2.0), exchange(1, attempt=2))
-    path = written(RunFolder.open(folder.path), exchange(2))
+def test_trace_tells_of_exchanges_by_their_line(directory: RunDirectory) -> None:
+    written(directory, STARTED, exchange(1, error="503", response=None, retry_in_s=2.0), exchange(1, attempt=2))
+    path = written(RunDirectory.open(directory.path), exchange(2))
     notes = read_trace(path).exchanges
     assert [(note.request["line"], note.attempt, note.error, note.retry_in_s) for note in notes] == [
         (1, 1, "503", 2.0),
@@ -406,77 +406,77 @@ def test_the_trace_tells_of_exchanges_by_their_line(folder: RunFolder) -> None:
     assert list(read_exchanges(path))[2] == exchange(2)
 
 
-def test_exchanges_grow_with_the_steps_and_not_with_their_square(folder: RunFolder) -> None:
-    file = folder.path / "exchanges.jsonl"
+def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirectory) -> None:
+    file = directory.path / "exchanges.jsonl"
     sizes = []
     for turns in range(1, 121):
-        folder.append(exchange(turns))
+        directory.append(exchange(turns))
         sizes.append(file.stat().st_size)
     assert sizes[119] - sizes[99] <= 1.05 * (sizes[39] - sizes[19])
-    assert list(read_exchanges(folder.path))[-1] == exchange(120)
+    assert list(read_exchanges(directory.path))[-1] == exchange(120)
 
 
-def test_an_event_whose_kind_is_no_word_is_left_out(folder: RunFolder) -> None:
-    path = written(folder, STARTED)
+def test_event_whose_kind_is_no_word_is_left_out(directory: RunDirectory) -> None:
+    path = written(directory, STARTED)
     with (path / "trace.jsonl").open("a") as trace:
         trace.write('{"kind": ["run"]}\n')
     assert read_trace(path).started == STARTED
 
 
 @pytest.mark.parametrize("repeats", ['"x"', '{"messages": "x"}', '{"messages": -1}', '{"messages": [1]}'])
-def test_exchanges_that_repeat_nonsense_are_damaged(folder: RunFolder, repeats: str) -> None:
+def test_exchanges_that_repeat_nonsense_are_damaged(directory: RunDirectory, repeats: str) -> None:
     exchange = json.dumps(to_json(ModelExchange("planner", 1, {"messages": []}, None, 0.1)))
-    (folder.path / "exchanges.jsonl").write_text(exchange[:-1] + f', "repeats": {repeats}}}\n')
-    with pytest.raises(RunFolderError, match="damaged"):
-        list(read_exchanges(folder.path))
+    (directory.path / "exchanges.jsonl").write_text(exchange[:-1] + f', "repeats": {repeats}}}\n')
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        list(read_exchanges(directory.path))
 
 
-def test_json_of_too_many_values_is_not_read(folder: RunFolder) -> None:
+def test_json_of_too_many_values_is_not_read(directory: RunDirectory) -> None:
     """Each empty list takes 64 bytes of memory, and two of text."""
-    (folder.path / "trace.jsonl").write_text("[" + "[]," * 1_000_001 + "0]\n")
-    with pytest.raises(RunFolderError, match="at most 1000000 values"):
-        read_trace(folder.path)
+    (directory.path / "trace.jsonl").write_text("[" + "[]," * 1_000_001 + "0]\n")
+    with pytest.raises(RunDirectoryError, match="at most 1000000 values"):
+        read_trace(directory.path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits of a process")
-def test_a_disk_that_fills_up_at_once_leaves_no_empty_run_folder(tmp_path: Path) -> None:
+def test_disk_that_fills_up_at_once_leaves_no_empty_run_dir(tmp_path: Path) -> None:
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
-        with pytest.raises(RunFolderUnwritable, match="cannot write"):
-            RunFolder.create(tmp_path, "run")
+        with pytest.raises(RunDirectoryUnwritable, match="cannot write"):
+            RunDirectory.create(tmp_path, "run")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("name", ["trace.jsonl", "exchanges.jsonl"])
-def test_a_file_that_is_too_large_is_not_read(folder: RunFolder, name: str) -> None:
+def test_file_too_large_is_not_read(directory: RunDirectory, name: str) -> None:
     """A line without an end must not fill the memory; the file takes no room on the disk."""
-    (folder.path / name).touch()
-    os.truncate(folder.path / name, 2 * LARGEST)
+    (directory.path / name).touch()
+    os.truncate(directory.path / name, 2 * LARGEST)
     tracemalloc.start()
     try:
-        with pytest.raises(RunFolderError, match=f"{name}.*must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
-            read_trace(folder.path) if name == "trace.jsonl" else list(read_exchanges(folder.path))
+        with pytest.raises(RunDirectoryError, match=f"{name}.*must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
+            read_trace(directory.path) if name == "trace.jsonl" else list(read_exchanges(directory.path))
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
 
 
-def test_a_file_of_lines_grows_no_larger_than_what_is_read(tmp_path: Path) -> None:
+def test_file_of_lines_grows_no_larger_than_what_is_read(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "trace.jsonl")
     lines.append({"a": 1})
     os.truncate(lines.path, LARGEST - 8)
     lines.append({"a": 2})
     assert lines.path.stat().st_size == LARGEST
-    with pytest.raises(RunFolderUnwritable, match=rf"trace.jsonl.*at most {LARGEST} bytes, .* it has {LARGEST + 8}"):
+    with pytest.raises(RunDirectoryUnwritable, match=rf"trace.jsonl.*at most {LARGEST} bytes, .* it has {LARGEST + 8}"):
         lines.append({"a": 3})
     assert lines.path.stat().st_size == LARGEST
     os.truncate(lines.path, 2 * LARGEST)
-    with pytest.raises(RunFolderUnwritable, match=f"must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
+    with pytest.raises(RunDirectoryUnwritable, match=f"must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
         JsonLines(lines.path).append({"a": 4})
 
 

@@ -1,4 +1,4 @@
-"""A test that types a secret where it can be read: its field is redacted in all pictures that are stored or sent."""
+"""A test that types a secret where it can be read: its field is redacted in all screenshots that are stored or sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_sign_in(vnc_agent):
     assert vnc_agent.extract(str, "who?") == "in"
     with open("own.png", "wb") as file:
         file.write(vnc_agent.screenshot())
-    assert vnc_agent.type_text("<secret:CODE>") is None, "fails, with its last picture"
+    assert vnc_agent.type_text("<secret:CODE>") is None, "fails, with its last screenshot"
 """
 FIELD, GREETING = np.s_[54:82, 64:356], np.s_[220:260, 60:300]
 """The inside of the field, which shows the code, and where the program says who is signed in."""
@@ -46,12 +46,12 @@ def answer(request: Request) -> Reply:
     return acts[min(len(request.contents) // 2, 2)]
 
 
-def pictures(server: GeminiServer) -> Iterator[bytes]:
-    """All pictures in the requests, in files, and in pages."""
+def screenshots(server: GeminiServer) -> Iterator[bytes]:
+    """All screenshots in the requests, in files, and in pages."""
     for request in server.requests:
         yield from request.images
     for file in Path().rglob("*"):
-        if file.suffix in (".png", ".webp") and file.parent.name != "page":  # that one holds differences of pictures
+        if file.suffix in (".png", ".webp") and file.parent.name != "page":  # that one holds differences of screenshots
             yield file.read_bytes()
         elif file.suffix == ".html":
             yield from map(
@@ -60,15 +60,15 @@ def pictures(server: GeminiServer) -> Iterator[bytes]:
 
 
 @pytest.mark.slow
-def test_no_picture_shows_field_of_secret(
+def test_no_screenshot_shows_field_of_secret(
     run: Callable[..., pytest.RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODE", "8264017359")
     Path("test_shop.py").write_text(TEST)
     with GeminiServer(answer) as server:
         ended = run(server, f"--vnc-app={APP}", "--vnc-record=rewrite", "--html=report.html")
-    assert "fails, with its last picture" in ended.stdout.str()
-    seen = [pixels_of(each) for each in pictures(server)]
+    assert "fails, with its last screenshot" in ended.stdout.str()
+    seen = [pixels_of(each) for each in screenshots(server)]
     whole = [each for each in seen if each.shape == (900, 1440)]
     assert len(server.requests) >= 4
     assert len(whole) >= 8

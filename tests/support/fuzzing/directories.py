@@ -1,4 +1,4 @@
-"""Run folders and recordings that strangers made, and pictures that are bombs."""
+"""Run directories and recordings that strangers made, and images that are bombs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from PIL import Image
 
 from pytest_vnc_use.cli.policy import replay_rulings
 from pytest_vnc_use.demonstrate.codegen import proposed_test
-from pytest_vnc_use.errors import RunFolderError
+from pytest_vnc_use.errors import RunDirectoryError
 from pytest_vnc_use.recordings.format import screens
 from pytest_vnc_use.recordings.store import load
 from pytest_vnc_use.report.annotate import mark_action
@@ -29,7 +29,7 @@ from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import figures_of
 from pytest_vnc_use.report.sessions import find_runs, results_beside
-from pytest_vnc_use.runs.folder import EndedTest, RunFolder, read_exchanges, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_exchanges, read_trace, write_ended_test
 from pytest_vnc_use.runs.transcript import line_of, summary_of
 from pytest_vnc_use.safety.policy_file import load_policy
 from pytest_vnc_use.types import (
@@ -63,8 +63,6 @@ from support.fuzzing.mutations import hostile, mutated, mutated_json
 from support.fuzzing.trial import Target, Try
 from support.paths import EXAMPLES
 
-# --- pictures --------------------------------------------------------------------------------------------------------
-
 
 def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -83,8 +81,8 @@ def saved(form: str, *, frames: int = 1, size: tuple[int, int] = (40, 30)) -> by
 
 
 @cache
-def pictures() -> tuple[bytes, ...]:
-    """Return pictures of all kinds: plain ones, broken ones, and bombs of 60 MB."""
+def images() -> tuple[bytes, ...]:
+    """Return images of all kinds: plain ones, broken ones, and bombs of 60 MB."""
     bomb, rows = zlib.compress(bytes(60_000_000), 9), zlib.compress(bytes(30 * 121))
     return (
         saved("PNG"),
@@ -107,9 +105,9 @@ def pictures() -> tuple[bytes, ...]:
     )
 
 
-def any_picture(random: Random) -> bytes:
-    picture = random.choice(pictures())
-    return mutated(random, picture) if random.random() < 0.3 else picture
+def any_image(random: Random) -> bytes:
+    image = random.choice(images())
+    return mutated(random, image) if random.random() < 0.3 else image
 
 
 def oddity(random: Random, path: Path) -> None:
@@ -132,16 +130,13 @@ def oddity(random: Random, path: Path) -> None:
             path.symlink_to(path.parent.parent / "elsewhere")
 
 
-# --- run folders -----------------------------------------------------------------------------------------------------
-
-
-def frame_of(picture: bytes, width: int = 40, height: int = 30) -> Frame:
-    return Frame(FrameRef(hashlib.sha256(picture).hexdigest(), width, height), picture)
+def frame_of(image: bytes, width: int = 40, height: int = 30) -> Frame:
+    return Frame(FrameRef(hashlib.sha256(image).hexdigest(), width, height), image)
 
 
 def write_run(runs: Path, name: str = "run") -> Path:
     """Write a small run of each kind of event."""
-    folder = RunFolder.create(runs, name)
+    directory = RunDirectory.create(runs, name)
     actions: list[Action] = [
         Click(1, 2),
         Drag(1, 2, 3, 4),
@@ -150,8 +145,8 @@ def write_run(runs: Path, name: str = "run") -> Path:
         KeyCombo(("ctrl", "a")),
         CallFunction("f", {"a": [1]}),
     ]
-    frames = [folder.store(frame_of(saved("PNG"))), folder.store(frame_of(saved("PNG", frames=2)))]
-    folder.append(
+    frames = [directory.store(frame_of(saved("PNG"))), directory.store(frame_of(saved("PNG", frames=2)))]
+    directory.append(
         RunStarted(
             name,
             "Open the basket",
@@ -166,23 +161,23 @@ def write_run(runs: Path, name: str = "run") -> Path:
     for number, action in enumerate(actions, 1):
         wish = Confirmation("really?", "DATA") if number == 2 else None
         proposal = Proposal(action, "why", {"name": "x", "args": {"x": 1}}, wish)
-        folder.append(
+        directory.append(
             TurnDecided(
                 number, Decision("act", "words", (proposal,), "model-1", Usage(10, 2, 3, 4), {"parts": []}), 1.5
             )
         )
-        folder.append(
+        directory.append(
             ModelExchange("planner", 1, {"messages": [{"a": 1}] * number}, {"b": 2}, 0.5, usage=Usage(3), dollars=0.1)
         )
-        folder.append(StepStarted(number, number, proposal, ruling))
-        folder.append(
+        directory.append(StepStarted(number, number, proposal, ruling))
+        directory.append(
             StepFinished(Step(number, number, proposal, ruling, frames[number % 2], frames[(number + 1) % 2]))
         )
-    folder.append(ApprovalAsked(7, Proposal(Click(1, 1), "why"), Ruling("ask", "rule")))
-    folder.append(Judged(Verdict("it is open", "holds", "because", None, frames[0], "m")))
-    folder.append(RunEnded(Outcome.DONE, "it is open"))
-    write_ended_test(folder.path, EndedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
-    return folder.path
+    directory.append(ApprovalAsked(7, Proposal(Click(1, 1), "why"), Ruling("ask", "rule")))
+    directory.append(Judged(Verdict("it is open", "holds", "because", None, frames[0], "m")))
+    directory.append(RunEnded(Outcome.DONE, "it is open"))
+    write_ended_test(directory.path, EndedTest("a.py::b", "failed", triage="product", message="m", failure="f"))
+    return directory.path
 
 
 def _changed_lines(random: Random, file: Path) -> None:
@@ -196,10 +191,10 @@ def _changed_lines(random: Random, file: Path) -> None:
     file.write_bytes(b"\n".join(lines))
 
 
-def _changed_picture(random: Random, run: Path) -> None:
-    """Put a picture into the run, under a name that is right for it, in the place of another."""
+def _changed_image(random: Random, run: Path) -> None:
+    """Put an image into the run, under a name that is right for it, in the place of another."""
     old = random.choice([*(run / "screens").iterdir()])
-    new = any_picture(random)
+    new = any_image(random)
     trace = run / "trace.jsonl"
     digest = hashlib.sha256(new).hexdigest()
     text = trace.read_text("utf-8", "replace").replace(old.stem, digest)
@@ -219,7 +214,7 @@ def _spoil(random: Random, run: Path) -> None:
                 file = run / random.choice(("exchanges.jsonl", "result.json", "trace.jsonl"))
                 file.write_bytes(mutated(random, file.read_bytes()))
             case 3:
-                _changed_picture(random, run)
+                _changed_image(random, run)
             case 4:
                 names = [
                     "exchanges.jsonl",
@@ -237,12 +232,12 @@ def _spoil(random: Random, run: Path) -> None:
 
 
 def _runs(readers: Callable[[Random, Path, Path], None]) -> Callable[[Path], Iterator[Try]]:
-    def opened(folder: Path) -> Iterator[Try]:
-        seed = write_run(folder / "seed")
+    def opened(directory: Path) -> Iterator[Try]:
+        seed = write_run(directory / "seed")
         numbers = itertools.count()
 
         def attempt(random: Random) -> None:
-            place = folder / f"case-{next(numbers)}"
+            place = directory / f"case-{next(numbers)}"
             run = place / "run"
             shutil.copytree(seed, run)
             try:
@@ -262,7 +257,7 @@ def _read_run(random: Random, place: Path, run: Path) -> None:
     for read in (lambda each: read_trace(each, []), read_trace, lambda each: list(read_exchanges(each))):
         try:
             read(run)
-        except RunFolderError:
+        except RunDirectoryError:
             continue
     list(replay_rulings(load_policy("strict"), [run]))
     trace = read_trace(run)
@@ -270,7 +265,7 @@ def _read_run(random: Random, place: Path, run: Path) -> None:
     ast.parse(proposed_test(trace, "a_test"))
     if trace.steps:
         step = random.choice(trace.steps)
-        mark_action(RunFolder(run).load_png(step.frame_before), step.proposal.action)
+        mark_action(RunDirectory(run).load_png(step.frame_before), step.proposal.action)
 
 
 def _report_run(random: Random, place: Path, run: Path) -> None:
@@ -284,17 +279,15 @@ def _report_run(random: Random, place: Path, run: Path) -> None:
             run_markdown(run, place)
 
 
-# --- recordings ------------------------------------------------------------------------------------------------------
-
 _RECORDED = EXAMPLES / "__vnc_recordings__" / "test_shop" / "test_sign_in.json"
 
 
-def _recordings(folder: Path) -> Iterator[Try]:
+def _recordings(directory: Path) -> Iterator[Try]:
     seed = json.loads(_RECORDED.read_text("utf-8"))
     numbers = itertools.count()
 
     def attempt(random: Random) -> None:
-        place = folder / f"case-{next(numbers)}"
+        place = directory / f"case-{next(numbers)}"
         place.mkdir()
         file = place / "a.json"
         try:
@@ -314,23 +307,23 @@ def _recordings(folder: Path) -> Iterator[Try]:
 
 def _spoil_recording(random: Random, file: Path, seed: object) -> None:
     text = json.dumps(seed)
-    pictures = sorted(file.with_suffix("").iterdir())
+    images = sorted(file.with_suffix("").iterdir())
     match random.randrange(6):
         case 0 | 1:
             text = json.dumps(mutated_json(random, seed))
         case 2:
             text = mutated(random, text.encode()).decode("utf-8", "replace")
         case 3:
-            picture = random.choice(pictures)
-            new = any_picture(random)
+            image = random.choice(images)
+            new = any_image(random)
             name = f"x-{hashlib.sha256(new).hexdigest()[:12]}.webp"
-            (picture.parent / name).write_bytes(new)
-            text = text.replace(picture.name, name)
+            (image.parent / name).write_bytes(new)
+            text = text.replace(image.name, name)
         case 4:
-            oddity(random, random.choice(pictures))
+            oddity(random, random.choice(images))
         case _:
             text = text.replace(
-                random.choice(pictures).name, str(hostile(random))[:300].replace('"', "").replace("\\", "")
+                random.choice(images).name, str(hostile(random))[:300].replace('"', "").replace("\\", "")
             )
     file.write_bytes(text.encode("utf-8", "replace"))
     if random.random() < 0.03:
@@ -338,7 +331,7 @@ def _spoil_recording(random: Random, file: Path, seed: object) -> None:
 
 
 TARGETS = (
-    Target("run folders", contextmanager(_runs(_read_run)), 150, most_s=20.0),
+    Target("run directories", contextmanager(_runs(_read_run)), 150, most_s=20.0),
     Target("reports", contextmanager(_runs(_report_run)), 60, most_s=30.0),
     Target("recordings", contextmanager(_recordings), 100, most_s=20.0),
 )

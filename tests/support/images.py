@@ -1,4 +1,4 @@
-"""Pictures: how to make them, and how to look into them."""
+"""Images: how to make them, and how to look into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_vnc_use.types import Frame
 
 
 def noise(width: int, height: int) -> bytes:
-    """Return a picture that no PNG makes small."""
+    """Return an image that no PNG makes small."""
     file = io.BytesIO()
     Image.effect_noise((width, height), 90).save(file, "PNG")
     return file.getvalue()

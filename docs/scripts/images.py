@@ -1,11 +1,11 @@
-"""The pictures of the documentation, made from real runs of an example.
+"""The screenshots of the documentation, made from real runs of an example.
 
-Run it in a clone, after what a picture is made of has changed (tests/test_docs.py says so):
+Run it in a clone, after what a screenshot is made of has changed (tests/test_docs.py says so):
 
-    python docs/scripts/pictures.py
+    python docs/scripts/images.py
 
-It needs the extra `test`, Chromium, TigerVNC, xterm and nano. docs/pictures/made-of.json keeps, for each picture, a
-digest of the files that it was made of. docs/pictures/architecture.svg and gates.svg are drawn by hand.
+It needs the extra `test`, Chromium, TigerVNC, xterm and nano. docs/images/made-of.json keeps, for each screenshot, a
+digest of the files that it was made of. docs/images/architecture.svg and gates.svg are drawn by hand.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from PIL import Image, ImageDraw, ImageFont
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
-from pytest_vnc_use.runs.folder import RunFolder, read_trace
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 
 ROOT = Path(__file__).parents[2]
-PICTURES = ROOT / "docs" / "pictures"
-DIGESTS = PICTURES / "made-of.json"
+SCREENSHOTS = ROOT / "docs" / "images"
+DIGESTS = SCREENSHOTS / "made-of.json"
 TESTS = "examples/test_shop.py"
 FONT = next((ROOT / "examples" / "shop" / "fonts").glob("*.ttf"))
 SIZE = (720, 450)
@@ -57,9 +57,7 @@ def test_hello(vnc_desktop):
     assert vnc_desktop.read_file("notes.txt") == "hello\\n"
 """
 
-# --- what a picture is made of ---------------------------------------------------------------------------------------
-
-SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/pictures.py")
+SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/images.py")
 ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_an_order_is_placed*")
 PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/report.css")
 TEXTS = ("pytest_vnc_use/demonstrate/viewer_session.py", "pytest_vnc_use/planners/local/person_judge.py")
@@ -68,17 +66,17 @@ MADE_OF = {
     "report.png": (*ORDER, "pytest_vnc_use/report/report.css", "pytest_vnc_use/report/templates/*.html.j2"),
     "session.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
     "drift.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
-    "recording.png": (*TEXTS, "docs/scripts/pictures.py"),
+    "recording.png": (*TEXTS, "docs/scripts/images.py"),
     "desk.png": (*SHOP, "pytest_vnc_use/ui/page/*"),
-    "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/pictures.py"),
+    "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/images.py"),
 }
-"""Patterns of the files that decide how each picture looks: not all of the code, which changes every day."""
+"""Patterns of the files that decide how each screenshot looks: not all of the code, which changes every day."""
 
 
 def digest(patterns: Sequence[str]) -> str:
     """Return a digest of the files; of those of TEXTS and of the live line only the texts that they can print."""
     found = [path for pattern in patterns for path in ROOT.glob(pattern)]
-    inside = [path for folder in found if folder.is_dir() for path in folder.iterdir()]
+    inside = [path for directory in found if directory.is_dir() for path in directory.iterdir()]
     total = hashlib.sha256()
     for path in sorted({path for path in (*found, *inside) if path.is_file()}):
         name = path.relative_to(ROOT).as_posix()
@@ -97,55 +95,52 @@ def printed(path: Path) -> str:
 
 
 def stale() -> list[str]:
-    """Return the names of the pictures that were made of other files."""
+    """Return the names of the screenshots that were made of other files."""
     kept = json.loads(DIGESTS.read_text("utf-8"))
     return [name for name, patterns in MADE_OF.items() if kept.get(name) != digest(patterns)]
 
 
-# --- the pictures ----------------------------------------------------------------------------------------------------
-
-
 def main() -> None:
-    """Make all pictures, each of a real run, and keep what they were made of."""
+    """Make all screenshots, each of a real run, and keep what they were made of."""
     for make in (an_order, a_wrong_total, a_recording, a_live_run, a_desk):
-        with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-            make(Path(folder))
+        with tempfile.TemporaryDirectory(prefix="screenshots-") as directory:
+            make(Path(directory))
     digests = {name: digest(patterns) for name, patterns in MADE_OF.items()}
     DIGESTS.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
 
 
-def an_order(folder: Path) -> None:
+def an_order(directory: Path) -> None:
     """Replay a test of the shop: run.gif, and report.png, the report of pytest-html."""
-    report, runs = folder / "report.html", folder / "runs"
+    report, runs = directory / "report.html", directory / "runs"
     options = [f"--vnc-runs-dir={runs}", f"--html={report}", "--self-contained-html", "--vnc-record=replay"]
     subprocess.run([*PYTEST, "-q", f"{TESTS}::test_an_order_is_placed", *options], cwd=ROOT, check=True)
-    animate(sorted(trace.parent for trace in runs.glob("*/trace.jsonl")), PICTURES / "run.gif")
-    text = report.read_text("utf-8").replace(f"{folder}/", "").replace("</head>", f"{WITHOUT_MACHINE}</head>")
+    animate(sorted(trace.parent for trace in runs.glob("*/trace.jsonl")), SCREENSHOTS / "run.gif")
+    text = report.read_text("utf-8").replace(f"{directory}/", "").replace("</head>", f"{WITHOUT_MACHINE}</head>")
     report.write_text(text, encoding="utf-8")
-    photograph(report, PICTURES / "report.png", (1280, 1000))
+    photograph(report, SCREENSHOTS / "report.png", (1280, 1000))
 
 
-def a_wrong_total(folder: Path) -> None:
+def a_wrong_total(directory: Path) -> None:
     """Replay tests of a shop with a bug: session.png, the page of all tests, and drift.png, that of one run."""
-    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    basket = folder / "examples/shop/basket.py"
+    shutil.copytree(ROOT / "examples", directory / "examples", ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", directory)
+    basket = directory / "examples/shop/basket.py"
     sound = basket.read_text("utf-8")
     assert BUG[0] in sound
     basket.write_text(sound.replace(*BUG), encoding="utf-8")
     command = [*PYTEST, "-q", TESTS, "-k", "basket or sign_in or accepted", "--vnc-record=replay"]
-    assert subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode == 1
-    runs = folder / "runs"
+    assert subprocess.run(command, cwd=directory, check=False, stdout=subprocess.DEVNULL).returncode == 1
+    runs = directory / "runs"
     for page in runs.rglob("*.html"):
-        page.write_text(page.read_text("utf-8").replace(f"{folder}/", ""), encoding="utf-8")
-    photograph(runs / "index.html", PICTURES / "session.png", (1280, 1310))
+        page.write_text(page.read_text("utf-8").replace(f"{directory}/", ""), encoding="utf-8")
+    photograph(runs / "index.html", SCREENSHOTS / "session.png", (1280, 1310))
     drifted = next(path.parent for path in sorted(runs.glob("*/trace.jsonl")) if '"drifted"' in path.read_text("utf-8"))
-    photograph(drifted / "index.html", PICTURES / "drift.png", (1280, 725))
+    photograph(drifted / "index.html", SCREENSHOTS / "drift.png", (1280, 725))
 
 
-def a_recording(folder: Path) -> None:
+def a_recording(directory: Path) -> None:
     """Record a test by demonstration, as a person does who types and then says yes: recording.png."""
-    folder.joinpath("test_notes.py").write_text(NOTES, encoding="utf-8")
+    directory.joinpath("test_notes.py").write_text(NOTES, encoding="utf-8")
     shown = [
         "test_notes.py",
         "-q",
@@ -153,7 +148,7 @@ def a_recording(folder: Path) -> None:
         "--vnc-app=xterm -e nano notes.txt",
         "--vnc-record=manual",
     ]
-    with Typist([*PYTEST, *shown], folder) as typist:
+    with Typist([*PYTEST, *shown], directory) as typist:
         typist.wait_for("vncviewer ")
         address = next(row for row in typist.rows if "vncviewer " in row).split()[-1]
         with closing(connect(address)) as viewer:
@@ -164,29 +159,29 @@ def a_recording(folder: Path) -> None:
         typist.wait_for("Yes, or no")
         typist.answer("yes")
         typist.wait_for(" passed")
-        draw_terminal([f"$ pytest {shlex.join(shown)}", *typist.rows], PICTURES / "recording.png")
+        draw_terminal([f"$ pytest {shlex.join(shown)}", *typist.rows], SCREENSHOTS / "recording.png")
 
 
-def a_live_run(folder: Path) -> None:
+def a_live_run(directory: Path) -> None:
     """Run a test of the shop by a script, and look at the terminal within: live.png."""
     shown = [f"{TESTS}::test_two_apples", "--vnc-record=off"]
-    with Typist([*PYTEST, *shown, f"--vnc-runs-dir={folder}"], ROOT) as typist:
+    with Typist([*PYTEST, *shown, f"--vnc-runs-dir={directory}"], ROOT) as typist:
         typist.wait_for("step 4 ")
         rows = [row for row in typist.rows if row.startswith(TESTS) or "step " in row]
-        draw_terminal([f"$ pytest {shlex.join(shown)}", *rows], PICTURES / "live.png")
+        draw_terminal([f"$ pytest {shlex.join(shown)}", *rows], SCREENSHOTS / "live.png")
 
 
 class Typist:
     """A person at a terminal, where a command runs."""
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
+    def __init__(self, command: Sequence[str], directory: Path) -> None:
         sys.path.insert(0, str(ROOT / "tests"))
         from support.terminal import Terminal
 
         self._terminal = Terminal(100, 40)
         ends = dict.fromkeys(("stdin", "stdout", "stderr"), self._terminal.slave)
         environment = {name: value for name, value in os.environ.items() if name != "CI"}
-        self._process = subprocess.Popen(command, cwd=folder, env=environment, **ends)  # type: ignore[call-overload]
+        self._process = subprocess.Popen(command, cwd=directory, env=environment, **ends)  # type: ignore[call-overload]
 
     def __enter__(self) -> Typist:
         return self
@@ -213,11 +208,11 @@ class Typist:
         os.write(self._terminal._master, f"{text}\n".encode())
 
 
-def a_desk(folder: Path) -> None:
+def a_desk(directory: Path) -> None:
     """Pause a test in the middle, on the page of `cua-vnc ui`: desk.png."""
     from playwright.sync_api import sync_playwright
 
-    options = shlex.join(["-p", "no:cacheprovider", f"--vnc-runs-dir={folder / 'runs'}"])
+    options = shlex.join(["-p", "no:cacheprovider", f"--vnc-runs-dir={directory / 'runs'}"])
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "ui", TESTS, "--options", options]
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "CI": ""})
@@ -235,19 +230,19 @@ def a_desk(folder: Path) -> None:
             page.locator("#next:enabled").wait_for(timeout=60_000)
             if step < 7:
                 page.keyboard.press("n")
-        page.screenshot(path=PICTURES / "desk.png")
+        page.screenshot(path=SCREENSHOTS / "desk.png")
         page.keyboard.press("p")
         page.locator("#result").get_by_text("passed").wait_for(timeout=60_000)
         browser.close()
         server.send_signal(signal.SIGINT)
-    Image.open(PICTURES / "desk.png").convert("RGB").quantize(128).save(PICTURES / "desk.png", optimize=True)
-    report_size(PICTURES / "desk.png")
+    Image.open(SCREENSHOTS / "desk.png").convert("RGB").quantize(128).save(SCREENSHOTS / "desk.png", optimize=True)
+    report_size(SCREENSHOTS / "desk.png")
 
 
 def draw_terminal(rows: Sequence[str], path: Path) -> None:
-    """Write a picture of rows of a terminal."""
-    with tempfile.TemporaryDirectory(prefix="terminal-") as folder:
-        page = Path(folder, "terminal.html")
+    """Write a screenshot of rows of a terminal."""
+    with tempfile.TemporaryDirectory(prefix="terminal-") as directory:
+        page = Path(directory, "terminal.html")
         text = html.escape("\n".join(rows))
         page.write_text(
             f'<meta charset=utf-8><body style="{TERMINAL}"><pre style="margin:0">{text}</pre>', encoding="utf-8"
@@ -256,8 +251,8 @@ def draw_terminal(rows: Sequence[str], path: Path) -> None:
 
 
 def animate(runs: list[Path], path: Path) -> None:
-    """Write the steps of the runs as one animated picture."""
-    frames = [frame for run in runs for frame in pictures(run)]
+    """Write the steps of the runs as one animated screenshot."""
+    frames = [frame for run in runs for frame in screenshots(run)]
     palette = stacked(frames[:: len(frames) // 5]).quantize(128)
     first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     durations = [STEP_MS] * (len(frames) - 1) + [END_MS]
@@ -266,39 +261,39 @@ def animate(runs: list[Path], path: Path) -> None:
 
 
 def stacked(frames: list[Image.Image]) -> Image.Image:
-    """Return one picture with the colours of all frames."""
+    """Return one screenshot with the colours of all frames."""
     stack = Image.new("RGB", (frames[0].width, frames[0].height * len(frames)))
     for number, frame in enumerate(frames):
         stack.paste(frame, (0, number * frame.height))
     return stack
 
 
-def pictures(run: Path) -> Iterator[Image.Image]:
+def screenshots(run: Path) -> Iterator[Image.Image]:
     """Yield the screen before each step, with its point marked, and the screen at the end."""
-    trace, folder = read_trace(run), RunFolder(run)
+    trace, directory = read_trace(run), RunDirectory(run)
     for step in trace.steps:
-        marked = mark_action(folder.load_png(step.frame_before), step.proposal.action)
+        marked = mark_action(directory.load_png(step.frame_before), step.proposal.action)
         yield captioned(
             marked, trace.started.task, f"{step.number} of {len(trace.steps)}: {action_in_words(step.proposal.action)}"
         )
-    yield captioned(folder.load_png(trace.steps[-1].frame_after), trace.started.task, "the end is as recorded")
+    yield captioned(directory.load_png(trace.steps[-1].frame_after), trace.started.task, "the end is as recorded")
 
 
 def captioned(png: bytes, task: str, line: str) -> Image.Image:
     """Return the screen, smaller, with two lines of text below it."""
     screen = Image.open(io.BytesIO(png)).convert("RGB").resize(SIZE, Image.Resampling.LANCZOS)
-    picture = Image.new("RGB", (SIZE[0], SIZE[1] + CAPTION), "#263238")
-    picture.paste(screen)
-    draw = ImageDraw.Draw(picture)
+    screenshot = Image.new("RGB", (SIZE[0], SIZE[1] + CAPTION), "#263238")
+    screenshot.paste(screen)
+    draw = ImageDraw.Draw(screenshot)
     draw.text((12, SIZE[1] + 6), task, "#ffffff", ImageFont.truetype(FONT, 15))
     draw.text((12, SIZE[1] + 28), line, "#b0bec5", ImageFont.truetype(FONT, 14))
-    return picture
+    return screenshot
 
 
 def photograph(page: Path, path: Path, size: tuple[int, int]) -> None:
-    """Write a picture of a page as Chromium shows it."""
+    """Write a screenshot of a page as Chromium shows it."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "pictures of pages need Chromium: apt-get install chromium"
+    assert chromium, "screenshots of pages need Chromium: apt-get install chromium"
     options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size[0]},{max(size[1], 700)}"]
     with tempfile.TemporaryDirectory(prefix="chromium-") as profile:
         shot = Path(profile, "page.png")
@@ -310,7 +305,7 @@ def photograph(page: Path, path: Path, size: tuple[int, int]) -> None:
 
 
 def report_size(path: Path) -> None:
-    """Print how large a picture became; fail where it is too large for a repository."""
+    """Print how large a screenshot became; fail where it is too large for a repository."""
     size = path.stat().st_size
     print(f"{path.relative_to(ROOT)}: {size / 1000:.0f} kB")
     assert size <= MOST_BYTES, f"{path.name} must have at most {MOST_BYTES:,} bytes, got {size:,}"
