@@ -247,9 +247,10 @@ def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator
         wire = build.wire_of(settings)
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
-        remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
-        yield Finding("FAIL", "server", f"{exc}{remedy}")
-        yield from _security(facts, opened=isinstance(exc, AuthenticationFailed))
+        is_password = isinstance(exc, AuthenticationFailed)
+        remedy = f"it is read from {settings.password_env}" if is_password else f"how to start one: {RECIPES}"
+        yield Finding("FAIL", "server", f"{exc}; {remedy}")
+        yield from _security(facts, opened=is_password)
         if (recipe := recipe_of(server, facts)).word == "ok":
             yield recipe
         return
