@@ -346,7 +346,7 @@ def test_ctrl_d_at_question_records_nothing(demonstrate: Callable[..., Session])
         os.close(terminal)
     assert done.code == 1, done.out
     assert "the input ended (Ctrl-D) before the answer, so nothing was recorded" in done.out
-    assert "nobody is at the keyboard" not in done.out
+    assert "no user is at the keyboard" not in done.out
 
 
 @pytest.mark.slow
