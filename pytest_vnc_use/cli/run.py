@@ -255,6 +255,6 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
         print(line(result.message))
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
-        print(f"no terminal to ask at: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
+        print(f"no user to ask: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
     print(f"{result.outcome} {plain(str(result.run_dir))}")
     return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

@@ -66,7 +66,7 @@ from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
 _INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
-_IMAGES = "If not, the product has a fault. Both images are in the report."
+_IMAGES = "If not, the product has a bug. Both images are in the report."
 _WITH_A_PLANNER = (
     f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
     f"(--vnc-record=auto). {_IMAGES}"
@@ -269,7 +269,7 @@ class Replay(ForwardingController):
             yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_IMAGES}"
         else:
             if self._review and self._review.unasked:
-                yield f"Nobody was asked whether the screen is right: {self._review.unasked}."
+                yield f"No user was asked whether the screen is right: {self._review.unasked}."
             yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
         if not problem.boxes:
             return
