@@ -203,7 +203,7 @@ def test_named_files_exist() -> None:
         for name in re.findall(r"(?:tests/\w+|docs|examples|pytest_vnc_use)/[\w/.]*\.(?:py|sh|toml|md)", text):
             assert (ROOT / name).exists(), f"{page.name}: {name}"
         for name in re.findall(r"tests/bench/run\.py ([a-z_]+)", text):
-            assert name == "eyes" or (ROOT / f"tests/bench/{name}.py").exists(), f"{page.name}: {name}"
+            assert (ROOT / f"tests/bench/{name}.py").exists(), f"{page.name}: {name}"
 
 
 def code_in(page: Path) -> list[str]:
