@@ -120,7 +120,7 @@ def run_task(
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run. Raises InfraError, SettingsError."""
     settings = agent.settings
-    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id())
+    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id(), agent._test_id)
     started = RunStarted(
         run_id=directory.path.name,
         task=agent._secrets.declared.hide(task),

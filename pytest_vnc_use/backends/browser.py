@@ -23,6 +23,7 @@ from pytest_vnc_use.backends.page_elements import Window, acted_on, elements_of,
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,
+    CommandRefused,
     DesktopError,
     FileUnreadable,
     PageGone,
@@ -184,7 +185,7 @@ class Browser:
             return acted_on(page, action)
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """Return the shown page's answer; if it closes, ask the page that shows then. So `ask` must change nothing."""
+        """Return the shown page's answer; if it closes or just opens, ask again. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
         gone: PageTarget | None = None
         while True:
@@ -198,6 +199,10 @@ class Browser:
                 if page_target == gone or not deadline.remaining_s:
                     raise
                 gone = page_target
+            except CommandRefused:  # the page of a tab that opens is not there yet
+                if not deadline.remaining_s:
+                    raise
+                time.sleep(_POLL_S)
 
     def _entry(self) -> JsonObject:
         history = self._read(lambda page: page.call("Page.getNavigationHistory"))
