@@ -16,8 +16,7 @@ from contextlib import closing
 import psutil
 from ratios import head, machine, row
 
-from pytest_vnc_use.backends.screen import SHOWN_S
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SHOWN_S, SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from support import vnc_servers
 from support.witness_programs import xterm

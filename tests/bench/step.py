@@ -29,7 +29,7 @@ from PIL import Image
 from ratios import head, machine, row
 
 from pytest_vnc_use.agent.act import Actor
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.runs.directory import RunDirectory
