@@ -511,7 +511,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def controller(self) -> Controller:
-        """The eyes and hands on the desktop, connected on first use. Raises DesktopError."""
+        """The desktop's controller, connected on first use. Raises DesktopError."""
         settings = build.settings_at(self.settings, self.server)
         if self._connected_as and not build.same_connection(self._connected_as, settings):
             if self._controller is not None:
