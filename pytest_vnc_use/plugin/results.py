@@ -114,7 +114,9 @@ class _Session:
         for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs) if self._crashed else ():
             with suppress(RunDirectoryError):  # it is no run
                 if (test := open_trace(run_dir := self._runs_dir / name)[0].test_id) in self._crashed:
-                    self._tests[test] = _with_runs(self._tests[test], [figures_of(run_dir)])
+                    result = _with_runs(self._tests[test], [figures_of(run_dir)])
+                    in_time = sorted(result.runs, key=lambda run: Path(run.directory).name)
+                    self._tests[test] = replace(result, runs=tuple(in_time))
 
     def _of(self, session: pytest.Session, lost: list[str]) -> SessionResults:
         """Return the results of the session so far, with its other problems."""
