@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
-from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
+from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Move, Scroll, TakeScreenshot, TypeText
+from support import vnc_servers
 from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.memory_desktop import PaintedController
@@ -205,6 +207,42 @@ def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
             [request] = server.requests
         read = request.body["temperature"], request.body["max_tokens"], png_size(request.images[0])
         assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
+
+
+@pytest.mark.parametrize(
+    ("given", "images", "thoughts"),
+    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1"}, 1, 2), ({"KEEP_LAST_THINKS": "1"}, 2, 1)],
+)
+def test_variables_prune_history(
+    given: dict[str, str], images: int, thoughts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = calls(("observe_screen", {}), words="<think>Hm.</think>I look.")
+
+    def answer(request: ChatRequest) -> Any:
+        return said("Done.") if len(request.of("tool")) == 4 else look
+
+    with ChatServer(answer, takes_thoughts=True) as server:
+        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+        monkeypatch.setenv("AGENT_STEP_DELAY", "0")
+        for name, value in given.items():
+            monkeypatch.setenv(f"AGENT_{name}", value)
+        with VncUseAgent(settings=build.settings_of(LOCAL), controller=PaintedController()) as agent:
+            agent.run("Look")
+        *_, last = server.requests
+    kept = sum("<think>" in message["content"] for message in last.of("assistant"))
+    assert (len(last.images), kept) == (images, thoughts)
+
+
+@pytest.mark.desktop
+def test_pointer_is_drawn_into_screenshot() -> None:
+    with vnc_servers.tigervnc((400, 300)) as server:
+        for toolset, drawn in (("local_agent", True), ("vnc_command", False)):
+            settings = build.settings_of({"toolset": toolset, "server": server.address})
+            with closing(build.connect(settings, may_stay_blank=True)) as controller:
+                controller.perform(Move(50, 50))
+                before = controller.frame()
+                controller.perform(Move(300, 200))
+                assert (controller.frame().png != before.png) is drawn
 
 
 def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
