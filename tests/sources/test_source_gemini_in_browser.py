@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.planners.gemini.actions import OLDER
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
@@ -57,28 +58,32 @@ def converse(request: pytest.FixtureRequest) -> Converse:
     return start
 
 
-@pytest.mark.parametrize(
-    ("name", "args", "action"),
-    [
-        ("open_web_browser", {}, OpenAddress("about:blank", in_new_window=True)),
-        ("navigate", {"url": "https://news.example"}, OpenAddress("https://news.example")),
-        ("go_back", {}, TraverseHistory("back")),
-        ("go_forward", {}, TraverseHistory("forward")),
-        ("search", {}, OpenAddress("https://www.google.com")),
-        ("click_at", AT, Click(720, 450)),
-        ("hover_at", AT, Move(720, 450)),
-        ("drag_and_drop", {**AT, "destination_x": 0, "destination_y": 0}, Drag(720, 450, 0, 0)),
-        ("type_text_at", {**AT, "text": "a"}, TypeText("a", 720, 450, press_enter=True, clear_first=True)),
-        ("key_combination", {"keys": "Control+C"}, KeyCombo(("Control", "C"))),
-        *[
-            ("scroll_document", {"direction": direction}, Scroll(720, 450, direction, clicks))
-            for direction, clicks in (("up", 7), ("down", 7), ("left", 12), ("right", 12))
-        ],
-        ("scroll_at", {**AT, "direction": "down"}, Scroll(720, 450, "down", 7)),
-        ("scroll_at", {**AT, "direction": "down", "magnitude": 400}, Scroll(720, 450, "down", 4)),
-        ("wait_5_seconds", {}, Wait(5.0)),
+FUNCTIONS: list[tuple[str, dict[str, Any], Action]] = [
+    ("open_web_browser", {}, OpenAddress("about:blank", in_new_window=True)),
+    ("navigate", {"url": "https://news.example"}, OpenAddress("https://news.example")),
+    ("go_back", {}, TraverseHistory("back")),
+    ("go_forward", {}, TraverseHistory("forward")),
+    ("search", {}, OpenAddress("https://www.google.com")),
+    ("click_at", AT, Click(720, 450)),
+    ("hover_at", AT, Move(720, 450)),
+    ("drag_and_drop", {**AT, "destination_x": 0, "destination_y": 0}, Drag(720, 450, 0, 0)),
+    ("type_text_at", {**AT, "text": "a"}, TypeText("a", 720, 450, press_enter=True, clear_first=True)),
+    ("key_combination", {"keys": "Control+C"}, KeyCombo(("Control", "C"))),
+    *[
+        ("scroll_document", {"direction": direction}, Scroll(720, 450, direction, clicks))
+        for direction, clicks in (("up", 7), ("down", 7), ("left", 12), ("right", 12))
     ],
-)
+    ("scroll_at", {**AT, "direction": "down"}, Scroll(720, 450, "down", 7)),
+    ("scroll_at", {**AT, "direction": "down", "magnitude": 400}, Scroll(720, 450, "down", 4)),
+    ("wait_5_seconds", {}, Wait(5.0)),
+]
+
+
+def test_every_function_of_dialect_is_in_table() -> None:
+    assert {name for name, _, _ in FUNCTIONS} == set(OLDER)
+
+
+@pytest.mark.parametrize(("name", "args", "action"), FUNCTIONS)
 def test_function_means_action(converse: Converse, name: str, args: dict[str, Any], action: Action) -> None:
     talk = converse([call(name, **args)], opens_windows=True, **IN_BROWSER)
     assert [proposal.action for proposal in talk.decide().proposals] == [action]

@@ -334,12 +334,19 @@ def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, ou
             agent.approve()
 
 
-def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer) -> None:
+def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer, capsys: Any) -> None:
+    """Those of this agent; the command line, those of this directory."""
+    assert main(["approve"]) == 2
+    assert "no run waits for approval. Name the run" in capsys.readouterr().err
     replies += [RISKY, RISKY]
     with agent_of(PaintedController()) as agent:
-        first, second = (agent.run(task="Buy").run_id for _ in range(2))
-        with pytest.raises(SettingsError, match=f"2 runs wait for approval: {first}, {second}"):
+        several = [agent.run(task="Buy").run_id for _ in range(2)]
+        with pytest.raises(SettingsError, match=f"2 runs wait for approval: {several[0]}, {several[1]}"):
             agent.deny()
+    assert main(["deny"]) == 2
+    printed = capsys.readouterr().err
+    assert "2 runs wait for approval" in printed
+    assert all(run_id in printed for run_id in several)
 
 
 @pytest.mark.parametrize(("shown", "images"), [(None, 1), (True, 1), (False, 0)])

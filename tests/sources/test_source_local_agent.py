@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible, chat_service
 from pytest_vnc_use.planners.common.screens import ScaledScreens, png_size
 from pytest_vnc_use.settings.fallbacks import VARIABLES
-from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Move, Scroll, TakeScreenshot, TypeText
-from support import vnc_servers
+from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll, TakeScreenshot, TypeText
 from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.memory_desktop import PaintedController
@@ -231,18 +229,6 @@ def test_variables_prune_history(
         *_, last = server.requests
     kept = sum("<think>" in message["content"] for message in last.of("assistant"))
     assert (len(last.images), kept) == (images, thoughts)
-
-
-@pytest.mark.desktop
-def test_pointer_is_drawn_into_screenshot() -> None:
-    with vnc_servers.tigervnc((400, 300)) as server:
-        for toolset, drawn in (("local_agent", True), ("vnc_command", False)):
-            settings = build.settings_of({"toolset": toolset, "server": server.address})
-            with closing(build.connect(settings, may_stay_blank=True)) as controller:
-                controller.perform(Move(50, 50))
-                before = controller.frame()
-                controller.perform(Move(300, 200))
-                assert (controller.frame().png != before.png) is drawn
 
 
 def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
