@@ -336,14 +336,14 @@ def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, ou
 
 def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer, capsys: Any) -> None:
     """Those of this agent; the command line, those of this directory."""
-    assert main(["approve"]) == 2
+    assert main(["approve", "--vnc", "localhost::1"]) == 2
     assert "no run waits for approval. Name the run" in capsys.readouterr().err
     replies += [RISKY, RISKY]
     with agent_of(PaintedController()) as agent:
         several = [agent.run(task="Buy").run_id for _ in range(2)]
         with pytest.raises(SettingsError, match=f"2 runs wait for approval: {several[0]}, {several[1]}"):
             agent.deny()
-    assert main(["deny"]) == 2
+    assert main(["deny", "--vnc", "localhost::1"]) == 2
     printed = capsys.readouterr().err
     assert "2 runs wait for approval" in printed
     assert all(run_id in printed for run_id in several)
