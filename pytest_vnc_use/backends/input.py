@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
 from pytest_vnc_use.types.keys import (
@@ -129,7 +129,7 @@ class Pointer:
             self.release("left")
 
     def turn_wheel(self, direction: Direction, clicks: int) -> None:
-        """Turn the wheel by notches where the pointer is."""
+        """Turn the wheel by wheel clicks where the pointer is."""
         notch = 1 << (_WHEEL[direction] - 1)
         for _ in range(clicks):
             self._send(notch)
@@ -159,9 +159,9 @@ class Pointer:
 
 
 def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
-    """Return the keys that scroll as far as `notches` of the wheel.
+    """Return the keys that scroll as far as `notches` wheel clicks.
 
-    Up or down, five notches are a page. Left or right, one notch is three arrows.
+    Up or down, five wheel clicks are a page. Left or right, one wheel click is three arrows.
     """
     if direction in ("up", "down"):
         key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)
