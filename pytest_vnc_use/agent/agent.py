@@ -531,6 +531,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             controller = build.connect(
                 settings,
                 self._password,
+                may_stay_blank=self._desktop is None,
                 program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
                 read_file=self._place.read_file,
                 tap=self._messages if settings.rfb_log else None,

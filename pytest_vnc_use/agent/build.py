@@ -19,6 +19,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.desktops.session import withhold
@@ -255,7 +256,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
                 f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
             )
         kind = kinds[name]
-        options[name] = text
+        options[name] = _prompt_in(text) if name == "system_instruction" else text
         if kind == "Sequence[str]":
             options[name] = text.split(",")
         elif kind in _OPTION_TYPES:
@@ -266,6 +267,14 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
             if not isinstance(options[name], _OPTION_TYPES[kind]) or (kind != "bool" and options[name] is True):
                 raise SettingsError(f"{origin} must be {'true or false' if kind == 'bool' else kind}, got {text!r}")
     return options
+
+
+def _prompt_in(file: str) -> str:
+    """Return the text of a user's own prompt. Raises SettingsError."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        raise SettingsError(f"system_instruction of vnc_planner_options must be a file with a prompt: {exc}") from exc
 
 
 def _coordinates(settings: Settings) -> Any:
@@ -702,14 +711,16 @@ def connect(
     settings: Settings,
     password: str | None = None,
     *,
+    may_stay_blank: bool = False,
     program_fault: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
     """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.
 
-    If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
-    browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
+    A screen of one colour is an error after `start_seconds`, unless it `may_stay_blank`. If `program_fault` says that
+    the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a browser; `read_file` reads a file
+    of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
@@ -723,7 +734,7 @@ def connect(
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
-        watch=vnc.Watch(settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
+        watch=vnc.Watch(None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 
