@@ -26,10 +26,9 @@ from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
-from pytest_vnc_use.settings.paths import absolute_files
+from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.failure_text import fault_of
-from pytest_vnc_use.triage.rules import error_for_run
+from pytest_vnc_use.triage import error_for_run, fault_of
 from pytest_vnc_use.types import (
     Button,
     Click,

@@ -26,7 +26,6 @@ from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.safety.rules import Policy
-from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
     OPTIONS as LOCAL_OPTIONS,
@@ -36,7 +35,7 @@ from pytest_vnc_use.settings.fallbacks import (
 )
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
-from pytest_vnc_use.settings.variables import VARIABLES, from_file
+from pytest_vnc_use.settings.variables import VARIABLES, from_file, use_named_env_file
 from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTap, Planner

@@ -16,10 +16,9 @@ from pytest_vnc_use.plugin.options import must_replay
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.settings.variables import VARIABLES
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types.actions import SecretText
 
 MARKER_SETTINGS = (

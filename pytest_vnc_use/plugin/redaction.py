@@ -81,7 +81,7 @@ def secrets_of(config: pytest.Config) -> SessionSecrets:
     """Return the secrets of the session. Raises UsageError if one cannot be read."""
     if SECRETS not in config.stash:
         from pytest_vnc_use.errors import SettingsError
-        from pytest_vnc_use.settings.secret_sources import read_secret
+        from pytest_vnc_use.settings.variables import read_secret
 
         try:
             given = dict(read_secret(*source) for source in secret_sources(config))

@@ -43,8 +43,7 @@ from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
-from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
-from pytest_vnc_use.triage.rules import rule_for
+from pytest_vnc_use.triage import crash_of, format_program_end, rule_for, sanitize
 from pytest_vnc_use.types import Limits
 
 if TYPE_CHECKING:
