@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from unittest import TestCase
 
 import pytest
@@ -129,12 +128,11 @@ def _check_id(item: pytest.Item) -> None:
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
     """Return the specs of the item's markers with absolute paths: a fixture may have changed the working directory."""
-    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in state_of(item).specs)
-
-
-def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
-    policy = spec.settings.get("policy")
-    return replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))}) if policy else spec
+    base, specs = item.config.invocation_params.dir, list(state_of(item).specs)
+    for number, spec in enumerate(specs):
+        if policy := spec.settings.get("policy"):
+            specs[number] = replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))})
+    return tuple(specs)
 
 
 def check(item: pytest.Item) -> None:

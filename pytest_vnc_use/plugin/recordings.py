@@ -21,6 +21,7 @@ import pytest
 from _pytest.runner import runtestprotocol  # pytest-rerunfailures runs a test again by it too
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import (
     KeyMissing,
     RecordingDrifted,
@@ -30,11 +31,15 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.plain_text import line, plain
+from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
+from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
 from pytest_vnc_use.plugin.redaction import secrets_of
-from pytest_vnc_use.plugin.state import SETTINGS, attached_to, begin_attempt, is_ours, put_back, state_of
+from pytest_vnc_use.plugin.state import SETTINGS, STATE, attached_to, begin_attempt, is_ours, state_of
 from pytest_vnc_use.recordings import AGAIN, ALWAYS_WRITES, Mode, mode_of
+from pytest_vnc_use.report.results import RehearsalFigures
+from pytest_vnc_use.runs.directory import read_trace, to_json
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +50,6 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import Key
-    from pytest_vnc_use.report.results import RehearsalFigures
     from pytest_vnc_use.types import Drifted
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
@@ -82,21 +86,19 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it asks
     for one.
     """
-    from pytest_vnc_use.agent import build
-
     state, key = state_of(item), _key(item)
     if state.rehearsal:
-        return build.no_planner()
+        return NoPlanner()
     if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
-        return build.no_planner()
+        return NoPlanner()
     try:
         return make()
     except SettingsError as exc:
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
-            return build.no_planner()
+            return NoPlanner()
         if is_missing and not state.specs:
-            return build.no_planner(exc)
+            return NoPlanner(exc)
         if left_over := _left_over(item, key):
             raise type(exc)(f"{exc}. {left_over}") from exc
         raise
@@ -114,7 +116,6 @@ def recorded_test(
 
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
-    from pytest_vnc_use.agent import build
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
@@ -123,7 +124,7 @@ def recorded_test(
     if state.rehearsal:
         state.recorded = RecordedTest(key, "replay", rehearsal=state.rehearsal, redacts=redacts)
         return state.recorded
-    specs, has_planner = state.specs, not build.is_no_planner(planner)
+    specs, has_planner = state.specs, not isinstance(planner, NoPlanner)
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
@@ -210,18 +211,15 @@ def _is_gone(key: Key) -> bool:
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
     """Return the user at the terminal if a user does the tasks and no judge is configured; else None."""
-    from pytest_vnc_use.agent import build
-
     state = state_of(item)
     state.user_judges = settings.record == "manual" and not state.rehearsal and not build.judge_of(settings)
     if not state.user_judges:
         return None
-    return build.person_as_judge(partial(terminal.ask, item.config))
+    return AtTheKeyboard(partial(terminal.ask, item.config), records=True)
 
 
 def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
     """Raise SettingsError if nobody can judge a task of the markers. So no task is done in vain."""
-    from pytest_vnc_use.agent import build
     from pytest_vnc_use.agent.agent import NO_JUDGE
     from pytest_vnc_use.recordings.store import load_of
 
@@ -253,7 +251,6 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
-    from pytest_vnc_use.agent import build
     from pytest_vnc_use.demonstrate.demonstrate import ViewerTasks
 
     say = partial(terminal.say, item.config)
@@ -372,8 +369,6 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
         item.session.shouldstop = "Ctrl-C in a rehearsal"
         state.add_note("rehearsal", "not rehearsed to the end: Ctrl-C")
     if figures:
-        from pytest_vnc_use.runs.directory import to_json
-
         state.rehearsals = to_json(figures)
         last, count = figures[-1], len(figures)
         repeated = f"repeated in {'1 rehearsal' if count == 1 else f'{count} rehearsals'}"
@@ -440,7 +435,7 @@ def _run_again(
     finally:
         vars(item).clear()
         vars(item).update(kept)
-        put_back(item, state)
+        item.stash[STATE] = state
     bad = [report for report in subtests if report.failed]
     bad += [report for report in reports if not report.passed or hasattr(report, "wasxfail")]
     return reports, bad[0] if bad else None
@@ -479,9 +474,6 @@ def _timed(item: pytest.Item) -> Iterator[None]:
 def _figures(
     number: int, seconds: float, rehearsal: Rehearsal, failed: pytest.TestReport | None, runs: list[Path], key: Key
 ) -> RehearsalFigures:
-    from pytest_vnc_use.report.results import RehearsalFigures
-    from pytest_vnc_use.runs.directory import read_trace
-
     if failed is None:
         learnt = [f"({part.left}, {part.top}) to ({part.right}, {part.bottom})" for part in rehearsal.regions]
         return RehearsalFigures(number, repeated=True, learnt=tuple(learnt), seconds=seconds)

@@ -19,13 +19,14 @@ import pytest
 from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.planners.local.person_judge import InputEnded
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS
+from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
-    from pytest_vnc_use.runs.progress import LiveLine
 
 NO_TERMINAL = (
     "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
@@ -70,8 +71,6 @@ def say(config: pytest.Config, text: str) -> None:
 
 def ask(config: pytest.Config, question: str) -> str:
     """Return the user's answer. Raises InputEnded after Ctrl-D, EOFError where stdin is no terminal and has ended."""
-    from pytest_vnc_use.planners.local.person_judge import InputEnded
-
     with at_terminal(config):
         try:
             return input(f"{question}> ")
@@ -99,8 +98,6 @@ def open_line(item: pytest.Item) -> list[LiveLine]:
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
         return []
-    from pytest_vnc_use.runs.progress import LiveLine, can_show
-
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if not can_show(_STDOUT):
             return []
