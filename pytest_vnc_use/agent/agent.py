@@ -64,8 +64,8 @@ P = ParamSpec("P")
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
-    "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
-    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or say expect=None (in .vnc.toml "
+    "No judge for the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
+    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or set expect=None (in .vnc.toml "
     "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
@@ -113,7 +113,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
     ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
     arguments name. `settings` may be replaced: all but `lease_seconds` hold from the next run, look
-    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too.
+    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too. `approver` is asked where an
+    action waits for a user, unless a method gets its own.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         desktop: Desktop | None = None,
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
+        approver: Approver | None = None,
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
         named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
@@ -161,7 +163,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.extracted: list[Reading] = []
         """All values read so far, oldest first, each with its reason and the region that it came from."""
         self._hitl_mode, self._test_id, self._check = hitl_mode, test_id, check
-        self._recorded = recorded
+        self._recorded, self._approver = recorded, approver
         self._observers = [*observers, recorded] if recorded else [*observers]
         ambient = build.ambient_secrets(self.settings, vnc_password)
         self._secrets = Secrets.of(secrets or {}, build.api_keys(), ambient, other_secrets)
@@ -178,7 +180,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             functions = build.desktop_functions(self.settings, self._place)
         names = [getattr(function, "__name__", "") for function in functions]
         if not all(names) or len(set(names)) != len(names):
-            raise SettingsError(f"each function must have a name of its own, got {names!r}")
+            raise SettingsError(f"each function must have a unique name, got {names!r}")
         self._functions = dict(zip(names, functions, strict=True))
         if judge is not None and not callable(getattr(judge, "judge", None)):
             raise SettingsError(
@@ -201,6 +203,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.broken_task: InfraError | None = None
         """The error of the tool that ended a task, unless a later task was done and judged."""
         self._soft_checks: list[tuple[VerdictKind, str]] = []
+
+    @property
+    def can_ask(self) -> bool:
+        """Return whether a user can be asked about an action."""
+        return self._hitl_mode
 
     @_noting_tool_failures
     def run(
@@ -250,7 +257,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                     limits=limits,
                     policy=policy,
                     planner=own,
-                    approver=approver,
+                    approver=approver or self._approver,
                     run_id=run_id,
                 ),
                 check,
@@ -300,7 +307,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         policy, planner = again.get("policy"), again.get("planner")
         own = None if planner is None else as_planner(planner)
         return self._advance(
-            lambda: continue_run(self, run_id, answer, step=step, policy=policy, planner=own, approver=approver)
+            lambda: continue_run(
+                self, run_id, answer, step=step, policy=policy, planner=own, approver=approver or self._approver
+            )
         )
 
     def _advance(
@@ -340,7 +349,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.broken_task = None
 
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
-        """Return why nobody can judge a task and its claims; "" if somebody can."""
+        """Return why no judge can decide a task and its claims; "" if one can."""
         hide, recorded = self._secrets.declared.hide, self._recorded
         if recorded and (run := recorded.known_run(hide(task))):
             why = run.why_unjudged([hide(claim) for claim in expect])
@@ -507,7 +516,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def controller(self) -> Controller:
-        """The eyes and hands on the desktop, connected on first use. Raises DesktopError."""
+        """The desktop's controller, connected on first use. Raises DesktopError."""
         settings = build.settings_at(self.settings, self.server)
         if self._connected_as and not build.same_connection(self._connected_as, settings):
             if self._controller is not None:
@@ -518,6 +527,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             controller = build.connect(
                 settings,
                 self._password,
+                may_stay_blank=self._desktop is None,
                 program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
                 read_file=self._place.read_file,
                 tap=self._messages if settings.rfb_log else None,

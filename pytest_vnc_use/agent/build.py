@@ -19,9 +19,10 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.desktops.environment import withhold
+from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
@@ -249,7 +250,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
                 f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
             )
         kind = kinds[name]
-        options[name] = text
+        options[name] = _prompt_in(text) if name == "system_instruction" else text
         if kind == "Sequence[str]":
             options[name] = text.split(",")
         elif kind in _OPTION_TYPES:
@@ -260,6 +261,14 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
             if not isinstance(options[name], _OPTION_TYPES[kind]) or (kind != "bool" and options[name] is True):
                 raise SettingsError(f"{origin} must be {'true or false' if kind == 'bool' else kind}, got {text!r}")
     return options
+
+
+def _prompt_in(file: str) -> str:
+    """Return the text of a user's own prompt. Raises SettingsError."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        raise SettingsError(f"system_instruction of vnc_planner_options must be a file with a prompt: {exc}") from exc
 
 
 def _coordinates(settings: Settings) -> Any:
@@ -586,7 +595,7 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         if inspect.isfunction(value) and value.__module__ == imported.__name__ and not name.startswith("_")
     ]
     if not functions:
-        raise SettingsError(f"vnc_functions must be a module with functions of its own, got {module!r}")
+        raise SettingsError(f"vnc_functions must be a module that defines functions, got {module!r}")
     return functions
 
 
@@ -602,7 +611,7 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 
         return (*functions, *browser_functions(partial(browser_at, settings.cdp, desktop.read_file), size))
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
+        from pytest_vnc_use.backends.elements import desktop_elements, elements_function
 
         def elements_in_view() -> tuple[list[Element], tuple[int, int]]:
             server = settings_at(settings, desktop.server)
@@ -623,7 +632,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
         return lambda action: browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S).acted_on(action)
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import acted_on as in_program
+        from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
     return lambda _: ()
@@ -668,14 +677,16 @@ def connect(
     settings: Settings,
     password: str | None = None,
     *,
+    may_stay_blank: bool = False,
     program_fault: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
     """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.
 
-    If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
-    browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
+    A screen of one colour is an error after `start_seconds`, unless it `may_stay_blank`. If `program_fault` says that
+    the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a browser; `read_file` reads a file
+    of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
@@ -689,7 +700,7 @@ def connect(
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
-        watch=vnc.Watch(settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
+        watch=vnc.Watch(None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 
