@@ -84,4 +84,4 @@ def asked(question: str) -> str:
     try:
         return input(question)
     except (EOFError, OSError):
-        pytest.skip(f"its claim needs a judge, and nobody is at the keyboard (pytest -s): {WITH_A_MODEL}")
+        pytest.skip(f"its claim needs a judge, and no user is at the keyboard (pytest -s): {WITH_A_MODEL}")

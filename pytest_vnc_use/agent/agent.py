@@ -19,6 +19,7 @@ from pytest_vnc_use.agent.budget import Budget
 from pytest_vnc_use.agent.run import Run, continue_run, run_task
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.runs.logger import MessageLog
@@ -26,10 +27,9 @@ from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
-from pytest_vnc_use.settings.paths import absolute_files
+from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.failure_text import fault_of
-from pytest_vnc_use.triage.rules import error_for_run
+from pytest_vnc_use.triage import error_for_run, fault_of
 from pytest_vnc_use.types import (
     Button,
     Click,
@@ -64,8 +64,8 @@ P = ParamSpec("P")
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
-    "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
-    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or say expect=None (in .vnc.toml "
+    "No judge for the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
+    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or set expect=None (in .vnc.toml "
     "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
@@ -113,7 +113,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
     ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
     arguments name. `settings` may be replaced: all but `lease_seconds` hold from the next run, look
-    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too.
+    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too. `approver` is asked where an
+    action waits for a user, unless a method gets its own.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         desktop: Desktop | None = None,
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
+        approver: Approver | None = None,
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
         named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
@@ -161,7 +163,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.extracted: list[Reading] = []
         """All values read so far, oldest first, each with its reason and the region that it came from."""
         self._hitl_mode, self._test_id, self._check = hitl_mode, test_id, check
-        self._recorded = recorded
+        self._recorded, self._approver = recorded, approver
         self._observers = [*observers, recorded] if recorded else [*observers]
         ambient = build.ambient_secrets(self.settings, vnc_password)
         self._secrets = Secrets.of(secrets or {}, build.api_keys(), ambient, other_secrets)
@@ -178,14 +180,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             functions = build.desktop_functions(self.settings, self._place)
         names = [getattr(function, "__name__", "") for function in functions]
         if not all(names) or len(set(names)) != len(names):
-            raise SettingsError(f"each function must have a name of its own, got {names!r}")
+            raise SettingsError(f"each function must have a unique name, got {names!r}")
         self._functions = dict(zip(names, functions, strict=True))
         if judge is not None and not callable(getattr(judge, "judge", None)):
             raise SettingsError(
                 "a judge must be an object with the method `judge(claim, frame, *, timeout_s, report) -> Verdict`, "
                 f"got {judge!r}"
             )
-        self._given_planner = None if planner is None else build.given_planner(planner)
+        self._given_planner = None if planner is None else as_planner(planner)
         self._given_judge = judge
         self._newest_planner: Planner | None = None
         self._build_planner = functools.lru_cache(1)(build.build_planner)
@@ -198,13 +200,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._policies: dict[str, Policy] = {}
         self._planners: dict[str, Planner] = {}
         self._newest_run: Run | None = None
-        self._broken_task: InfraError | None = None
+        self.broken_task: InfraError | None = None
+        """The error of the tool that ended a task, unless a later task was done and judged."""
         self._soft_checks: list[tuple[VerdictKind, str]] = []
 
     @property
-    def broken_task(self) -> InfraError | None:
-        """The error of the tool that ended a task, unless a later task was done and judged."""
-        return self._broken_task
+    def can_ask(self) -> bool:
+        """Return whether a user can be asked about an action."""
+        return self._hitl_mode
 
     @_noting_tool_failures
     def run(
@@ -244,7 +247,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "check=False does not work in a test, where a task that does not end as done raises: catch its error, "
                 "as with pytest.raises(PolicyDenied)"
             )
-        own = None if planner is None else build.given_planner(planner)
+        own = None if planner is None else as_planner(planner)
         try:
             return self._advance(
                 lambda: run_task(
@@ -254,7 +257,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                     limits=limits,
                     policy=policy,
                     planner=own,
-                    approver=approver,
+                    approver=approver or self._approver,
                     run_id=run_id,
                 ),
                 check,
@@ -302,9 +305,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
         policy, planner = again.get("policy"), again.get("planner")
-        own = None if planner is None else build.given_planner(planner)
+        own = None if planner is None else as_planner(planner)
         return self._advance(
-            lambda: continue_run(self, run_id, answer, step=step, policy=policy, planner=own, approver=approver)
+            lambda: continue_run(
+                self, run_id, answer, step=step, policy=policy, planner=own, approver=approver or self._approver
+            )
         )
 
     def _advance(
@@ -320,7 +325,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if len(self.runs) > runs:
                 self._secrets.everything.hide_in_error(exc)
                 if isinstance(exc, InfraError) and not isinstance(exc, ProductFailed):
-                    self._broken_task = exc
+                    self.broken_task = exc
             raise
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
             raise error_for_run(result)
@@ -341,10 +346,10 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if not end.holds:
                 kind = AgentFailed if end.kind == "fails" else Inconclusive
                 raise kind(format_run_failure(claims.format_end_state(end, result.task), result))
-        self._broken_task = None
+        self.broken_task = None
 
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
-        """Return why nobody can judge a task and its claims; "" if somebody can."""
+        """Return why no judge can decide a task and its claims; "" if one can."""
         hide, recorded = self._secrets.declared.hide, self._recorded
         if recorded and (run := recorded.known_run(hide(task))):
             why = run.why_unjudged([hide(claim) for claim in expect])
@@ -396,7 +401,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         Inconclusive if the judge is unsure; SettingsError before the judge is asked; InfraError if the judge or the
         desktop is not there.
         """
-        return claims.verify(self, claim, within_s=within_s, votes=votes)
+        return claims.held(claims.assess(self, claim, within_s=within_s, votes=votes))
 
     @_noting_tool_failures
     def assess(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
@@ -511,7 +516,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def controller(self) -> Controller:
-        """The eyes and hands on the desktop, connected on first use. Raises DesktopError."""
+        """The desktop's controller, connected on first use. Raises DesktopError."""
         settings = build.settings_at(self.settings, self.server)
         if self._connected_as and not build.same_connection(self._connected_as, settings):
             if self._controller is not None:
@@ -522,6 +527,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             controller = build.connect(
                 settings,
                 self._password,
+                may_stay_blank=self._desktop is None,
                 program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
                 read_file=self._place.read_file,
                 tap=self._messages if settings.rfb_log else None,

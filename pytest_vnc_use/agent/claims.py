@@ -194,7 +194,7 @@ class Form(Generic[T]):
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
-            raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
+            raise Inconclusive(f"no planner can read values: {name} only judges claims; configure --vnc-judge=gemini")
 
         def read(left_s: float) -> Reading:
             return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
@@ -277,11 +277,6 @@ def assess(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None
     return _remember(agent, verdicts[-1], verdicts, [frame])
 
 
-def verify(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None) -> Verdict:
-    """Judge a claim, as `VncUseAgent.verify` says."""
-    return _held(assess(agent, claim, within_s=within_s, votes=votes))
-
-
 def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Verdict:
     """Judge whether a claim held before, as `VncUseAgent.saw` says."""
     check_asked(claim, _votes(agent, votes))
@@ -304,7 +299,7 @@ def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Ver
         decisive = next((verdict for verdict in verdicts if verdict.kind == "unsure"), verdicts[0])
         where = f"it holds on none of {len(verdicts)} frames" if verdicts[1:] else "it does not hold on the only frame"
         decisive = replace(decisive, reason=f"{where}; {decisive.reason}")
-    return _held(_remember(agent, decisive, verdicts, frames[: len(verdicts)]))
+    return held(_remember(agent, decisive, verdicts, frames[: len(verdicts)]))
 
 
 def verify_end_state(agent: VncUseAgent, task: str, *, votes: int | None) -> Verdict:
@@ -393,7 +388,7 @@ def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     """
     failed = [verdict for verdict in verdicts if not verdict.holds]
     decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
-    count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
+    count = f"{len(failed)} of {len(verdicts)} claims do not certainly hold: " if len(verdicts) > 1 else ""
     what = "fails" if decisive.kind == "fails" else "is unsure"
     headline = f"{count}claim {plain(decisive.claim)!r} {what}: {plain(decisive.reason)}"
     return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])
@@ -406,7 +401,8 @@ def format_end_state(verdict: Verdict, task: str) -> str:
     return f"{what}: {plain(verdict.reason)}\n  {plain(str(verdict))}"
 
 
-def _held(verdict: Verdict) -> Verdict:
+def held(verdict: Verdict) -> Verdict:
+    """Return the verdict if it holds. Raises ProductFailed, Inconclusive."""
     if verdict.holds:
         return verdict
     raise error_for_verdicts([verdict.kind])(format_verdicts([verdict]))

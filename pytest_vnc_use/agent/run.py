@@ -2,7 +2,7 @@
 
 `graph` says in which order the nodes run. A run that waits or was interrupted continues from its directory, in this
 process or another. The directory holds names of secrets and functions, never their values, and no planner, policy or
-judge object: whoever continues the run gives them again.
+judge object: they are given again to continue the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import LONGEST_TEXT, Actor, Targets, cut_names
+from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT, Actor, Targets, cut_names
 from pytest_vnc_use.agent.build import elements_asker
 from pytest_vnc_use.agent.claims import answer_question
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -28,6 +28,7 @@ from pytest_vnc_use.errors import (
     AgentFailed,
     AnswerRefused,
     BudgetExceeded,
+    ModelUnavailable,
     ProgramCrashed,
     RunDirectoryError,
     SettingsError,
@@ -35,7 +36,7 @@ from pytest_vnc_use.errors import (
     faults,
 )
 from pytest_vnc_use.plain_text import cut, without_query
-from pytest_vnc_use.planners.common.decisions import decision_of
+from pytest_vnc_use.planners.local.callables import decision_of
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.runs.directory import (
     RunDirectory,
@@ -52,7 +53,7 @@ from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain, seen
 from pytest_vnc_use.safety.rules import Policy, deny_unasked
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings
-from pytest_vnc_use.triage.failure_text import crash_of, format_program_end
+from pytest_vnc_use.triage import crash_of, format_program_end
 from pytest_vnc_use.types import (
     NO_FRAME,
     STALLED,
@@ -99,7 +100,7 @@ MOST_AGAIN = 2
 """The most repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
 """Errors that end a run with an outcome of its own."""
-LONGEST_DELAY_MS = 10_000
+LONGEST_DELAY_MS, SMALLEST_SIDE = 10_000, 100
 
 STALE = "the screen changed again during this decision: check whether the action still made sense"
 INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
@@ -120,7 +121,7 @@ def run_task(
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run. Raises InfraError, SettingsError."""
     settings = agent.settings
-    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id())
+    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id(), agent._test_id)
     started = RunStarted(
         run_id=directory.path.name,
         task=agent._secrets.declared.hide(task),
@@ -304,7 +305,7 @@ class Run:
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
             error = cut(everything.hide_pieces(faults.named(exc)), LONGEST_TEXT)
             way = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
-            self.emit(RunEnded(None, "the run broke", error, way))
+            self.emit(RunEnded(None, "the run failed", error, way))
             raise
         return self._result(state)
 
@@ -477,7 +478,12 @@ class Run:
         )
         if not isinstance(self.planner, Replaying):  # else it is resumed: what was replayed is not its own
             observation = seen_by_live(observation)
-        answer = self.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        try:
+            answer = self.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        except ModelUnavailable as exc:
+            if self._deadline.remaining_s:
+                raise
+            raise DeadlineExceeded from exc  # the service had as long as the run: it is the run's limit that is up
         return decision_of(answer, f"an answer of {self.planner.name}")
 
     def _decide(self, decision: Decision, state: CUAState) -> CUAState:
@@ -596,11 +602,15 @@ class Timing:
             times_s = {**self.settings_s, "step_delay": self.step_delay_s}
             return "\n".join(f"{name}_ms: {round(seconds * 1000)}" for name, seconds in times_s.items())
 
-        def configure(step_delay_ms: float) -> str:
-            """Set the wait after each step of this run, in milliseconds."""
-            if isinstance(step_delay_ms, bool) or not 0 <= float(step_delay_ms) <= LONGEST_DELAY_MS:
-                raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {step_delay_ms!r}")
-            self.step_delay_s = float(step_delay_ms) / 1000
+        def configure(step_delay_ms: float | None = None, screenshot_max_side: int | None = None) -> str:
+            """Set the wait after each step of this run, or the longest side of the screenshots that are sent."""
+            delay_ms = self.step_delay_s * 1000 if step_delay_ms is None else step_delay_ms
+            if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= LONGEST_DELAY_MS:
+                raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {delay_ms!r}")
+            side = SMALLEST_SIDE if screenshot_max_side is None else screenshot_max_side
+            if type(side) is not int or side < SMALLEST_SIDE:
+                raise ValueError(f"screenshot_max_side must be at least {SMALLEST_SIDE} pixels, got {side!r}")
+            self.step_delay_s = float(delay_ms) / 1000
             return get_timing()
 
         return {"get_timing": get_timing, "configure": configure}
@@ -632,7 +642,7 @@ def _truncated(step: Step) -> Step:
         proposal=replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TEXT)),
         ruling=replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TEXT)),
         words=cut(step.words, LONGEST_TEXT),
-        output=cut(step.output, LONGEST_TEXT),
+        output=cut(step.output, LONGEST_OUTPUT),
         error=cut(step.error, LONGEST_TEXT),
         elements=cut_names(step.elements),
     )

@@ -112,7 +112,7 @@ def _address(listen: str, password: str | None) -> tuple[str, int]:
     host, port = found[0] or "127.0.0.1", found[1]
     if password is None and not _is_here(host):
         raise SettingsError(
-            f"--listen={listen!r} would let anybody in without a password. Give a password (--password-env), or "
+            f"--listen={listen!r} would let every user in without a password. Give a password (--password-env), or "
             "listen at localhost and connect from elsewhere through `ssh -L`"
         )
     return host, port

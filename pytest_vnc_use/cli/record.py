@@ -11,7 +11,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 
 OPTIONS = {
     "--vnc": "server",
@@ -24,8 +24,8 @@ OPTIONS = {
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
     "app": "command line of the program to start on the desktop; the test starts it too",
-    "cdp": "Chrome's DevTools on the desktop (host:port): the recording then tells what you clicked by name",
-    "elements": "on: the recording tells what you clicked by name, from the accessibility tree (see vnc_elements)",
+    "cdp": "Chrome's DevTools on the desktop (host:port): the recording then names what you clicked",
+    "elements": "on: the recording names what you clicked, from the accessibility tree (see vnc_elements)",
     "password_env": "environment variable that holds the VNC password, which your viewer is asked for too",
 }
 DESCRIPTION = """\

@@ -24,11 +24,11 @@ from pytest_vnc_use.cli.options import (
 from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.directory import path_of, read_trace
-from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
+from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
+from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
 from pytest_vnc_use.types.wire import host_and_port
@@ -66,10 +66,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
     add_secret(run)
     run.set_defaults(command=_run)
-    for name, command, about in (
-        ("approve", _approve, "perform the action for which a run waits, and continue"),
-        ("deny", _deny, "deny the action for which a run waits"),
-        ("resume", _resume, "continue an interrupted or killed run from its last step"),
+    for name, about in (
+        ("approve", "perform the action for which a run waits, and continue"),
+        ("deny", "deny the action for which a run waits"),
+        ("resume", "continue an interrupted or killed run from its last step"),
     ):
         answer = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         needed = None if name == "resume" else "?"
@@ -79,7 +79,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         add_secret(answer)
         if name != "resume":
             answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
-        answer.set_defaults(command=command)
+        answer.set_defaults(command=_continue_run, answer=name)
     about = "perform the actions of an earlier run again, without a model, unchecked"
     reenact = commands.add_parser(
         "reenact",
@@ -105,22 +105,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return drive(agent, run, arguments.expect, printer)
 
 
-def _approve(arguments: argparse.Namespace) -> int:
-    answer = {"step": arguments.step, "approver": approver_here()}
-    return _continue_run(arguments, lambda agent, again: agent.approve(arguments.run_id, **answer, **again))
-
-
-def _deny(arguments: argparse.Namespace) -> int:
-    return _continue_run(arguments, lambda agent, again: agent.deny(arguments.run_id, step=arguments.step, **again))
-
-
-def _resume(arguments: argparse.Namespace) -> int:
-    approver = approver_here()
-    return _continue_run(arguments, lambda agent, again: agent.resume(arguments.run_id, approver=approver, **again))
-
-
-def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
-    """Continue a run with the settings that are given now: a run directory may come from an untrusted source."""
+def _continue_run(arguments: argparse.Namespace) -> int:
+    """Approve, deny or resume a run, with the settings given now: a run directory may come from an untrusted source."""
     settings, secrets = settings_of(arguments), secrets_of(arguments.secret)
     if not arguments.run_id:
         arguments.run_id = only_waiting(file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite"))
@@ -135,8 +121,14 @@ def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent,
     expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
-    again = Again(planner=agent.planner if arguments.planner else None)
-    return drive(agent, lambda: advance(agent, again), expect, printer)
+    again, approver = Again(planner=agent.planner if arguments.planner else None), approver_here()
+    run_id, step = arguments.run_id, getattr(arguments, "step", None)
+    advance: dict[str, Callable[[], RunResult]] = {
+        "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
+        "deny": lambda: agent.deny(run_id, step=step, **again),
+        "resume": lambda: agent.resume(run_id, approver=approver, **again),
+    }
+    return drive(agent, advance[arguments.answer], expect, printer)
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
@@ -167,16 +159,16 @@ def _at_running_desktop(settings: Settings) -> Settings:
 
 
 class TerminalApprover:
-    """An approver that asks the person at the terminal."""
+    """An approver that asks the user at the terminal."""
 
     def approve(self, asked: ApprovalAsked) -> bool:
-        """Return whether the person says yes; Ctrl-D is a no."""
+        """Return whether the user approves; Ctrl-D is a denial."""
         confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} wants to be confirmed: {line(asked.proposal.action)}")
-        print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  ruled by: {line(asked.ruling.rule)}")
+        print(f"step {asked.number} needs approval: {line(asked.proposal.action)}")
+        print(f"  reason of the model: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
+        print(f"  rule: {line(asked.ruling.rule)}")
         try:
-            return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
+            return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D
             return False
 
@@ -188,26 +180,26 @@ class StepPrinter:
     """
 
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
-        self._progress: ShownProgress | None = None
+        self._line: LiveLine | None = None
         if (terminal := _terminal()) is not None:
             all_secrets = Secrets.of(secrets, build.api_keys(), build.ambient_secrets(settings))
-            self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
+            self._line = LiveLine(terminal, "", all_secrets.everything.hide_pieces)
 
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
         if isinstance(event, StepFinished):
-            with self._progress.line.interrupted() if self._progress else nullcontext():
+            with self._line.interrupted() if self._line else nullcontext():
                 print(step_line(event.step), flush=True)
-        if self._progress:
-            self._progress.observe(event)
+        if self._line:
+            self._line.observe(event)
 
     def __enter__(self) -> StepPrinter:
         return self
 
     def __exit__(self, *error: object) -> None:
         """Erase the line."""
-        if self._progress:
-            self._progress.line.close()
+        if self._line:
+            self._line.close()
 
 
 def _terminal() -> int | None:
@@ -263,6 +255,6 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
         print(line(result.message))
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
-        print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
+        print(f"no user to ask: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
     print(f"{result.outcome} {plain(str(result.run_dir))}")
     return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

@@ -1,4 +1,4 @@
-"""A person's session in a VNC viewer: their input is performed on a desktop, and kept as actions."""
+"""A person's session in a VNC viewer: their input is sent to a desktop, and kept as actions."""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
-from pytest_vnc_use.plugin.state import attached_to
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.plugin.state import attached_to, state_of
+from pytest_vnc_use.triage import sanitize
 
 try:
+    from pytest_vnc_use.ui.approve import PageApprover
     from pytest_vnc_use.ui.link import Link, Watcher
 except ImportError as exc:
     raise SettingsError(f"--vnc-ui needs a library ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
@@ -40,6 +41,8 @@ class DeskPlugin:
         worker = getattr(config, "workerinput", {}).get("workerid", "")
         self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
         self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self._allowed: dict[str, set[str]] = {}
+        """The actions that the user has allowed, by test, for its rehearsals."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
@@ -90,6 +93,17 @@ class DeskPlugin:
         watcher.screen = lambda: agent.live_screen
         watcher.stored = lambda ref: _read(agent.runs[-1] / "screens" / f"{ref.digest}.png") if agent.runs else None
         watcher.start()
+
+    def approver_of(self, item: pytest.Item) -> PageApprover:
+        """Return who is asked about the actions of a test."""
+        allowed = self._allowed.setdefault(item.nodeid, set())
+
+        def run_dir() -> Path:
+            runs = state_of(item).runs
+            assert runs, "a run asks, so it has a directory"
+            return runs[-1]
+
+        return PageApprover(self.link, run_dir, allowed, is_rehearsal=bool(state_of(item).rehearsal))
 
     def ask(self, question: Question) -> Answer:
         """Put a question of `--vnc-record=accept` to the user at the page."""

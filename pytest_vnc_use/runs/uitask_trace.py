@@ -9,7 +9,7 @@ Each record also has the step's number, the planner's name for the action, its i
 action that was refused or failed is left out. `task_marked_complete` is always null, "nobody looked": the run's
 verdicts say whether the task is done. A run that ended as done has a last record `finish`.
 
-While a run continues, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
+During a run, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
 crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run directory's
 `trace.jsonl` has more; this file is for repeating the actions.
 """
@@ -229,6 +229,8 @@ def read_execution(path: Path) -> Execution:
     Raises RunDirectoryError if there is none, or if a record is wrong; the error names the record.
     """
     file: Path | None = path
+    if not os.path.lexists(path):  # raises nothing
+        raise RunDirectoryError(f"{str(path)!r} does not exist. Name a run directory, or an action trace")
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing
         # if both files exist, the partial one is newer
         file = next((inner for name in (PARTIAL, FINAL) if (inner := path / name).is_file()), None)

@@ -176,7 +176,7 @@ SENSELESS = {
 
 @pytest.mark.parametrize("told", SENSELESS)
 def test_what_makes_no_sense_ends_connection(told: str) -> None:
-    lost = pytest.raises(ConnectionLost, match=f"broke the VNC protocol: .*({told})")
+    lost = pytest.raises(ConnectionLost, match=f"violated the VNC protocol: .*({told})")
     with playing(FIRST + SENSELESS[told], then_silent=True) as address, lost:
         look(address)
 
@@ -200,7 +200,7 @@ def test_flood_ends_in_time_and_takes_little_memory(what: str, impatient: None) 
     with playing(first, again=again) as address:
         forget_peak()
         before_kb = peak_kb()
-        with pytest.raises(ConnectionLost, match=NO_ANSWER):
+        with pytest.raises(ConnectionLost, match=rf"{NO_ANSWER}|has been sent yet"):  # either may notice it
             look(address)
         assert peak_kb() - before_kb < 50_000
 

@@ -212,7 +212,7 @@ def test_keysym_has_name_of_its_key() -> None:
 @pytest.mark.parametrize(
     ("password", "listen", "problem"),
     [
-        *((None, each, "would let anybody in") for each in ("0.0.0.0::0", "somewhere.example::5930", "[::]::0")),
+        *((None, each, "would let every user in") for each in ("0.0.0.0::0", "somewhere.example::5930", "[::]::0")),
         *(("secret", each, "--listen") for each in ("localhost::port", "203.0.113.7::0")),
         (None, "127.0.0.1::{taken}", "is not a free address"),
     ],

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops import environment
-from pytest_vnc_use.desktops.environment import make_environment, missing_faces
+from pytest_vnc_use.desktops import session
 from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.session import make_environment, missing_faces
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import SettingsError
 from support.qt_desktop import WHY_OPEN
@@ -78,7 +78,7 @@ def test_missing_faces_without_dejavu_names_them(tmp_path: Path) -> None:
 
 
 def test_pinned_environment_without_dejavu_names_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "_FACES", ("Absent.ttf",))
+    monkeypatch.setattr(session, "_FACES", ("Absent.ttf",))
     with pytest.raises(SettingsError, match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core"):
         make_environment(tmp_path, tmp_path, pinned=True)
 
@@ -108,7 +108,7 @@ FAMILIES = {
 
 def test_usual_families_are_dejavu_grey_and_unhinted() -> None:
     require("fc-match")
-    config = Path(environment.__file__).with_name("fonts.conf")
+    config = Path(session.__file__).with_name("fonts.conf")
     form = "%{family[0]} %{antialias} %{hinting} %{rgba} %{embeddedbitmap} %{dpi}"
     for family, resolved in FAMILIES.items():
         argv = ["fc-match", "-f", form, family]

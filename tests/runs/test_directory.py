@@ -190,7 +190,7 @@ def test_what_was_written_is_read(directory: RunDirectory) -> None:
 def test_line_is_one_event_complete_by_itself(directory: RunDirectory) -> None:
     header, started, step = lines_of(written(directory, STARTED, finished(1, 1)))
     assert abs(time.time() - header.pop("began_at")) < 60
-    assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1}
+    assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1, "test_id": ""}
     assert (started["kind"], step["kind"]) == ("run", "step")
     assert {"proposal", "ruling", "frame_before", "frame_after", "error", "times", "usage", "model"} <= set(
         step["step"]
@@ -243,7 +243,7 @@ import sys
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
-from test_dir import STARTED, begun, decided, finished
+from test_directory import STARTED, begun, decided, finished
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Wait
 

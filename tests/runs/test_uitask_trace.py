@@ -41,7 +41,7 @@ from support.qt_desktop import QtDesktop
 
 SCREEN = FrameRef("ab" * 32, 320, 200)
 STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)
-BROKE = RunEnded(None, "the run broke", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")
+BROKE = RunEnded(None, "the run failed", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")
 
 
 def record(name: str, /, *, number: int | None = None, **params: Any) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_wrong_trace_is_told_in_one_line_with_record(tmp_path: Path, text: str, 
 def test_directory_without_trace_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="has no action trace: it must hold"):
         read_execution(tmp_path)
-    with pytest.raises(RunDirectoryError, match="No such file"):
+    with pytest.raises(RunDirectoryError, match="does not exist"):
         read_execution(tmp_path / "none.json")
 
 

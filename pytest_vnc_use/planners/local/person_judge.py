@@ -12,7 +12,7 @@ from pytest_vnc_use.types import Frame, Report, Verdict, VerdictKind
 from pytest_vnc_use.types.verdicts import PERSON_SAID
 
 NOBODY = (
-    "nobody is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
+    "no user is at the keyboard to say whether it holds: run the test at a terminal, or name a judge, such as "
     "--vnc-judge=gemini, with its key"
 )
 REFUSED = "recording refused by its user: nothing was recorded"
@@ -29,7 +29,7 @@ class InputEnded(EOFError):
 class AtTheKeyboard:
     """A Judge that shows the screen as an image and asks a person.
 
-    `ask` gets the question, and raises EOFError if nobody is there, InputEnded if somebody was. It takes as long as the
+    `ask` gets the question, and raises EOFError if no user is there, InputEnded if one was. It takes as long as the
     person takes. An answer that is neither yes nor no is asked again; after three it is unsure. Where the person
     `records` what they did, a no says nothing about the product: it raises Inconclusive.
     """

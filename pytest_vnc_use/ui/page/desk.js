@@ -1,3 +1,4 @@
+import { renderApprovals, renderResult, showAll } from "./approve.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
@@ -43,6 +44,7 @@ function take(message) {
   switch (message.type) {
     case "state":
       tests.clear();
+      questions.clear();
       message.tests.forEach((test) => tests.set(test.id, test));
       message.questions.forEach((question) => questions.set(question.id, question));
       Object.assign(session, message);
@@ -71,6 +73,9 @@ function take(message) {
       break;
     case "answered":
       questions.delete(message.id);
+      break;
+    case "result":
+      renderResult(message);
       break;
   }
   schedule();
@@ -116,6 +121,8 @@ function render() {
   renderTests(all);
   renderScreen();
   renderQuestion();
+  const approvals = [...questions.values()].filter((question) => question.about === "approval");
+  renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
 }
 
 function renderTests(all) {
@@ -191,7 +198,7 @@ function small(test) {
 
 let asked = "";
 function renderQuestion() {
-  const question = questions.values().next().value;
+  const question = [...questions.values()].find((each) => each.about === undefined);
   if (!question) {
     asked = "";
     if ($("question").open) $("question").close();
@@ -260,8 +267,9 @@ $("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-wor
 $("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
-  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || $("question").open) return;
+  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };
+$("approvals").onclick = () => { showAll(); schedule(); };
 start();
