@@ -26,7 +26,7 @@ from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
-from pytest_vnc_use.triage.rules import RULES
+from pytest_vnc_use.triage import RULES
 from support.paths import ROOT
 from support.vnc_servers import require
 
@@ -70,7 +70,7 @@ def every(language: str, holding: str = "") -> pytest.MarkDecorator:
 
 
 def option(config: pytest.Config, word: str) -> object:
-    return config.getoption(word.split("=")[0].lstrip("-").replace("-", "_"), default="no")
+    return config.getoption(word.split("=", maxsplit=1)[0].lstrip("-").replace("-", "_"), default="no")
 
 
 @every("python")

@@ -27,7 +27,6 @@ from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.safety.rules import Policy
-from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
     OPTIONS as LOCAL_OPTIONS,
@@ -37,7 +36,7 @@ from pytest_vnc_use.settings.fallbacks import (
 )
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
-from pytest_vnc_use.settings.variables import VARIABLES, from_file
+from pytest_vnc_use.settings.variables import VARIABLES, from_file, use_named_env_file
 from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTap, Planner
@@ -220,14 +219,9 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         return planner
     from pytest_vnc_use.planners.common.screens import ScaledScreens
 
-    return ScaledScreens(planner, _local_agent_size())
-
-
-def _local_agent_size() -> tuple[int, int]:
-    """Return the size of a local agent's screenshots."""
     names = "AGENT_IMAGE_W", "AGENT_IMAGE_H"
     width, height = (read_value("max_steps", local_agent_value(name), name) for name in names)
-    return width, height
+    return ScaledScreens(planner, (width, height))
 
 
 _OPTION_TYPES: dict[str, tuple[type, ...]] = {
@@ -336,27 +330,6 @@ def model_of(settings: Settings) -> str:
     return settings.model or MODELS.get(settings.planner, "")
 
 
-def no_planner(why: Exception | None = None) -> Planner:
-    """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.scripted import NoPlanner
-
-    return NoPlanner(why)
-
-
-def is_no_planner(planner: Planner) -> bool:
-    """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.scripted import NoPlanner
-
-    return isinstance(planner, NoPlanner)
-
-
-def given_planner(thing: object) -> Planner:
-    """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
-    from pytest_vnc_use.planners.local.callables import as_planner
-
-    return as_planner(thing)
-
-
 def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
     """Return a function from the screen's size to the size of the model's coordinates."""
     in_pixels = settings.planner in ("anthropic", "openai")
@@ -402,13 +375,6 @@ def build_judge(settings: Settings) -> Judge:
             from pytest_vnc_use.agent.claims import NoJudge
 
             return NoJudge()
-
-
-def person_as_judge(ask: Callable[[str], str]) -> Judge:
-    """Return a judge that asks the person at the keyboard; `ask` raises EOFError if nobody is there."""
-    from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
-
-    return AtTheKeyboard(ask, records=True)
 
 
 def judge_of(settings: Settings) -> str:

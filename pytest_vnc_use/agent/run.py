@@ -53,7 +53,7 @@ from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain, seen
 from pytest_vnc_use.safety.rules import Policy, deny_unasked
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings
-from pytest_vnc_use.triage.failure_text import crash_of, format_program_end
+from pytest_vnc_use.triage import crash_of, format_program_end
 from pytest_vnc_use.types import (
     NO_FRAME,
     STALLED,
