@@ -11,7 +11,7 @@ from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.options import add_options
 from pytest_vnc_use.errors import InfraError
 from pytest_vnc_use.plain_text import without_query
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 
 OPTIONS = {
     "--vnc": "server",

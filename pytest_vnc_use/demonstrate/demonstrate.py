@@ -18,7 +18,7 @@ from pytest_vnc_use.demonstrate.viewer_session import Say, Showing, ViewerSessio
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.recordings.format import RecordedRun
-from pytest_vnc_use.recordings.machine import machine_of
+from pytest_vnc_use.recordings.gates import machine_of
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.runs.transcript import plain
 from pytest_vnc_use.settings.settings import Settings, argument

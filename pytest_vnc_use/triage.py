@@ -1,0 +1,322 @@
+"""The triage of a failed test: what the failure means, by the class of its exception.
+
+- `product`: the screen or the program is not as the test requires.
+- `agent`: the planner gave up, or the screen does not show that the task is done.
+- `infra`: the tool or its surroundings failed: the desktop, the model's service, the disk.
+- `budget`: the steps, seconds, tokens or dollars were used up.
+- `policy`: an action was denied, and that ended the run.
+- `inconclusive`: nothing is shown either way: a judge was unsure, a gate stayed closed, or the test itself failed.
+
+`RULES` are asked from top to bottom, and the first that fits decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import assert_never
+
+from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import (
+    AgentFailed,
+    AnswerRefused,
+    BudgetExceeded,
+    ConnectionLost,
+    DesktopRefused,
+    DesktopSilent,
+    FileUnreadable,
+    Inconclusive,
+    InfraError,
+    PolicyDenied,
+    ProductFailed,
+    ProgramCrashed,
+    RecordingDrifted,
+    ScreenBlank,
+    ScreenFrozen,
+    SettingsError,
+    TaskFailed,
+    VncUseError,
+    faults,
+)
+from pytest_vnc_use.errors.faults import asked, named, text_of
+from pytest_vnc_use.plain_text import cut
+from pytest_vnc_use.runs.transcript import LAST_STEPS, format_end, plain
+from pytest_vnc_use.types import STALLED, Outcome, RunResult, Triage
+from pytest_vnc_use.types.protocols import Desktop
+
+LONGEST_ERROR = 20_000
+"""The most characters that are shown of an error with the last output of a program."""
+_REAPED_WITHIN_S = 1.0
+"""How long after its connection closed the end of a program is noticed, at most."""
+
+_OF_ITSELF = {getattr(signal, f"SIG{name}", None) for name in ("ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "SYS")}
+"""Signals by which a program ends through its own fault."""
+_EXIT = re.compile(r"exited with (-?\d+)(?: \((\w+)\))?")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The end of something that a test needs, with its last output; false if nothing ended."""
+
+    text: str = ""
+    of_program: bool = False
+    """True if the program under test ended; false if the desktop under it did, whose end is `infra`."""
+    hangs: bool = False
+    """True if the program has not ended, but does not answer."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def broke(self) -> bool:
+        """Return whether the program under test hangs, or ended by a signal or with an exit code that is not 0."""
+        code = _EXIT.search(self.text.partition("\n")[0])
+        return self.of_program and not (code and code[1] == "0")
+
+    def __str__(self) -> str:
+        if self.hangs:
+            return f"the program under test hangs: {self.text}"
+        return format_program_end(self.text) if self.of_program else f"the desktop: {self.text}"
+
+
+def format_program_end(program_fault: str, when: str = "") -> str:
+    """Return a program's fault after its signal or exit code: the fault itself begins with the command."""
+    code = _EXIT.search(program_fault.partition("\n")[0])
+    how = f" with {code[2] or f'exit code {code[1]}'}" if code else ""
+    return f"the program ended{how}{when}: {program_fault}"
+
+
+NO_FAULT = Fault()
+
+
+def fault_of(desktop: Desktop, error: BaseException | None = None) -> Fault:
+    """Return the fault of the desktop or its program; after a ConnectionLost, wait for one that may explain it."""
+    deadline = Deadline(_REAPED_WITHIN_S if isinstance(error, ConnectionLost) else 0.0)
+    stands_still = isinstance(error, (ScreenBlank, ScreenFrozen, DesktopSilent))
+    while not (fault := _fault_now(desktop, stands_still=stands_still)) and deadline.remaining_s:
+        time.sleep(0.02)  # the port has no event to wait for
+    if fault.of_program and isinstance(error, ConnectionLost) and getattr(desktop, "outlives_program", False):
+        return Fault(f"its connection was lost, and the program ended: {fault.text}")
+    return fault
+
+
+def _fault_now(desktop: Desktop, *, stands_still: bool) -> Fault:
+    # a user's own vnc_desktop may lack these methods
+    try:
+        if ended := getattr(desktop, "program_fault", str)():
+            return Fault(ended, of_program=True)
+        fault = Fault(getattr(desktop, "fault", str)())
+        if not fault and stands_still and getattr(desktop, "program_hangs", bool)():
+            return Fault("it runs, and answers nothing", of_program=True, hangs=True)
+        return fault
+    except Exception as exc:  # noqa: BLE001  # a user's own may raise anything; this only explains another failure
+        return Fault(f"its state is unknown: {type(exc).__name__}: {exc}")
+
+
+def crash_of(desktop: Desktop, *, of_itself: bool = False) -> str:
+    """Return the fault of the program under test if a signal ended it; "" while it runs, or if it ended on its own.
+
+    With `of_itself`, only signals count that a program causes by its own fault. For signal n, a shell reports exit code
+    128 + n.
+    """
+    fault = str(getattr(desktop, "program_fault", str)())
+    code = _EXIT.search(fault.partition("\n")[0])
+    number = -int(code[1]) if code else 0
+    number = number if number > 0 else -number - 128
+    return fault if (number in _OF_ITSELF if of_itself else 0 < number < 32) else ""
+
+
+def format_failure(error: BaseException, fault: Fault, places: Sequence[str], hide: Callable[[str], str]) -> str:
+    """Return the error, its places and the `fault`; of error and fault the cause comes first."""
+    if isinstance(error, VncUseError):
+        headline = named(error) if isinstance(error, InfraError) else text_of(error)
+    else:
+        headline = f"the {asked(error) or 'test'} raised {named(error)}"
+    lines = [headline, *(f"  {place}" for place in places)]
+    if not isinstance(error, ProgramCrashed):  # it has its program's end
+        is_lost = isinstance(error, (ConnectionLost, DesktopRefused))
+        is_cause = is_lost or (fault.broke and (fault.hangs or not isinstance(error, InfraError)))
+        end, _, output = (str(fault) if fault else "").partition("\n")
+        lines = [end, *lines, output] if is_cause else [*lines, end, output]
+    return cut(sanitize("\n".join(filter(None, lines)), hide), LONGEST_ERROR)
+
+
+def sanitize(text: str, hide: Callable[[str], str]) -> str:
+    """Return the text without secrets and control characters."""
+    return hide("\n".join(map(plain, hide(text).splitlines())))  # again, as control characters may have split one
+
+
+SETTINGS = "settings"
+"""Used in place of a triage if a setting or a file of the user is wrong: nothing was tested."""
+
+CLASSES: dict[Triage, type[VncUseError]] = {
+    "product": ProductFailed,
+    "agent": AgentFailed,
+    "infra": InfraError,
+    "budget": BudgetExceeded,
+    "policy": PolicyDenied,
+    "inconclusive": Inconclusive,
+}
+"""The exception class of each triage, for `except`, `pytest.raises` and `--only-rerun` of pytest-rerunfailures."""
+
+
+def error_for_run(result: RunResult) -> VncUseError:
+    """Return the exception for a run that did not end as done."""
+    message = format_end(result)
+    match result.outcome:
+        case Outcome.GAVE_UP:
+            return AgentFailed(message)
+        case Outcome.STEP_LIMIT | Outcome.TIME_LIMIT | Outcome.BUDGET:
+            return AgentFailed(message) if repeats_actions(result) else BudgetExceeded(message)
+        case Outcome.DENIED | Outcome.WAITING:
+            return PolicyDenied(message)
+        case Outcome.BLOCKED:
+            return AnswerRefused(message)
+        case Outcome.DONE:
+            return Inconclusive(message)
+        case _:
+            assert_never(result.outcome)
+
+
+def repeats_actions(result: RunResult) -> bool:
+    """Return whether the planner, when the run ended, was repeating steps that had changed nothing before."""
+    noted = STALLED.partition("{")[0]
+    return any(step.note.startswith(noted) for step in result.steps[-LAST_STEPS:])
+
+
+@dataclass(frozen=True)
+class TriageRule:
+    """One line of the table: `when` it holds, as text; the triage of the failure; and the check.
+
+    The check takes the nearest error behind the failure that this package, or a user's planner or judge, raised, else
+    the failure itself; and the end of the desktop or its program. The triage is None if nothing was tested.
+    """
+
+    when: str
+    triage: Triage | None
+    holds: Callable[[BaseException, Fault], bool]
+
+
+def rule_for(error: BaseException, fault: Fault = NO_FAULT) -> TriageRule:
+    """Return the rule that decides the meaning of a failure. Of a group of errors, the gravest decides."""
+    found = [next(rule for rule in RULES if rule.holds(cause_of(part), fault)) for part in faults.parts(error)]
+    return min(found, key=lambda rule: _GRAVITY.index(rule.triage))
+
+
+_GRAVITY: tuple[Triage | None, ...] = (None, "infra", "policy", "budget", "agent", "product", "inconclusive")
+"""The order of triages for several errors at once: causes come first. One failed assertion is enough for `product`."""
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """Return the nearest error behind this one that this package, or a user's planner or judge, raised, or itself."""
+    return next((each for each in faults.chain(error) if isinstance(each, VncUseError) or faults.asked(each)), error)
+
+
+def _is(*classes: type[BaseException]) -> Callable[[BaseException, Fault], bool]:
+    return lambda error, fault: isinstance(error, classes)
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return faults.text_of(error) == "database or disk is full"  # SQLITE_FULL; other texts hold users' names
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def _is_of_the_tool(error: BaseException, fault: Fault) -> bool:
+    return isinstance(error, InfraError) and not isinstance(error, (ProductFailed, ConnectionLost, DesktopRefused))
+
+
+def _program_failed(error: BaseException, fault: Fault) -> bool:
+    """Return whether the program ended by a signal, or with an exit code that is not 0."""
+    return isinstance(error, ProgramCrashed) or (bool(fault) and fault.broke)
+
+
+def _is_of_users_code(error: BaseException) -> bool:
+    return bool(faults.asked(error)) and not _is_timeout(error)
+
+
+def _is_timeout(error: BaseException) -> bool:
+    """Return whether pytest-timeout ended the test: by its message, or before version 2.4 by its code."""
+    text = faults.text_of(error)
+    if re.match(r"Timeout >[\d.]+s$", text):
+        return any(frame.f_globals.get("__name__") == "pytest_timeout" for frame in faults.frames_of(error))
+    return bool(re.match(r"Timeout \(>.*\) from pytest-timeout", text))
+
+
+def _is_assertion(error: BaseException) -> bool:
+    # `pytest.fail` raises an outcome of pytest, which only `plugin` knows
+    return isinstance(error, AssertionError) or any(kind.__name__ == "OutcomeException" for kind in type(error).__mro__)
+
+
+RULES = (
+    TriageRule(
+        "a setting, a marker, a policy file, a recording or a judge's answer is wrong, or a key or a judge is missing",
+        None,
+        _is(SettingsError),
+    ),
+    TriageRule(
+        "the desktop itself ended: its VNC server, window manager or container",
+        "infra",
+        lambda error, fault: bool(fault) and not fault.of_program,
+    ),
+    TriageRule(
+        "the disk is full, or cannot be written",
+        "infra",
+        lambda error, fault: any(map(_is_full_disk, faults.chain(error))),
+    ),
+    TriageRule(
+        "the program under test hangs: on `qt`, where it is the VNC server, it runs and does not answer",
+        "product",
+        lambda error, fault: fault.hangs,
+    ),
+    TriageRule("the model's service, the run directory, or the desktop's screen failed", "infra", _is_of_the_tool),
+    TriageRule(
+        "a planner or judge of the user's own could not reach its service",
+        "infra",
+        lambda error, fault: _is_of_users_code(error) and faults.of_network(error),
+    ),
+    TriageRule(
+        "the program under test ended by a signal, or with an exit code that is not 0", "product", _program_failed
+    ),
+    TriageRule(
+        "the program under test ended with 0 and closed its screen; unknown who ended it",
+        "inconclusive",
+        lambda error, fault: bool(fault) and isinstance(error, (ConnectionLost, DesktopRefused)),
+    ),
+    TriageRule(
+        "the desktop could not be reached, or its connection was lost", "infra", _is(ConnectionLost, DesktopRefused)
+    ),
+    TriageRule(
+        "a file that the program wrote is not UTF-8, no regular file, or too large", "product", _is(FileUnreadable)
+    ),
+    TriageRule(
+        "a claim fails, a reviewer calls it a bug, or `wait_for_text` finds that a page lacks a text",
+        "product",
+        _is(ProductFailed),
+    ),
+    TriageRule(
+        "the planner gave up, was repeating itself or answered no action, or the task is not seen to be done",
+        "agent",
+        _is(AgentFailed),
+    ),
+    TriageRule(
+        "a planner or judge of the user's own raised an error", "agent", lambda error, fault: _is_of_users_code(error)
+    ),
+    TriageRule("the steps, seconds, tokens or dollars were used up", "budget", _is(BudgetExceeded)),
+    TriageRule("pytest-timeout ended the test", "budget", lambda error, fault: _is_timeout(error)),
+    TriageRule("an action was denied, or no user could allow it", "policy", _is(PolicyDenied)),
+    TriageRule("the screen is not as recorded, and no model looked at it", "inconclusive", _is(RecordingDrifted)),
+    TriageRule("no claim fails, but the judge is unsure about one", "inconclusive", _is(TaskFailed)),
+    TriageRule(
+        "an assertion, or `pytest.fail`, fails, or another plugin fails the test, as pytest-check does",
+        "product",
+        lambda error, fault: _is_assertion(error),
+    ),
+    TriageRule("anything else that the test or a fixture raises", "inconclusive", lambda error, fault: True),
+)
