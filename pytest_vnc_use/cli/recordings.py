@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_vnc_use.errors import RecordingError
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
