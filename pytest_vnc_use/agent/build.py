@@ -395,13 +395,6 @@ def build_judge(settings: Settings) -> Judge:
             return NoJudge()
 
 
-def person_as_judge(ask: Callable[[str], str]) -> Judge:
-    """Return a judge that asks the person at the keyboard; `ask` raises EOFError if nobody is there."""
-    from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
-
-    return AtTheKeyboard(ask, records=True)
-
-
 def judge_of(settings: Settings) -> str:
     """Return the service that judges; "" if none does."""
     return settings.judge.partition(":")[0] or (settings.planner if settings.planner in PLANNERS else "")

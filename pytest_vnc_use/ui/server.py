@@ -47,7 +47,7 @@ MAX_STEPS = 500
 """The most steps kept of one test."""
 CLOSED_PAGE_S = 10.0
 """How long after the last page has closed a question is answered with no: a page may be loaded again."""
-_FILES = {"/": "index.html", "/desk.css": "desk.css", "/desk.js": "desk.js", "/screens.js": "screens.js"}
+_FILES = {"/": "index.html", **{f"/{name}": name for name in ("desk.css", "desk.js", "record.js", "screens.js")}}
 _PAGE = Path(__file__).with_name("page")
 
 
@@ -185,16 +185,18 @@ class Desk:
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
-                await self._answer(message["id"], {"kind": message["kind"], "words": str(message.get("words", ""))})
+                await self._answer(message["id"], {"words": "", **message})
+            case "input" if message["id"] in self.questions:
+                await _send(self.questions[message["id"]][0], message)
             case "whole":
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
 
-    async def _answer(self, number: str, answer: dict[str, str]) -> None:
+    async def _answer(self, number: str, answer: dict[str, Any]) -> None:
         websocket, _ = self.questions.pop(number, (None, None))
         if websocket is not None:
-            await _send(websocket, {"type": "answer", "id": number, **answer})
+            await _send(websocket, {**answer, "type": "answer", "id": number})
             self.tell({"type": "answered", "id": number})
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -256,6 +258,9 @@ class Desk:
                 self.tell({"type": "tests", "tests": [self.tests[test] for test in message["tests"]]})
             case "question":
                 self.questions[message["id"]] = websocket, message
+                self.tell(message)
+            case "recorded" if message["id"] in self.questions:
+                self.questions[message["id"]][1].update(steps=message["steps"], notice=message["notice"])
                 self.tell(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
@@ -336,7 +341,6 @@ class DeskServer:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        desk.on_idle = lambda: None
 
     @property
     def address(self) -> str:

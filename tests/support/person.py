@@ -1,49 +1,165 @@
-"""A person who records tests by demonstration: reads what pytest asks for, works in a viewer, and answers yes."""
+"""A user who records tests on the page: its websocket's messages, as the page in a browser sends them."""
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Any
+from urllib.parse import urlsplit
 
-from pytest_vnc_use.backends.vnc import VNCController, connect
+from websockets.sync.client import connect
 
 TIMEOUT_S = 120
+URL = re.compile(r"http://\S+#\S+")
 
 
-def demonstrate(directory: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
+class Page:
+    """An open page of the desk at a URL with its token."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        with closing(http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:
+            connection.request("POST", "/login", parts.fragment)
+            response = connection.getresponse()
+            assert response.status == 204, response.read()
+            cookie = response.headers["set-cookie"].partition(";")[0]
+        self._socket = connect(f"ws://{parts.netloc}/page", additional_headers={"Cookie": cookie}, proxy=None)
+        self.questions: dict[str, dict[str, Any]] = {}
+        self.frames = 0
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._socket.close()
+
+    def send(self, **message: Any) -> None:
+        self._socket.send(json.dumps(message))
+
+    def read(self) -> None:
+        """Take in one message."""
+        received = self._socket.recv(TIMEOUT_S)
+        if isinstance(received, bytes):
+            self.frames += 1
+            return
+        message = json.loads(received)
+        match message["type"]:
+            case "state":
+                self.questions = {question["id"]: question for question in message["questions"]}
+            case "question":
+                self.questions[message["id"]] = message
+            case "recorded":
+                self.questions[message["id"]] |= {"steps": message["steps"], "notice": message["notice"]}
+            case "answered":
+                self.questions.pop(message["id"], None)
+
+    def asked(self, kind: str = "record") -> dict[str, Any]:
+        """Wait for a question of that kind, and return it."""
+        while not (asked := [question for question in self.questions.values() if question.get("kind") == kind]):
+            self.read()
+        return asked[0]
+
+
+class Person:
+    """A user who does the task that the page asks for, until the block ends: then it is done, or as `done` said."""
+
+    def __init__(self, page: Page, verdict: str = "holds") -> None:
+        self._page, self._verdict, self._is_answered = page, verdict, False
+        self.question = page.asked()
+        self.id = self.question["id"]
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not kind and not self._is_answered:
+            self.done()
+
+    def event(self, *event: object) -> None:
+        self._page.send(type="input", id=self.id, event=event)
+
+    def point(self, x: int, y: int) -> None:
+        self.event("move", x, y)
+
+    def click(self, x: int, y: int, button: str = "left") -> None:
+        self.point(x, y)
+        self.event("down", x, y, button)
+        self.event("up", x, y, button)
+
+    def drag(self, *points: tuple[int, int]) -> None:
+        self.event("down", *points[0], "left")
+        for point in points[1:]:
+            self.point(*point)
+        self.event("up", *points[-1], "left")
+
+    def press(self, *keys: str) -> None:
+        """Press keys together, in order, and release them in reverse."""
+        for key in keys:
+            self.event("key", key, "", False, True)
+        for key in reversed(keys):
+            self.event("key", key, "", False, False)
+
+    def type(self, text: str) -> None:
+        for character in text:
+            self.press(*(["Shift", character] if character.isupper() else [character]))
+
+    def until(self, is_reached: Callable[[dict[str, Any]], object]) -> None:
+        """Wait for what the page shows of the recording."""
+        while not is_reached(self._page.questions[self.id]):
+            self._page.read()
+
+    def done(self, is_done: str = "holds", **answers: Any) -> None:
+        verdicts = dict.fromkeys(self.question["claims"], self._verdict)
+        answers = {"is_done": is_done, "verdicts": verdicts, **answers}
+        self._answer("done", **answers)
+
+    def discard(self) -> None:
+        self._answer("no", words="it was discarded")
+
+    def _answer(self, kind: str, **answer: Any) -> None:
+        self._is_answered = True
+        self._page.send(type="answer", id=self.id, kind=kind, **answer)
+        while self.id in self._page.questions:
+            self._page.read()
+
+
+def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
     return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
 
 
-def attend(command: Sequence[str], directory: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:
-    """Return the exit code and output of a command that runs pytest; `show` does each task."""
+def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None], tasks: int = 1) -> tuple[int, str]:
+    """Return the exit code and output of a command that runs pytest; `show` does each of its tasks."""
     with subprocess.Popen(
-        command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        assert process.stdin
         assert process.stdout
         try:
-            said = _attend(process.stdout, process.stdin, show)
+            lines, url = read_url(process.stdout)
+            if url:
+                with Page(url) as page:
+                    for _ in range(tasks):
+                        with Person(page) as person:
+                            show(person)
+            lines += process.stdout.readlines()
         except BaseException:
             process.kill()
             raise
-        return process.wait(TIMEOUT_S), said
+        return process.wait(TIMEOUT_S), "".join(lines)
 
 
-def _attend(told: IO[str], keyboard: IO[str], show: Callable[[VNCController], None]) -> str:
+def read_url(told: IO[str]) -> tuple[list[str], str]:
+    """Return the lines up to the one with the page's URL, and the URL; "" if there is none."""
     lines = []
     for line in told:
         lines.append(line)
-        if "vncviewer" in line:
-            with closing(connect(line.split()[-1])) as viewer:
-                viewer.settle()
-                show(viewer)
-                viewer.settle()
-        elif line.startswith("The screen shows that"):
-            keyboard.write("yes\n")
-            keyboard.flush()
-    return "".join(lines)
+        if found := URL.search(line):
+            return lines, found[0]
+    return lines, ""

@@ -1,3 +1,4 @@
+import { renderClaim, renderRecord } from "./record.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
@@ -66,6 +67,9 @@ function take(message) {
       test.steps = [...test.steps.filter((step) => step.number !== message.number), message];
       break;
     }
+    case "recorded":
+      Object.assign(questions.get(message.id) ?? {}, message, { type: "question" });
+      break;
     case "question":
       questions.set(message.id, message);
       break;
@@ -114,8 +118,10 @@ function render() {
   $("stop").disabled = !session.is_running;
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
-  renderScreen();
-  renderQuestion();
+  const asked = [...questions.values()];
+  if (!renderRecord(asked.find(({ kind }) => kind === "record"), send)) renderScreen();
+  renderClaim(asked.find(({ kind }) => kind === "claim"), send);
+  renderQuestion(asked.find(({ kind }) => !kind));
 }
 
 function renderTests(all) {
@@ -190,8 +196,7 @@ function small(test) {
 }
 
 let asked = "";
-function renderQuestion() {
-  const question = questions.values().next().value;
+function renderQuestion(question) {
   if (!question) {
     asked = "";
     if ($("question").open) $("question").close();
@@ -260,7 +265,7 @@ $("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-wor
 $("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
-  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || $("question").open) return;
+  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || $("question").open) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };
