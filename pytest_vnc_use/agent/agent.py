@@ -64,8 +64,8 @@ P = ParamSpec("P")
 AnyPlanner = Union[Planner, Callable[[Observation], object]]
 
 NO_JUDGE = (
-    "Nobody can judge the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
-    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or say expect=None (in .vnc.toml "
+    "No judge for the end of the task {!r}: {}. Set a judge (--vnc-judge=gemini with its key, or the fixture "
+    "vnc_judge), record the test (--vnc-record=auto with a judge, or manual), or set expect=None (in .vnc.toml "
     "expect = false) if the test's body alone checks it."
 )
 """The error for a task that no judge and no recording can judge: the task, and why."""
@@ -178,7 +178,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             functions = build.desktop_functions(self.settings, self._place)
         names = [getattr(function, "__name__", "") for function in functions]
         if not all(names) or len(set(names)) != len(names):
-            raise SettingsError(f"each function must have a name of its own, got {names!r}")
+            raise SettingsError(f"each function must have a unique name, got {names!r}")
         self._functions = dict(zip(names, functions, strict=True))
         if judge is not None and not callable(getattr(judge, "judge", None)):
             raise SettingsError(
@@ -344,7 +344,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._broken_task = None
 
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
-        """Return why nobody can judge a task and its claims; "" if somebody can."""
+        """Return why no judge can decide a task and its claims; "" if one can."""
         hide, recorded = self._secrets.declared.hide, self._recorded
         if recorded and (run := recorded.known_run(hide(task))):
             why = run.why_unjudged([hide(claim) for claim in expect])

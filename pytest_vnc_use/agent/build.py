@@ -613,7 +613,7 @@ def named_functions(module: str) -> Sequence[Callable[..., object]]:
         if inspect.isfunction(value) and value.__module__ == imported.__name__ and not name.startswith("_")
     ]
     if not functions:
-        raise SettingsError(f"vnc_functions must be a module with functions of its own, got {module!r}")
+        raise SettingsError(f"vnc_functions must be a module that defines functions, got {module!r}")
     return functions
 
 

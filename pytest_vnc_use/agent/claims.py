@@ -194,7 +194,7 @@ class Form(Generic[T]):
         _vnc_asks = "judge"
         if not isinstance(reader, Reader):
             name = type(reader).__name__
-            raise Inconclusive(f"nobody can read values: {name} only judges claims; configure --vnc-judge=gemini")
+            raise Inconclusive(f"no planner can read values: {name} only judges claims; configure --vnc-judge=gemini")
 
         def read(left_s: float) -> Reading:
             return reader.read(question, _hidden(self.schema, hide), frame, timeout_s=left_s, report=report)
@@ -393,7 +393,7 @@ def format_verdicts(verdicts: Sequence[Verdict]) -> str:
     """
     failed = [verdict for verdict in verdicts if not verdict.holds]
     decisive = next((verdict for verdict in failed if verdict.kind == "fails"), failed[0])
-    count = f"{len(failed)} of {len(verdicts)} claims do not surely hold: " if len(verdicts) > 1 else ""
+    count = f"{len(failed)} of {len(verdicts)} claims do not certainly hold: " if len(verdicts) > 1 else ""
     what = "fails" if decisive.kind == "fails" else "is unsure"
     headline = f"{count}claim {plain(decisive.claim)!r} {what}: {plain(decisive.reason)}"
     return "\n  ".join([headline, *(plain(str(verdict)) for verdict in verdicts)])

@@ -2,7 +2,7 @@
 
 `graph` says in which order the nodes run. A run that waits or was interrupted continues from its directory, in this
 process or another. The directory holds names of secrets and functions, never their values, and no planner, policy or
-judge object: whoever continues the run gives them again.
+judge object: they are given again to continue the run.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Run:
         except BaseException as exc:  # whatever ended the run, Ctrl-C included, is written down before it continues
             error = cut(everything.hide_pieces(faults.named(exc)), LONGEST_TEXT)
             way = cut(everything.hide_pieces(traceback.format_exc()), 10 * LONGEST_TEXT)
-            self.emit(RunEnded(None, "the run broke", error, way))
+            self.emit(RunEnded(None, "the run failed", error, way))
             raise
         return self._result(state)
 

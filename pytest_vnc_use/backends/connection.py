@@ -113,7 +113,7 @@ class RfbConnection:
             return ""
         has_password = "Vnc" in self.facts.security_used
         guess = ", and can guess the VNC password offline (its check is DES)" if has_password else ""
-        return f"others on the network can read every key that is typed and every image{guess}"
+        return f"every user of the network can read all typed keys and all images{guess}"
 
     @property
     def quirks(self) -> ServerQuirks:

@@ -91,7 +91,7 @@ class DevTools:
         except OSError as exc:
             raise DesktopError(
                 f"no browser answers at {self.address!r} ({exc}): start Chrome or Chromium there with "
-                "--remote-debugging-port and a --user-data-dir of its own"
+                "--remote-debugging-port and a separate --user-data-dir"
             ) from exc
         except (HTTPException, ValueError, KeyError, TypeError) as exc:
             raise DesktopError(f"the server at {self.address!r} is not Chrome's DevTools: {exc!r}") from exc

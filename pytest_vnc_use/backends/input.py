@@ -127,7 +127,7 @@ class Pointer:
             self.release("left")
 
     def turn_wheel(self, direction: Direction, clicks: int) -> None:
-        """Turn the wheel by notches where the pointer is."""
+        """Turn the wheel by wheel clicks where the pointer is."""
         notch = 1 << (_WHEEL[direction] - 1)
         for _ in range(clicks):
             self._send(notch)
@@ -157,9 +157,9 @@ class Pointer:
 
 
 def scroll_chords(direction: Direction, notches: int) -> list[Chord]:
-    """Return the keys that scroll as far as `notches` of the wheel.
+    """Return the keys that scroll as far as `notches` wheel clicks.
 
-    Up or down, five notches are a page. Left or right, one notch is three arrows.
+    Up or down, five wheel clicks are a page. Left or right, one wheel click is three arrows.
     """
     if direction in ("up", "down"):
         key, times = PAGE_UP if direction == "up" else PAGE_DOWN, math.ceil(notches / _NOTCHES_A_PAGE)

@@ -78,7 +78,7 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
         return visible
     if isinstance(seen, Frame):
         return pixels_of(seen.png)
-    raise TypeError(f"a glance must have its pixels as an array, got {seen.pixels!r}")
+    raise TypeError(f"a raw frame must have its pixels as an array, got {seen.pixels!r}")
 
 
 def pixels_of(image: bytes) -> Pixels:

@@ -222,7 +222,7 @@ class SecuredClient(RFBClient):
     def _break_off(self, reason: str) -> None:
         if self.handshaken:
             server = self.factory.server
-            self._end(ConnectionLost(f"{server!r} broke the VNC protocol: {reason}. The connection is closed"))
+            self._end(ConnectionLost(f"{server!r} violated the VNC protocol: {reason}. The connection is closed"))
         else:
             self._refuse(f"does not speak VNC as expected: {reason}")
 

@@ -371,11 +371,11 @@ class VNCController:
         *,
         magnitude: int | None = None,
     ) -> None:
-        """Scroll `clicks` notches at a point; keys scroll whatever has the focus.
+        """Scroll `clicks` wheel clicks at a point; keys scroll whatever has the focus.
 
-        By keys, five notches up or down are a page, and a notch left or right is three arrows. Where the server has no
+        By keys, five wheel clicks up or down are a page, and one left or right is three arrows. Where the server has no
         wheel (Qt's own), keys are used in any case. `scroll("down", magnitude=800)` scrolls in the middle of the
-        screen, a notch for 100 pixels.
+        screen, a wheel click for 100 pixels.
         """
         scroll = scroll_of(x, y, direction, clicks, by, magnitude, self.size)
         with self._acting():

@@ -38,16 +38,16 @@ _SILENT = logging.Logger("vnc-websocket", logging.CRITICAL)  # DEBUG would log t
 def parse_url(url: str, wire: Wire) -> WebSocketURI:
     """Return the parts of `ws://HOST:PORT/PATH` or `wss://…`. Raises SettingsError, also if the rules contradict it."""
     if url.endswith(HIDDEN_QUERY):
-        raise SettingsError(f"the query of {url!r} is stored nowhere, as it may let others in: give the whole address")
+        raise SettingsError(f"the query of {url!r} is stored nowhere, as it may let other users in: give the whole URL")
     try:
         parts = parse_uri(url)
     except (InvalidURI, ValueError) as exc:
         safe_url = re.sub(r"//.*@", "//…@", without_query(url))  # it may contain a name and a password
-        raise SettingsError(f"the address must be ws://HOST:PORT/PATH or wss://…, got {safe_url!r}") from (
+        raise SettingsError(f"the URL must be ws://HOST:PORT/PATH or wss://…, got {safe_url!r}") from (
             None if safe_url != url else exc
         )
     if parts.user_info:
-        raise SettingsError("the address must not contain a user name or a password, because reports show it")
+        raise SettingsError("the URL must not contain a user name or a password, because reports show it")
     if wire.requires_tls and not parts.secure:
         raise SettingsError(f"{wire.demand} requires TLS, but ws:// has none: give wss://, got {without_query(url)!r}")
     if parts.secure and wire.tls == "off":
@@ -122,7 +122,7 @@ def _pump(factory: DesktopFactory, websocket: ClientConnection) -> None:
         _break_off(factory, "sends text through the WebSocket, but VNC is binary: is this a VNC server's address?")
     except ConnectionClosed as exc:
         if exc.sent and exc.sent.code in _BROKEN:
-            _break_off(factory, f"broke the WebSocket protocol: {line(exc.sent.reason)}")
+            _break_off(factory, f"violated the WebSocket protocol: {line(exc.sent.reason)}")
     except OSError:
         pass  # the VNC protocol has ended
     with suppress(OSError):

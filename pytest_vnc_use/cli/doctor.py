@@ -320,7 +320,7 @@ def _pixels(facts: ServerFacts) -> Finding:
 
 
 def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
-    """Check a desktop of our own; yield nothing if another one is asked for, or none can be started."""
+    """Check a desktop that is started; yield nothing if another one is asked for, or none can be started."""
     from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
 
     if server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):

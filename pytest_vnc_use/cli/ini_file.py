@@ -95,7 +95,7 @@ class IniFile:
             has_changed = False
         if not has_changed:
             raise SettingsError(
-                f"options cannot be added to {self.name}: its table [{self.table}] has no heading of its own. "
+                f"options cannot be added to {self.name}: its table [{self.table}] has no separate heading. "
                 f"Nothing was written. Add these lines to it: {'; '.join(lines)}"
             )
         return changed

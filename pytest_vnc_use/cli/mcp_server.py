@@ -64,7 +64,7 @@ _STATE_KEPT_S = 86400.0
 _QUESTION = "confirmation"
 _ANSWER_SCHEMA = {
     "type": "object",
-    "properties": {"carry_out": {"type": "boolean", "title": "Carry it out"}},
+    "properties": {"carry_out": {"type": "boolean", "title": "Perform it"}},
     "required": ["carry_out"],
 }
 _INSTRUCTIONS = (
@@ -311,7 +311,7 @@ class Tools:
         """Return the run of that name; no name leads out of the directory of runs."""
         if not run_id.isprintable() or (self._runs_dir / run_id).resolve().parent != self._runs_dir:
             raise RunDirectoryError(
-                f"a run id must be the name of a run directory, as list_runs tells it, got {run_id!r}"
+                f"a run id must be the name of a run directory, as list_runs returns it, got {run_id!r}"
             )
         return read_trace(self._runs_dir / run_id)
 

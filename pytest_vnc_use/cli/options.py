@@ -38,7 +38,7 @@ RUN_OPTIONS = {
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket",
     "planner": "who decides what to do: gemini (the default), anthropic or openai (asks the model, costs money), or "
-    "package.module:name, a callable of your own",
+    "package.module:name, a custom callable",
 }
 """Help texts that differ from those of pytest's options."""
 

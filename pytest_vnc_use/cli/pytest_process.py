@@ -83,7 +83,7 @@ class Suite:
             results = _read(report, _runs_by_test(self._runs_dir, earlier)) if report.exists() else None
             if results is None or (code not in _COMPLETE and not results.failures):
                 lines = output.read_text(encoding="utf-8", errors="replace").split("\n")
-                last_line = next(filter(str.strip, reversed(lines)), "it said nothing")
+                last_line = next(filter(str.strip, reversed(lines)), "it printed nothing")
                 kind = SettingsError if code == _WRONG_USAGE else InfraError
                 raise kind(f"pytest ended with exit code {code}: {last_line}")
         return results

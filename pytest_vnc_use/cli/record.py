@@ -38,8 +38,8 @@ OPTIONS = {
 ABOUT = {
     "server": "the VNC desktop: host::port, host:display or a unix socket; or xvnc, container:IMAGE, or qt with --app",
     "app": "command line of the program to start on the desktop; the test starts it too",
-    "cdp": "Chrome's DevTools on the desktop (host:port): the recording then tells what you clicked by name",
-    "elements": "on: the recording tells what you clicked by name, from the accessibility tree (see vnc_elements)",
+    "cdp": "Chrome's DevTools on the desktop (host:port): the recording then names what you clicked",
+    "elements": "on: the recording names what you clicked, from the accessibility tree (see vnc_elements)",
     "password_env": "environment variable that holds the VNC password",
 }
 DESCRIPTION = """\

@@ -176,7 +176,7 @@ class TerminalApprover:
         print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
         print(f"  ruled by: {line(asked.ruling.rule)}")
         try:
-            return input("carry it out? [y/N] ").strip().lower() in ("y", "yes")
+            return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D
             return False
 
@@ -263,6 +263,6 @@ def _conclude(agent: VncUseAgent, result: RunResult, claims: Sequence[str]) -> i
         print(line(result.message))
     if result.outcome is Outcome.WAITING:
         step = len(result.steps) + 1
-        print(f"nobody to ask here: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
+        print(f"no user to ask: `cua-vnc approve {result.run_id} --step {step}` or `deny` answers it")
     print(f"{result.outcome} {plain(str(result.run_dir))}")
     return EXIT_CODES[result.outcome] if all(verdict.holds for verdict in verdicts) else CLAIM_FAILED

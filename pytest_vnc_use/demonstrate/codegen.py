@@ -98,7 +98,7 @@ def _recording(
     request: CodegenRequest, demonstration: RecordedRun, claims: Sequence[str], changed: Region | None
 ) -> Recording:
     reason = (
-        "this was said of it when it was shown" if request.expect else "proposed when it was shown, judged by nobody"
+        "this was said of it when it was shown" if request.expect else "proposed when it was recorded, never judged"
     )
     end = demonstration.end
     height, width = end.pixels().shape
@@ -124,7 +124,7 @@ def _source(request: CodegenRequest, claims: Sequence[str], changed: Region | No
     given = {"expect": list(claims), "secrets": sorted(request.secrets) or None, "app": request.app or None}
     arguments = [_literal(request.task), *(f"{name}={_literal(value)}" for name, value in given.items() if value)]
     where = f"from {changed.left, changed.top} to {changed.right, changed.bottom}" if changed else "nowhere"
-    comment = [f"What was shown changed the screen {where}; assert what a file or a program can tell."]
+    comment = [f"What was shown changed the screen {where}; assert what a file or a program can show."]
     if not request.expect:
         comment += ["", "The claim is only proposed: say what should be seen, here and in the recording.", ""]
     origin = "Recorded by demonstration: `cua-vnc record`."
@@ -148,7 +148,7 @@ def proposed_test(trace: Trace, name: str) -> str:
         name if name.startswith("test_") else f"test_{name}",
         f"Proposed from the run {trace.started.run_id}.",
         [repr(trace.started.task), *(f"{key}={value!r}" for key, value in _arguments(trace).items())],
-        f"{judged}; assert what a file or a program can tell.",
+        f"{judged}; assert what a file or a program can show.",
     )
 
 

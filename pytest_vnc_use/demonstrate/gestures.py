@@ -41,7 +41,7 @@ AGAIN_S = 0.5
 LONG_S = 1.0
 """The time from which a held button is a deliberate hold."""
 PAUSE_S = 1.0
-"""The time without an event after which keys and notches of the wheel begin another action."""
+"""The time without an event after which keys and wheel clicks begin another action."""
 BENT_PX = 40
 """The distance that a hand may leave the straight line of a drag."""
 _MODIFIERS = ("control", "controlr", "alt", "altr", "super", "superr", "shift", "shiftr", "altgr")

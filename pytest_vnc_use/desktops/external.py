@@ -38,7 +38,7 @@ class ExternalDesktop(RemoteDesktop):
     """The desktop whose VNC server listens at `server`; it is never stopped. A `lease` of it ends with `stop()`.
 
     Files and programs need a `remote_exec`, and a program needs `connect` too. The working directory, which may be
-    somebody's home, is never emptied.
+    a user's home, is never emptied.
     """
 
     outlives_program = True

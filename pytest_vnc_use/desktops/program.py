@@ -56,7 +56,7 @@ def check_argv(argv: Sequence[str]) -> None:
     A text would count as arguments of one letter.
     """
     if isinstance(argv, str) or not argv:
-        raise SettingsError(f'a command must be its words, such as ["ls", "-l"], got {argv!r:.200}')
+        raise SettingsError(f'a command must be a list of arguments, such as ["ls", "-l"], got {argv!r:.200}')
     for argument in argv:
         try:
             os.fsencode(argument)

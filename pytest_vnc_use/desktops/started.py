@@ -105,7 +105,7 @@ class StartedDesktop:
         return self._program
 
     def _ended_early(self, process: Process, undone: str, hint: str = "") -> VncUseError:
-        """Return the error for a process that ended before it showed anything: the program, or one of our own."""
+        """Return the error for a process that ended before it showed anything: the program, or one of this package."""
         message = process.message(f"{process.end} and {undone}{'' if process.exit_code else STAY}{hint}")
         if process is not self._program or self.fault():
             return DesktopError(self.fault() or message)

@@ -1,4 +1,4 @@
-"""A harness for agents of your own: `Agent` with `act` and `run`, its actions, and the files that a run leaves."""
+"""A harness for custom agents: `Agent` with `act` and `run`, its actions, and the files that a run leaves."""
 
 from pytest_vnc_use.harness.act import (
     ERROR_FILE as ERROR_FILE,

@@ -57,7 +57,7 @@ def record_action(method: Callable[Concatenate[Any, P], R]) -> Callable[Concaten
 
 @dataclass(kw_only=True)
 class Agent(ABC):
-    """An agent of your own, for a desktop at `vnc_scheme://vnc_host:vnc_port` with DevTools at `cdp_port`.
+    """A custom agent, for a desktop at `vnc_scheme://vnc_host:vnc_port` with DevTools at `cdp_port`.
 
     A subclass may be a dataclass too; its `__post_init__` calls `super().__post_init__()`. The scheme `vnc` stands for
     a server without WebSockets, and 0 as `cdp_port` for no DevTools. The VNC password comes from the environment, as

@@ -76,7 +76,7 @@ class RecordedJudge:
         if isinstance(reader, Reader):
             reading = reader.read(question, schema, frame, timeout_s=timeout_s, report=report)
             return check_answer(reader, reading, Reading)
-        raise Inconclusive(f"extract: nobody can read {question!r}: {problem}; {UNJUDGED}")
+        raise Inconclusive(f"extract: no planner can read {question!r}: {problem}; {UNJUDGED}")
 
     def _known(self, claim: str, frame: Frame, *, reading: bool) -> tuple[Evidence | None, str, Frame]:
         """Return the evidence that the screen shows again, or None and the reason, and the frame that was compared."""

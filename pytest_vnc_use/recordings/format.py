@@ -131,7 +131,7 @@ def is_part_of(inner: Region | DynamicRegion, outer: Region | DynamicRegion) -> 
 
 
 class Screen(_Drawn):
-    """A screen stable, as an image of the part that differs from the screen before it.
+    """A stable screen, as an image of the part that differs from the screen before it.
 
     `at` is the top left corner of that image. `dynamic` are the parts that kept changing on their own, `redacted`
     those over which a typed secret is redacted. Nothing else changed in the `quiet_s` seconds before.
@@ -229,7 +229,7 @@ class RecordedRun(_Part):
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
-        """The answers of judges, and last, if somebody judged the end, that the task is done there."""
+        """The answers of judges, and last, if the end was judged, that the task is done there."""
         claim = end_state_claim(self.task)
         done = Evidence(claim=claim, verdict="holds", reason="its recorded end", screen=self.end, is_end=True)
         return self.claims if self.vouched_by == "body" else (*self.claims, done)
@@ -237,7 +237,7 @@ class RecordedRun(_Part):
     def why_unjudged(self, claims: Sequence[str]) -> str:
         """Return why the recording judges not all these claims, or without any, not the end; "" if it does."""
         if not claims:
-            return "" if self.vouched_by != "body" else "nobody vouched for its recording's end"
+            return "" if self.vouched_by != "body" else "no user or judge vouched for its recording's end"
         judged = {each.claim for each in self.claims if each.verdict != "read"}
         missing = [claim for claim in claims if claim not in judged]
         return f"its recording has no verdict on {missing[0]!r}" if missing else ""

@@ -78,7 +78,7 @@ def write_markdown(runs: Iterable[Path], directory: Path) -> Iterator[tuple[Path
 
 
 def code(text: str, most: int = _LONGEST) -> str:
-    """Return text of anybody as a code span on one line; nothing in it ends the span."""
+    """Return untrusted text as a code span on one line; nothing in it ends the span."""
     clean = " ".join(str(sanitize(short(text, most))).split())
     clean = clean or "(empty)"
     ticks = "`" * (_longest_ticks(clean) + 1)
@@ -87,7 +87,7 @@ def code(text: str, most: int = _LONGEST) -> str:
 
 
 def block(text: str, most: int = _LONGEST, kind: str = "text") -> str:
-    """Return text of anybody as a fenced block; nothing in it ends the block."""
+    """Return untrusted text as a fenced block; nothing in it ends the block."""
     clean = str(sanitize(short(text, most))).strip("\n")
     fence = "`" * max(3, _longest_ticks(clean) + 1)
     return f"{fence}{kind}\n{clean}\n{fence}"

@@ -37,7 +37,7 @@ from pytest_vnc_use.types import (
 
 FORMAT = "pytest-vnc-use trace"
 VERSION = 1
-UNFINISHED = "begun and never finished: whether it took effect is unknown"
+UNFINISHED = "started and never finished: whether it took effect is unknown"
 
 _MAX_NAMED = 20
 """The maximum damaged lines that are named one by one."""
@@ -67,9 +67,9 @@ class TimedEvent:
 class Trace:
     """The content of a run directory.
 
-    `turns` hold the same steps as `steps`. `open_step` was begun and never finished: nobody knows whether its action
+    `turns` hold the same steps as `steps`. `open_step` was started and never finished: nobody knows whether its action
     was performed. `asked` is a question that waits for a person's answer. `exchanges` are without their bodies (see
-    `read_exchanges`). `ended` is None while a run continues, and after it was killed. `events` are all
+    `read_exchanges`). `ended` is None during a run, and after it was killed. `events` are all
     events as they came, with their times.
     """
 

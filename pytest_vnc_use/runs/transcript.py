@@ -50,7 +50,7 @@ _COUNTS = {1: "click", 2: "double-click", 3: "triple-click"}
 
 @dataclass(frozen=True)
 class CaptionPart:
-    """A part of a caption: words of this package, the `name` of an element, or a `quote` from anybody else."""
+    """A part of a caption: words of this package, the `name` of an element, or a `quote` from elsewhere."""
 
     text: str
     kind: Literal["words", "name", "quote"] = "words"
@@ -266,7 +266,7 @@ def summary_of(trace: Trace) -> RunSummary:
 
 
 def outcome_of(trace: Trace) -> str:
-    """Return an `Outcome`, or `broke`, or `unfinished` if the run still continues or was killed."""
+    """Return an `Outcome`, or `broke`, or `unfinished` if the run is still running or was killed."""
     if trace.ended is None:
         return str(Outcome.WAITING) if trace.asked else "unfinished"
     return str(trace.ended.outcome) if trace.ended.outcome and not trace.ended.error else "broke"

@@ -9,7 +9,7 @@ Each record also has the step's number, the planner's name for the action, its i
 action that was refused or failed is left out. `task_marked_complete` is always null, "nobody looked": the run's
 verdicts say whether the task is done. A run that ended as done has a last record `finish`.
 
-While a run continues, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
+During a run, the file is named `partial_execution.json`, and is whole and valid after every step. A kill or a
 crash leaves it so; a crash also leaves its traceback in `error.txt`. Readers ignore unknown fields. The run directory's
 `trace.jsonl` has more; this file is for repeating the actions.
 """

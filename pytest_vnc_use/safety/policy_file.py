@@ -161,8 +161,8 @@ def _fault(error: ErrorDetails, form: type[BaseModel]) -> str:
 
 
 _NO: dict[OnDeny, str] = {
-    "end": "a no ends the run",
-    "continue": "the planner is told of a no, and the run continues",
+    "end": "a denial ends the run",
+    "continue": "the planner receives a denial, and the run continues",
 }
 
 

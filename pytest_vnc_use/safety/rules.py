@@ -462,4 +462,4 @@ def answer(asked: Ruling, *, yes: bool) -> Ruling:
 
 def deny_unasked(asked: Ruling) -> Ruling:
     """Return the ruling where there is nobody to ask: a denial."""
-    return replace(asked, kind="deny", explanation=f"there is nobody to ask, so the answer is no ({asked.explanation})")
+    return replace(asked, kind="deny", explanation=f"there is no user to ask, so it is denied ({asked.explanation})")

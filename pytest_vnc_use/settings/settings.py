@@ -67,10 +67,10 @@ class Settings:
     exec: str = _setting(
         "",
         str,
-        "run a command on a given desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
+        "run a command on an external desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
         "COMMAND",
     )
-    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop started here", "WxH")
+    screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop that is started", "WxH")
     rendering: str = _setting(
         "pinned",
         _one_of("pinned", "system"),
@@ -126,8 +126,8 @@ class Settings:
     tls: str = _setting(
         "auto",
         str,
-        "TLS to a given VNC server: auto (across a network, if the server offers a certificate), require, off, a PEM "
-        "file of authorities, or sha256:HEX, the fingerprint of the only accepted certificate",
+        "TLS to an external VNC server: auto (across a network, if the server offers a certificate), require, off, a "
+        "PEM file of authorities, or sha256:HEX, the fingerprint of the only accepted certificate",
     )
     planner: str = _setting(
         "",

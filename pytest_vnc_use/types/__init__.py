@@ -1,4 +1,4 @@
-"""The vocabulary of the package as plain data. `protocols` says what each exchangeable part must do."""
+"""The terms of the package as plain data. `protocols` says what each exchangeable part must do."""
 
 from pytest_vnc_use.types.actions import (
     CLICKS as CLICKS,

@@ -22,7 +22,7 @@ NUMBERED_BUTTONS: Mapping[int, Button] = {1: "left", 2: "middle", 3: "right"}
 CLICKS: Mapping[str, int] = {"single": 1, "double": 2, "triple": 3}
 """The counts of a click by their words, in traces of UiPath and in an agent of one's own."""
 PIXELS_A_NOTCH = 100
-"""The pixels that a notch of the wheel stands for, where somebody scrolls by pixels."""
+"""The pixels that a wheel click stands for, where a scroll is in pixels."""
 POLICY_PRESETS = ("strict",)
 """The words that name a policy of this package, which rules on actions, in place of a policy file."""
 SECRET_MARK = re.compile(r"<(?:secret|totp):([A-Za-z_][A-Za-z0-9_]*)>")
@@ -85,7 +85,7 @@ class Drag:
 
 @dataclass(frozen=True)
 class Scroll:
-    """Turn the wheel `clicks` notches at a point, or press page and arrow keys there."""
+    """Turn the wheel `clicks` wheel clicks at a point, or press page and arrow keys there."""
 
     x: int
     y: int
@@ -206,7 +206,7 @@ DesktopAction = Union[
 """The actions that a Controller performs."""
 
 Action = Union[DesktopAction, CallFunction, InvalidAction]
-"""Every action that a planner can propose, in screen pixels, never in a model's own vocabulary."""
+"""Every action that a planner can propose, in screen pixels, never in a model's own terms."""
 
 
 def button_of(button: Button | int) -> Button:

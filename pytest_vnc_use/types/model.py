@@ -345,7 +345,7 @@ class Extracted:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The end of a run, with its outcome. If `error` is set, the run broke, and `traceback` says where."""
+    """The end of a run, with its outcome. If `error` is set, the run failed, and `traceback` says where."""
 
     outcome: Outcome | None
     message: str

@@ -28,7 +28,7 @@ def host_and_port(address: str) -> tuple[str, int] | None:
     if kind in ("ws", "wss") or (not kind and "/" in address):
         return None
     if "@" in rest:
-        raise SettingsError("the address must not contain a user name or a password, because reports show it")
+        raise SettingsError("the URL must not contain a user name or a password, because reports show it")
     if kind in ("http", "https"):
         socket = f"{kind.replace('http', 'ws')}://{rest.partition('/')[0]}/websockify"
         raise SettingsError(

@@ -22,7 +22,7 @@ from pytest_vnc_use.errors import ActionError, Inconclusive
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun
 from pytest_vnc_use.recordings.gates import screen_at_rest
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.transcript import action_line
+from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import (
     Frame,
     KeyDown,
@@ -150,7 +150,7 @@ class PageUser:
         done = action.action
         if isinstance(done, TypeText):
             done = TypeText(self._hide(done.text))
-        return self._hide(action_line(done, action.elements)) + ("" if action.is_exact else INEXACT)
+        return self._hide(action_in_words(done, action.elements)) + ("" if action.is_exact else INEXACT)
 
     def _hide(self, text: str) -> str:
         return self._ambient.hide(self._declared.hide(text))

@@ -178,7 +178,7 @@ def test_claims_of_task_that_fail_are_products_each_on_its_line(tmp_path: Path) 
     with pytest.raises(ProductFailed) as raised:
         carried_out(tmp_path, ["holds", "unsure", "fails"], "it is open", "it is saved", "it is closed")
     assert str(raised.value).splitlines()[:4] == [
-        "2 of 3 claims do not surely hold: claim 'it is closed' fails: I see it fails",
+        "2 of 3 claims do not certainly hold: claim 'it is closed' fails: I see it fails",
         "  holds: 'it is open': I see it holds",
         "  unsure: 'it is saved': I see it unsure",
         "  fails: 'it is closed': I see it fails",

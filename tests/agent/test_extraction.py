@@ -159,7 +159,7 @@ def test_what_is_not_on_screen_is_error(tmp_path: Path) -> None:
 
 
 def test_without_model_nobody_can_read(tmp_path: Path) -> None:
-    with pytest.raises(Inconclusive, match="nobody can read values: NoJudge only judges claims"):
+    with pytest.raises(Inconclusive, match="no planner can read values: NoJudge only judges claims"):
         agent_before(NoJudge(), tmp_path).extract(int, "how many apples?")
 
 

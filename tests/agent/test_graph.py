@@ -394,7 +394,7 @@ def test_decision_to_act_without_action_is_error(agent_of: Callable[..., VncUseA
 
 
 def test_functions_need_names_of_their_own(agent_of: Callable[..., VncUseAgent]) -> None:
-    with pytest.raises(SettingsError, match="must have a name of its own"):
+    with pytest.raises(SettingsError, match="must have a unique name"):
         agent_of(finished(), functions=[print, print])
 
 

@@ -176,7 +176,7 @@ SENSELESS = {
 
 @pytest.mark.parametrize("told", SENSELESS)
 def test_what_makes_no_sense_ends_connection(told: str) -> None:
-    lost = pytest.raises(ConnectionLost, match=f"broke the VNC protocol: .*({told})")
+    lost = pytest.raises(ConnectionLost, match=f"violated the VNC protocol: .*({told})")
     with playing(FIRST + SENSELESS[told], then_silent=True) as address, lost:
         look(address)
 

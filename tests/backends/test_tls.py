@@ -174,7 +174,7 @@ def test_across_network_certificate_is_preferred_and_checked(x509: VncServer) ->
 @pytest.mark.usefixtures("_far")
 def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) -> None:
     """Such a server offers TLS without a certificate first: it is asked again, for what it offers beside that."""
-    exposed = "is not encrypted: others on the network can read every key that is typed and every image, and can guess"
+    exposed = "is not encrypted: every user of the network can read all typed keys and all images, and can guess"
     with secured(tmp_path, "TLSVnc,VncAuth", here) as server:
         settings = Settings(server=server.address)
         with pytest.warns(UserWarning, match=exposed):
@@ -188,7 +188,7 @@ def test_doctor_says_that_others_can_read_along() -> None:
     with vnc_servers.tigervnc() as server:
         (found,) = [each for each in diagnose_asked(Settings(server=server.address)) if each.about == "security"]
     assert found.word == "--"
-    assert "used here: None, nothing is encrypted: others on the network can read every key" in found.text
+    assert "used here: None, nothing is encrypted: every user of the network can read all typed keys" in found.text
     assert "guess" not in found.text
 
 

@@ -140,9 +140,9 @@ BINARY_4_GB = b"\x82\x7f" + struct.pack("!Q", 1 << 32)
     ("frames", "message"),
     [
         (b"\x81\x05hello", "sends text through the WebSocket, but VNC is binary"),
-        (BINARY_4_GB + 1000 * b"x", "broke the WebSocket protocol.*4294967296"),
-        (b"\x00\x01x", "broke the WebSocket protocol: unexpected continuation"),
-        (b"\x82\x85abcdhello", "broke the WebSocket protocol: incorrect masking"),
+        (BINARY_4_GB + 1000 * b"x", "violated the WebSocket protocol.*4294967296"),
+        (b"\x00\x01x", "violated the WebSocket protocol: unexpected continuation"),
+        (b"\x82\x85abcdhello", "violated the WebSocket protocol: incorrect masking"),
         (b"\x88\x02\x03\xe8", "closed the connection before it showed a screen|was lost"),
     ],
     ids=["text", "4 GB", "continuation", "masked", "close"],

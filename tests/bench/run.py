@@ -1,7 +1,6 @@
 """One benchmark, or one after the other, each in a process of its own:
 
 python tests/bench/run.py            names them
-python tests/bench/run.py eyes       capture, step, idle, memory, collecting
 python tests/bench/run.py NAME [ARGUMENT …]
 """
 
@@ -14,21 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
-EYES = ("capture", "step", "idle", "memory", "collecting")
 TESTS = HERE.parent
 
 
 def main(arguments: Sequence[str]) -> int:
     match arguments:
         case []:
-            print("eyes", *sorted(names()), sep="\n")
+            print(*sorted(names()), sep="\n")
             return 0
-        case ["eyes"]:
-            return max(run(name) for name in EYES)
         case [name, *more] if name in names():
             return run(name, *more)
         case _:
-            print(f"there is no benchmark {arguments[0]!r}; there are eyes, {', '.join(sorted(names()))}")
+            print(f"there is no benchmark {arguments[0]!r}; there are {', '.join(sorted(names()))}")
             return 2
 
 

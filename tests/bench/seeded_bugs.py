@@ -135,7 +135,7 @@ SEES = {
     "gate before a step": r"drift before step",
     "the last gate": r"drift at the end",
     "transients": r"transient",
-    "claim unsure": r"claims? not shown|unsure|nobody can read",
+    "claim unsure": r"claims? not shown|unsure|no planner can read",
     "body": r"^(\w*Error|assert )",
 }
 ORDER = (*SEES, TRANSIENT, NOBODY)

@@ -86,14 +86,14 @@ def pytests_own(directory: Path) -> tuple[str, list[str]]:
 )
 def test_table_without_heading_is_left_alone(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] has no heading of its own"):
+    with pytest.raises(SettingsError, match=r"its table \[tool.pytest.ini_options\] has no separate heading"):
         IniFile.find(tmp_path).with_options(WANTED)
 
 
 def test_heading_in_text_is_no_heading(tmp_path: Path) -> None:
     text = "x = '''\n[tool.pytest.ini_options]\n'''\n[tool.pytest.ini_options]\nmarkers = ['a']\n"
     (tmp_path / "pyproject.toml").write_text(text)
-    with pytest.raises(SettingsError, match="has no heading of its own"):
+    with pytest.raises(SettingsError, match="has no separate heading"):
         IniFile.find(tmp_path).with_options(WANTED)
 
 

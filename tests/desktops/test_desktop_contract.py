@@ -139,7 +139,7 @@ def test_files_and_commands_share_one_directory(desktop: Desktop) -> None:
 
 @pytest.mark.parametrize("argv", ["ls -l", "", [], ()])
 def test_argv_no_list_is_rejected(argv: list[str]) -> None:
-    with pytest.raises(SettingsError, match=r'must be its words, such as \["ls", "-l"\], got '):
+    with pytest.raises(SettingsError, match=r'must be a list of arguments, such as \["ls", "-l"\], got '):
         check_argv(argv)
 
 

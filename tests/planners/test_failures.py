@@ -453,8 +453,8 @@ def test_chat_missing_key_raises_key_rejected() -> None:
     [
         ("", "m", "", SettingsError, "base_url must not be empty, got ''"),
         ("http://localhost:1234", "", "", SettingsError, "model must not be empty, got ''"),
-        ("localhost:1234", "m", "", SettingsError, "base_url must be an address such as .*, got 'localhost:1234'"),
-        ("http://[", "m", "", SettingsError, "base_url must be an address such as"),
+        ("localhost:1234", "m", "", SettingsError, "base_url must be a URL such as .*, got 'localhost:1234'"),
+        ("http://[", "m", "", SettingsError, "base_url must be a URL such as"),
         ("http://u:secret@host/v1", "m", "", SettingsError, "^base_url must be without a user and a password; pass"),
         ("http://host/v1", "m", "kéy", KeyRejected, "must contain only printable ASCII characters"),
     ],

@@ -259,7 +259,7 @@ def test_service_request_does_not_grow_with_run(service: Service) -> None:
         ({"keep_screenshots": 0}, "keep_screenshots must be at least 1, got 0"),
         ({"excluded_actions": ["klick"]}, r"excluded_actions must be among .*, got \['klick'\]"),
         ({"functions": [lambda: None]}, "needs a name and a docstring"),
-        ({"base_url": "ftp://host"}, "base_url must be an address such as https://host/path, got"),
+        ({"base_url": "ftp://host"}, "base_url must be a URL such as https://host/path, got"),
     ],
 )
 def test_planner_wrong_setting_raises_settings_error(planner: Any, settings: dict[str, Any], problem: str) -> None:

@@ -32,7 +32,7 @@ QUICK = (
     "Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it",
     "Drag the apples and then the pears from the shelf into the gift box",
 )
-"""The rest is done by tests/bench/planners.py."""
+"""The tasks of the shop that every planner does here."""
 
 
 @pytest.fixture(scope="module")

@@ -134,7 +134,7 @@ def test_change_without_terminal_is_not_asked(project: Project) -> None:
     ended = project.run("--vnc-record=accept", ONE, "-ovnc_gate_seconds=1", till="--fault=spelling")
     assert (ended.code, "anything else: no" in ended.out) == (1, False), ended.out
     assert "inconclusive: drift before step 1 of 4: " in ended.out
-    assert "Nobody was asked whether the screen is right: stdin is no terminal" in ended.out
+    assert "No user was asked whether the screen is right: stdin is no terminal" in ended.out
     assert files_of(project) == before
 
 

@@ -84,10 +84,10 @@ def test_no_test_passes_whose_program_has_crashed(pytester: pytest.Pytester, opt
     assert told == {
         "crash": ("failed", "product"),
         "crash_expected": ("xfailed", None),
-        "crash_without_a_task": ("failed", "product"),
+        "crash_without_task": ("failed", "product"),
         "crash_and_assertion": ("failed", "product"),
-        "ended_by_the_test": ("passed", None),
-        "killed_by_the_test": ("passed", None),
+        "ended_by_test": ("passed", None),
+        "killed_by_test": ("passed", None),
         "closed": ("passed", None),
         "started_anew": ("passed", None),
     }

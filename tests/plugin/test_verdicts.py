@@ -255,7 +255,7 @@ def test_task_without_judge_is_refused_before_desktop(pytester: pytest.Pytester)
         """
     )
     result = pytester.runpytest_subprocess(*QUIET, "--vnc-server=nobody.invalid::1", timeout=400)
-    result.stdout.fnmatch_lines(["settings: Nobody can judge the end of the task 'Click': no judge is set, and *"])
+    result.stdout.fnmatch_lines(["settings: No judge for the end of the task 'Click': no judge is set, and *"])
     result.stdout.no_fnmatch_line("*it was *")
 
 

@@ -56,7 +56,7 @@ def test_other_evidence_without_judge_is_unsure(judged_once: Tills) -> None:
         unknown = played.agent.assess("the till is red")
         played.agent.click(*ADD)
         verdict = played.agent.assess(CLAIM)
-        with pytest.raises(Inconclusive, match="nobody can read 'how many apples"):
+        with pytest.raises(Inconclusive, match="no planner can read 'how many apples"):
             played.agent.extract(int, "how many apples?")
     assert (unknown.kind, verdict.kind) == ("unsure", "unsure")
     assert "it has no recorded verdict" in unknown.reason

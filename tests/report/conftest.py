@@ -83,7 +83,7 @@ def unrecorded(tmp_path: Path) -> Path:
     """The directory of a run that was to be replayed, and has no recording."""
     directory = RunDirectory.create(tmp_path / "runs", "run-0")
     error = "RecordingError: there is no recording of 't.py::test_a' at 'here/a.json': run it with --vnc-record=auto"
-    directory.append(RunEnded(None, "the run broke", error))
+    directory.append(RunEnded(None, "the run failed", error))
     return directory.path
 
 

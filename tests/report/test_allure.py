@@ -37,7 +37,7 @@ def pytest_runtest_makereport(item, call):
 def run(write_run: Callable[..., Path], make_step: Callable[..., Any], frames: list[Any]) -> Path:
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     steps = [make_step(1, Click(40, 30), "Open it"), make_step(2, Click(5, 5), error="it is gone")]
-    return write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
+    return write_run(steps, RunEnded(None, "the run failed", "RecordingDrifted: other"), events=[drift])
 
 
 def test_steps_and_drift_are_in_results(pytester: pytest.Pytester, run: Path) -> None:

@@ -208,8 +208,8 @@ ASKED = ApprovalAsked(2, Proposal(Click(60, 60)), Ruling("ask", "no rule matches
 @pytest.mark.parametrize(
     ("events", "end", "text"),
     [
-        ([], RunEnded(None, "the run broke", "ConnectionLost: gone"), "failed with an error"),
-        ([BEGUN], None, "begun and never finished"),
+        ([], RunEnded(None, "the run failed", "ConnectionLost: gone"), "failed with an error"),
+        ([BEGUN], None, "started and never finished"),
         ([BEGUN], None, "no end recorded"),
         ([ASKED], None, "waits for approval: no rule matches: it pays"),
     ],

@@ -67,7 +67,7 @@ def told(write_run, make_step, frames) -> Path:
     ]
     drift = Drifted("312 pixels differ", frames[0].ref, frames[1].ref, Region(3, 4, 50, 60))
     claim = Judged(Verdict("two apples", "fails", "there are three", region=BOX, frame=frames[1].ref))
-    end = RunEnded(None, "the run broke", "RecordingDrifted: 312 pixels differ")
+    end = RunEnded(None, "the run failed", "RecordingDrifted: 312 pixels differ")
     path: Path = write_run(steps, end, events=[drift, claim], planner="recording", task="Buy <secret:CARD> apples")
     append_start(path, test_id="tests/test_shop.py::test_buy[a b]")
     write_ended_test(

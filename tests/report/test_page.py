@@ -51,7 +51,7 @@ from pytest_vnc_use.types import (
 )
 
 DONE = RunEnded(Outcome.DONE, "the basket is open")
-BROKE = RunEnded(None, "the run broke", "RecordingDrifted: it looks different")
+BROKE = RunEnded(None, "the run failed", "RecordingDrifted: it looks different")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{7*7}}</style></template>\x1b[31m\u202egnp\u2066"
 
 
@@ -256,7 +256,7 @@ def test_claim_has_its_votes_reason_and_region(write_run, make_step, frames) -> 
 @pytest.mark.parametrize(
     ("end", "decided"),
     [
-        (RunEnded(None, "the run broke", "PlannerError: none\nTraceback"), "PlannerError: none; the last step: "),
+        (RunEnded(None, "the run failed", "PlannerError: none\nTraceback"), "PlannerError: none; the last step: "),
         (RunEnded(Outcome.GAVE_UP, "there is no basket"), "the last step: "),
         (DONE, "a toast was there"),
     ],
@@ -271,7 +271,7 @@ def test_transient_frame_decides_no_run_that_ended_early(
 
 def test_error_of_planner_decides_and_not_earlier_verdict(write_run, make_step) -> None:
     earlier, later = (Judged(Verdict(claim, "fails", "it shows 1", model="m")) for claim in ("earlier", "later"))
-    broke = RunEnded(None, "the run broke", "PlannerError: no answer")
+    broke = RunEnded(None, "the run failed", "PlannerError: no answer")
     path = write_run([make_step(1, Click(5, 5))], broke, events=[earlier])
     assert show_run(path).view.deciding.text.startswith("PlannerError: no answer; the last step: ")
     RunDirectory.open(path).append(later)  # the test caught the error, and continued

@@ -55,7 +55,7 @@ def runs(write_run, make_step, frames) -> list[Path]:
         for number, more in enumerate([{}, named, with_images], start=1)
     ]
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
-    failed = write_run(steps, RunEnded(None, "the run broke", "RecordingDrifted: other"), events=[drift])
+    failed = write_run(steps, RunEnded(None, "the run failed", "RecordingDrifted: other"), events=[drift])
     write_ended_test(
         failed, EndedTest("test_bad", "failed", triage="product", rule="it drifted", message="it is other")
     )

@@ -27,7 +27,7 @@ def test_run_view_is_as_it_was(write_run: Callable[..., Path], make_step: Any, f
     ]
     drift = Drifted("it is other", frames[0].ref, frames[2].ref, Region(20, 30, 60, 50))
     verdict = Verdict("2 apples", "fails", "it shows 1", Region(10, 20, 60, 40), frames[1].ref, "m", votes=("fails",))
-    end = RunEnded(None, "the run broke", "RecordingDrifted: it is other")
+    end = RunEnded(None, "the run failed", "RecordingDrifted: it is other")
     run = write_run(steps, end, task="Open it and drag it, then add pears", events=[drift, Judged(verdict)])
     (run / "trace.jsonl").write_text("".join(_at_fixed_times(run)))
     write_ended_test(run, EndedTest("test_it", "failed", triage="product", rule="it drifted", message="it is other"))

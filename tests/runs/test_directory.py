@@ -243,7 +243,7 @@ import sys
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
-from test_dir import STARTED, begun, decided, finished
+from test_directory import STARTED, begun, decided, finished
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import Wait
 

@@ -41,7 +41,7 @@ from support.qt_desktop import QtDesktop
 
 SCREEN = FrameRef("ab" * 32, 320, 200)
 STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)
-BROKE = RunEnded(None, "the run broke", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")
+BROKE = RunEnded(None, "the run failed", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")
 
 
 def record(name: str, /, *, number: int | None = None, **params: Any) -> dict[str, Any]:

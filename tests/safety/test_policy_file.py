@@ -149,13 +149,14 @@ def test_file_not_there_or_not_text(tmp_path: Path) -> None:
 
 def test_policy_explained(documented: Policy) -> None:
     assert explain(documented).splitlines() == [
-        "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a no ends the run",
+        "rule 1 'no destructive keys': deny where keys are alt+ctrl+delete; a denial ends the run",
         r"rule 2 'no deleting in a terminal': deny where text matches /rm\s+-rf/; "
-        "the planner is told of a no, and the run continues",
+        "the planner receives a denial, and the run continues",
         "rule 3 'paying is what this test is about': allow where action is like 'click*' "
         "and category is like 'FINANCIAL_*' and explanation matches /(?i)checkout/ "
         "and region is x 0 to 1440, y 0 to 800 and test is like '*::test_checkout*' and task matches /test shop/",
-        "no rule matches: an action that the model wants confirmed is denied, others are allowed; a no ends the run",
+        "no rule matches: an action that the model wants confirmed is denied, "
+        "others are allowed; a denial ends the run",
     ]
 
 
@@ -171,7 +172,7 @@ SLOW = """
 def test_pattern_that_searches_for_years_is_named_by_check_and_by_test(tmp_path: Path) -> None:
     policy = load_policy(write(tmp_path, SLOW))
     assert explain(policy).splitlines()[0] == (
-        "rule 1 'a trap': deny where text matches /(a|aa)+$/; a no ends the run; "
+        "rule 1 'a trap': deny where text matches /(a|aa)+$/; a denial ends the run; "
         "too slow: /(a|aa)+$/ takes too long in 'a' many times over, "
         "and an action that is not ruled on within 2 s is denied"
     )

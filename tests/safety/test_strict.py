@@ -210,7 +210,7 @@ def test_word_is_policy_and_file_extends_it(tmp_path: Path) -> None:
     assert not policy.review(Proposal(Drag(1, 1, 9, 9)), context).ends_run
     wish = Proposal(Click(1, 1), confirmation=Confirmation("it pays"))
     assert policy.review(wish, context).kind == "ask"
-    told = "the planner is told of a no, and the run continues"
+    told = "the planner receives a denial, and the run continues"
     lines = explain(policy).splitlines()
     assert lines[0] == f"strict: no address outside the list: only these hosts are opened: shop.example; {told}"
     assert lines[2].startswith("rule 1 'it saves by keys': allow where keys are ctrl+s")

@@ -194,7 +194,7 @@ def number_of(name: str, value: Any) -> float:
 
 
 def whole_notches(count: float) -> int:
-    """Return whole notches of the wheel, at least one. Raises Unreadable if there are none or too many."""
+    """Return whole wheel clicks, at least one. Raises Unreadable if there are none or too many."""
     if not 0 < count <= MOST_NOTCHES:
         raise Unreadable(f"scrolling goes by more than 0 and at most {MOST_NOTCHES} clicks of the wheel, got {count:g}")
     return max(round(count), 1)

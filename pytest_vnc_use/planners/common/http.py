@@ -114,7 +114,7 @@ def found_url(base_url: str | None, variable: str = "") -> str | None:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(f"base_url must be an address such as https://host/path, got {url!r}")
+        raise SettingsError(f"base_url must be a URL such as https://host/path, got {url!r}")
     _check_proxies(url or "")
     return url
 

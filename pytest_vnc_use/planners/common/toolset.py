@@ -346,7 +346,7 @@ def left_at(turns: Sequence[Turn]) -> Point | None:
 
 
 def notches(count: float) -> int:
-    """Return whole notches of the wheel, at least one, for either sign. Raises Unreadable for none or too many."""
+    """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
     return whole_notches(abs(count))
 
 

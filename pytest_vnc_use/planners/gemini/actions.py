@@ -203,7 +203,7 @@ def _type(args: GridArguments, *, press_enter: bool = False, clear_first: bool =
 
 
 def _scroll(args: GridArguments, *, default: int) -> Action:
-    """Return the scroll. Models give notches, or a magnitude on the grid: a part of the side along the scroll."""
+    """Return the scroll. Models give wheel clicks, or a magnitude on the grid: a part of the side along the scroll."""
     direction = args.direction("direction", "scroll_direction")
     x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
     if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):

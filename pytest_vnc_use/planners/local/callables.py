@@ -93,7 +93,7 @@ def as_planner(thing: object) -> Planner:
 def named_planner(address: str) -> Planner:
     """Return the planner that `package.module:name` names, such as a function. Raises SettingsError."""
     if not all(address.partition(":")):
-        raise SettingsError(f"a planner of your own must be named as package.module:name, got {address!r}")
+        raise SettingsError(f"a custom planner must be named as package.module:name, got {address!r}")
     try:
         thing = pkgutil.resolve_name(address)
     except Exception as exc:  # a user's own module may raise anything
@@ -132,7 +132,7 @@ def key(combination: str) -> KeyCombo:
 
 
 def scroll(x: int, y: int, *, dx: int = 0, dy: int = 0) -> Scroll:
-    """Return a scroll at a point by `dy` notches down, or `dx` to the right. Negative ones go up, or to the left.
+    """Return a scroll at a point by `dy` wheel clicks down, or `dx` to the right. Negative ones go up, or to the left.
 
     Raises ValueError if neither or both are given.
     """
