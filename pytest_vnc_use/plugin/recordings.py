@@ -250,7 +250,6 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.agent import build
     from pytest_vnc_use.plugin import ui
-
     from pytest_vnc_use.ui.manual import PageUser
 
     desk = ui.desk_of(item.config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,7 +15,10 @@ from types import TracebackType
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+import numpy as np
 from websockets.sync.client import connect
+
+from pytest_vnc_use.recordings.images import pixels_of
 
 TIMEOUT_S = 120
 URL = re.compile(r"http://\S+#\S+")
@@ -32,7 +36,8 @@ class Page:
             cookie = response.headers["set-cookie"].partition(";")[0]
         self._socket = connect(f"ws://{parts.netloc}/page", additional_headers={"Cookie": cookie}, proxy=None)
         self.questions: dict[str, dict[str, Any]] = {}
-        self.frames = 0
+        self.pixels = np.zeros((0, 0), np.uint32)
+        """The live screen of the newest frame's test."""
 
     def __enter__(self) -> Page:
         return self
@@ -47,7 +52,7 @@ class Page:
         """Take in one message."""
         received = self._socket.recv(TIMEOUT_S)
         if isinstance(received, bytes):
-            self.frames += 1
+            self._draw(received)
             return
         message = json.loads(received)
         match message["type"]:
@@ -60,6 +65,19 @@ class Page:
             case "answered":
                 self.questions.pop(message["id"], None)
 
+    def _draw(self, frame: bytes) -> None:
+        (length,) = struct.unpack_from(">I", frame)
+        header = json.loads(frame[4 : 4 + length])
+        if self.pixels.shape != (header["height"], header["width"]):
+            self.pixels = np.zeros((header["height"], header["width"]), np.uint32)
+        part, x, y = pixels_of(frame[4 + length :]), header["x"], header["y"]
+        self.pixels[y : y + part.shape[0], x : x + part.shape[1]] = part
+
+    def await_colour(self, at: tuple[int, int], colour: int) -> None:
+        """Wait until a pixel of the screen has that colour."""
+        while not self.pixels.size or self.pixels[at[::-1]] & 0xFFFFFF != colour:
+            self.read()
+
     def asked(self, kind: str = "record") -> dict[str, Any]:
         """Wait for a question of that kind, and return it."""
         while not (asked := [question for question in self.questions.values() if question.get("kind") == kind]):
@@ -71,7 +89,7 @@ class Person:
     """A user who does the task that the page asks for, until the block ends: then it is done, or as `done` said."""
 
     def __init__(self, page: Page, verdict: str = "holds") -> None:
-        self._page, self._verdict, self._is_answered = page, verdict, False
+        self.page, self._verdict, self._is_answered = page, verdict, False
         self.question = page.asked()
         self.id = self.question["id"]
 
@@ -83,7 +101,7 @@ class Person:
             self.done()
 
     def event(self, *event: object) -> None:
-        self._page.send(type="input", id=self.id, event=event)
+        self.page.send(type="input", id=self.id, event=event)
 
     def point(self, x: int, y: int) -> None:
         self.event("move", x, y)
@@ -112,8 +130,8 @@ class Person:
 
     def until(self, is_reached: Callable[[dict[str, Any]], object]) -> None:
         """Wait for what the page shows of the recording."""
-        while not is_reached(self._page.questions[self.id]):
-            self._page.read()
+        while not is_reached(self.page.questions[self.id]):
+            self.page.read()
 
     def done(self, is_done: str = "holds", **answers: Any) -> None:
         verdicts = dict.fromkeys(self.question["claims"], self._verdict)
@@ -125,9 +143,9 @@ class Person:
 
     def _answer(self, kind: str, **answer: Any) -> None:
         self._is_answered = True
-        self._page.send(type="answer", id=self.id, kind=kind, **answer)
-        while self.id in self._page.questions:
-            self._page.read()
+        self.page.send(type="answer", id=self.id, kind=kind, **answer)
+        while self.id in self.page.questions:
+            self.page.read()
 
 
 def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
