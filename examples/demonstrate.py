@@ -60,7 +60,7 @@ def record(url: str) -> None:
     with connect(f"ws://{parts.netloc}/page", additional_headers=cookie, proxy=None, max_size=None) as page:
         for message in (json.loads(message) for message in page if isinstance(message, str)):
             for question in message["questions"] if message["type"] == "state" else [message]:
-                if question.get("kind") == "record" and question["type"] == "question":
+                if question.get("about") == "record" and question["type"] == "question":
                     send = partial(tell, page, question["id"])
                     for proposal in (proposal for turn in SCRIPTS[question["task"]] for proposal in turn):
                         for action in by_hand(proposal):

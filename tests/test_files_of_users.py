@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.agent.budget import load_prices
-from pytest_vnc_use.desktops.files import WorkingDirectory
+from pytest_vnc_use.desktops.started import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, RecordingError, RunDirectoryError, SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plugin.toml import read_task_file

@@ -97,12 +97,18 @@ def _shared() -> dict[str, str]:
 
 
 def _options(command: argparse.ArgumentParser) -> str:
-    """Return the command's options; those that it shares with `run` only by name."""
-    lines = {" ".join(each.option_strings): _option(each) for each in command._actions if each.dest != "help"}
-    shared = [name for name, line in lines.items() if _shared().get(name) == line]
-    own = [line for name, line in lines.items() if name not in shared] if len(shared) > 2 else list(lines.values())
-    names = ", ".join(f"`{name}`" for name in shared)
-    return "\n".join(own + ([f"- {names}: [as below](#options-of-a-desktop-and-a-model)"] if len(shared) > 2 else []))
+    """Return the command's options; those that it shares with `run`, and commands with sections, only by a link."""
+    lines = {
+        " ".join(each.option_strings): _option(each)
+        for each in command._actions
+        if each.dest != "help" and not (command.prog == "cua-vnc" and isinstance(each, argparse._SubParsersAction))
+    }
+    own = [line for line in lines.values() if line not in _shared().values()]
+    if len(own) + 3 > len(lines):
+        return "\n".join(lines.values())
+    missing = ", ".join(f"`{name}`" for name, line in _shared().items() if line not in lines.values())
+    link = "- the [options of a desktop and a model](#options-of-a-desktop-and-a-model)"
+    return "\n".join([*own, link + (f", without {missing}" if missing else "")])
 
 
 def _option(action: argparse.Action) -> str:
@@ -169,7 +175,8 @@ class Reference:
         if self.only_docstring:
             return "\n".join(about)
         chosen = [class_name] if class_name else self.members
-        return "\n".join([*about, *(line for node in tree.body for line in _described(node, 0, chosen))])
+        lines = "\n".join([*about, *(line for node in tree.body for line in _described(node, 0, chosen))])
+        return re.sub(r"(?m)(?<=`)\n +- (?=`[^`]+`$)", ", ", lines)  # fields without a text on one line
 
 
 def _described(node: ast.stmt, depth: int, chosen: Any = ()) -> Iterator[str]:
@@ -203,7 +210,7 @@ def _field(body: list[ast.stmt], number: int, depth: int, *, of_self: bool = Fal
     after = body[number + 1] if number + 1 < len(body) else None
     text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and str(after.value.value)
     kind = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
-    shown = f"{name}{kind}" if of_self else ast.unparse(node)
+    shown = f"{name}{kind}" if of_self else re.sub(r" = field\(.*\)$", "", ast.unparse(node))
     yield f"{'  ' * depth}- `{shown}`" + (f": {_first_sentence(text)}" if text else "")
 
 

@@ -113,7 +113,8 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
     The agent connects to the current address of `desktop`, also after `reset()`. Once the desktop or its program has
     ended, the agent does not reconnect. `planner` (or a callable), `judge` and `controller` replace what other
     arguments name. `settings` may be replaced: all but `lease_seconds` hold from the next run, look
-    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too.
+    or claim on. `recorded` is replayed, or recorded again. `other_secrets` are hidden too. `approver` is asked where an
+    action waits for a user, unless a method gets its own.
     """
 
     def __init__(
@@ -143,6 +144,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         desktop: Desktop | None = None,
         budget: Budget | None = None,
         recorded: RecordedTest | None = None,
+        approver: Approver | None = None,
     ) -> None:
         named = {"server": vnc_server, "screen_size": screen_size, "max_steps": step_limit}
         named |= {"max_seconds": seconds_timeout, "exclude": excluded_actions, "planner": "gemini", "model": model}
@@ -161,7 +163,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self.extracted: list[Reading] = []
         """All values read so far, oldest first, each with its reason and the region that it came from."""
         self._hitl_mode, self._test_id, self._check = hitl_mode, test_id, check
-        self._recorded = recorded
+        self._recorded, self._approver = recorded, approver
         self._observers = [*observers, recorded] if recorded else [*observers]
         ambient = build.ambient_secrets(self.settings, vnc_password)
         self._secrets = Secrets.of(secrets or {}, build.api_keys(), ambient, other_secrets)
@@ -200,6 +202,11 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._newest_run: Run | None = None
         self._broken_task: InfraError | None = None
         self._soft_checks: list[tuple[VerdictKind, str]] = []
+
+    @property
+    def can_ask(self) -> bool:
+        """Return whether a user can be asked about an action."""
+        return self._hitl_mode
 
     @property
     def broken_task(self) -> InfraError | None:
@@ -254,7 +261,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                     limits=limits,
                     policy=policy,
                     planner=own,
-                    approver=approver,
+                    approver=approver or self._approver,
                     run_id=run_id,
                 ),
                 check,
@@ -304,7 +311,9 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         policy, planner = again.get("policy"), again.get("planner")
         own = None if planner is None else build.given_planner(planner)
         return self._advance(
-            lambda: continue_run(self, run_id, answer, step=step, policy=policy, planner=own, approver=approver)
+            lambda: continue_run(
+                self, run_id, answer, step=step, policy=policy, planner=own, approver=approver or self._approver
+            )
         )
 
     def _advance(
@@ -511,7 +520,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
 
     @property
     def controller(self) -> Controller:
-        """The eyes and hands on the desktop, connected on first use. Raises DesktopError."""
+        """The desktop's controller, connected on first use. Raises DesktopError."""
         settings = build.settings_at(self.settings, self.server)
         if self._connected_as and not build.same_connection(self._connected_as, settings):
             if self._controller is not None:

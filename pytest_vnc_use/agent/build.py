@@ -21,7 +21,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.desktops.environment import withhold
+from pytest_vnc_use.desktops.session import withhold
 from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
@@ -629,7 +629,7 @@ def desktop_functions(settings: Settings, desktop: Desktop) -> Sequence[Callable
 
         return (*functions, *browser_functions(partial(browser_at, settings.cdp, desktop.read_file), size))
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
+        from pytest_vnc_use.backends.elements import desktop_elements, elements_function
 
         def elements_in_view() -> tuple[list[Element], tuple[int, int]]:
             server = settings_at(settings, desktop.server)
@@ -650,7 +650,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
 
         return lambda action: browser_at(settings.cdp, desktop.read_file, timeout_s=ASK_S).acted_on(action)
     if settings.elements:
-        from pytest_vnc_use.backends.accessibility import acted_on as in_program
+        from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
     return lambda _: ()

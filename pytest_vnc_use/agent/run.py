@@ -28,6 +28,7 @@ from pytest_vnc_use.errors import (
     AgentFailed,
     AnswerRefused,
     BudgetExceeded,
+    ModelUnavailable,
     ProgramCrashed,
     RunDirectoryError,
     SettingsError,
@@ -120,7 +121,7 @@ def run_task(
 ) -> RunResult:
     """Run a task from its start. `policy` and `planner` hold for this run. Raises InfraError, SettingsError."""
     settings = agent.settings
-    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id())
+    directory = RunDirectory.create(Path(settings.runs_dir), run_id or new_run_id(), agent._test_id)
     started = RunStarted(
         run_id=directory.path.name,
         task=agent._secrets.declared.hide(task),
@@ -477,7 +478,12 @@ class Run:
         )
         if not isinstance(self.planner, Replaying):  # else it is resumed: what was replayed is not its own
             observation = seen_by_live(observation)
-        answer = self.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        try:
+            answer = self.planner.decide(observation, timeout_s=self._deadline.remaining_s)
+        except ModelUnavailable as exc:
+            if self._deadline.remaining_s:
+                raise
+            raise DeadlineExceeded from exc  # the service had as long as the run: it is the run's limit that is up
         return decision_of(answer, f"an answer of {self.planner.name}")
 
     def _decide(self, decision: Decision, state: CUAState) -> CUAState:

@@ -10,19 +10,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, cast
 
-from pytest_vnc_use.backends.accessibility import (
+from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
+from pytest_vnc_use.backends.elements import (
     MOST_NAME,
     Size,
+    Window,
+    acted_on_page,
     cut_name,
     desktop_elements,
     elements_function,
+    elements_of,
     same_size,
+    window_of,
 )
-from pytest_vnc_use.backends.devtools import DevTools, Page, PageTarget
-from pytest_vnc_use.backends.page_elements import Window, acted_on, elements_of, window_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,
+    CommandRefused,
     DesktopError,
     FileUnreadable,
     PageGone,
@@ -179,12 +183,12 @@ class Browser:
             _wait_loaded(page, deadline)
 
     def acted_on(self, action: Action) -> Elements:
-        """Return the elements that an action acts on, as `page_elements.acted_on` does. It is no look of the test."""
+        """Return the elements that an action acts on, as `elements.acted_on_page` does. It is no look of the test."""
         with self._visible_page(Deadline(self._timeout_s)) as page:
-            return acted_on(page, action)
+            return acted_on_page(page, action)
 
     def _read(self, ask: Callable[[Page], T]) -> T:
-        """Return the shown page's answer; if it closes, ask the page that shows then. So `ask` must change nothing."""
+        """Return the shown page's answer; if it closes or just opens, ask again. So `ask` must change nothing."""
         deadline = Deadline(self._timeout_s)
         gone: PageTarget | None = None
         while True:
@@ -198,6 +202,10 @@ class Browser:
                 if page_target == gone or not deadline.remaining_s:
                     raise
                 gone = page_target
+            except CommandRefused:  # the page of a tab that opens is not there yet
+                if not deadline.remaining_s:
+                    raise
+                time.sleep(_POLL_S)
 
     def _entry(self) -> JsonObject:
         history = self._read(lambda page: page.call("Page.getNavigationHistory"))
@@ -292,7 +300,7 @@ class BrowsableDesktop(Desktop, Protocol):
         """Return the browser as it is there now. Raises SettingsError, DesktopError."""
 
     def elements(self) -> list[Element]:
-        """Return the programs' elements, as `accessibility.desktop_elements` does. Raises DesktopError."""
+        """Return the programs' elements, as `elements.desktop_elements` does. Raises DesktopError."""
 
 
 def with_browser(desktop: Desktop, browser: Callable[[], Browser]) -> BrowsableDesktop:

@@ -157,7 +157,7 @@ class DesktopProtocol(SecuredClient):
     """One connection to a desktop."""
 
     factory: DesktopFactory
-    announces_clipboard = takes_scancodes = False
+    announces_clipboard = False
     fetched_texts = 0
     _drew = _resized = False
     rests = False
@@ -242,27 +242,22 @@ class DesktopProtocol(SecuredClient):
 
     def _handleRectangle(self, block: bytes) -> None:
         """Read one rectangle."""
-        # vncdotool's own has no Tight, a broken ZRLE, no copies, and decodes in Python
+        # vncdotool's own has no Tight, a broken ZRLE, no copies, and decodes in Python; it reads pseudo-encodings
         x, y, width, height, encoding = struct.unpack("!HHHHi", block)
         area = Area(x, y, width, height)
-        self.rectangles -= 1
         if encoding != Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:  # only confirms that scan codes are taken
             self.factory.facts.encodings.add(ENCODING_NAMES.get(encoding, f"encoding {encoding}"))
         match encoding:
             case Encoding.RAW | Encoding.TIGHT | Encoding.ZRLE:
+                self.rectangles -= 1
                 self._check(area)
                 self._read_on(None, self._decoders[encoding](width, height), area)
             case Encoding.COPY_RECTANGLE:
+                self.rectangles -= 1
                 self._check(area)
                 self.expect(self._handle_copy, 4, area)
-            case Encoding.PSEUDO_CURSOR:
-                length = area.size * self.bypp + (width + 7) // 8 * height
-                self.expect(self._handleDecodePsuedoCursor, length, *area)
-            case Encoding.PSEUDO_DESKTOP_SIZE:
-                self._handleDecodeDesktopSize(width, height)
-            case Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT:
-                self.takes_scancodes = True
-                self._doConnection()
+            case _ if encoding in _PSEUDO:
+                super()._handleRectangle(block)
             case _:
                 raise ValueError(f"unknown encoding {encoding!r}")
 

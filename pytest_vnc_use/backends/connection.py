@@ -13,14 +13,14 @@ from typing import Any, NoReturn
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint
+from vncdotool.const import Encoding
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import DesktopFactory, DesktopProtocol, EncodingChoice, Outgoing
 from pytest_vnc_use.backends.quirks import ServerQuirks, quirks_of
 from pytest_vnc_use.backends.reactor import Pulse, reactor, start_reactor
 from pytest_vnc_use.backends.screen import Framebuffer
-from pytest_vnc_use.backends.security import ServerFacts
-from pytest_vnc_use.backends.tls import context_of
+from pytest_vnc_use.backends.security import ServerFacts, context_of
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import ConnectionLost, DesktopError, DesktopRefused, DesktopSilent, SettingsError
 from pytest_vnc_use.plain_text import without_query
@@ -123,7 +123,7 @@ class RfbConnection:
             self.facts.name,
             protocol.security_types,
             announces_clipboard=protocol.announces_clipboard,
-            takes_scancodes=protocol.takes_scancodes,
+            takes_scancodes=Encoding.PSEUDO_QEMU_EXTENDED_KEY_EVENT in protocol.negotiated_encodings,
         )
 
     def send(self, method: Callable[..., object], *arguments: object) -> None:

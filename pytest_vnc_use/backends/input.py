@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.quirks import Piece, ServerQuirks, Typed, key_event
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.errors import ActionError
 from pytest_vnc_use.types import PIXELS_A_NOTCH, Button, Direction, Scroll, ScrollMeans
 from pytest_vnc_use.types.keys import (

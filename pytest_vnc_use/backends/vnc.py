@@ -16,9 +16,8 @@ from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
 from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, Keyboard, Pointer, scroll_chords, scroll_of
 from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
-from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.backends.screen import Framebuffer, SettleRules
 from pytest_vnc_use.backends.security import ServerFacts
-from pytest_vnc_use.backends.settling import SettleRules
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import (
     ActionError,

@@ -22,7 +22,7 @@ from websockets.uri import WebSocketURI, parse_uri
 
 from pytest_vnc_use.backends.client import DesktopFactory
 from pytest_vnc_use.backends.reactor import reactor
-from pytest_vnc_use.backends.tls import check_fingerprint, context_of, problem_of
+from pytest_vnc_use.backends.security import check_fingerprint, context_of, problem_of
 from pytest_vnc_use.errors import ConnectionLost, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import HIDDEN_QUERY, line, without_query
 from pytest_vnc_use.types.wire import Wire

@@ -81,7 +81,8 @@ def _doctor(arguments: argparse.Namespace) -> int:
     values = given(arguments, [DOCTOR_OPTIONS])
     values["planner"] = values["planner"] or (values["model"] and "gemini")
     failed = []
-    use_env_file_of_ini()
+    if not os.environ.get(VARIABLE):  # else that file has been read
+        use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
     try:
         for finding in diagnose(build.settings_of(values), typing=not arguments.no_typing):
             print(without_query(plain(str(finding))), flush=True)
@@ -104,62 +105,39 @@ class Finding(NamedTuple):
         return f"{self.word:<4}  {self.about}: {self.text}"
 
 
-def use_env_file_of_ini() -> None:
-    """Load the variables of the file that `vnc_env_file` names in this directory's ini file.
-
-    VNC_USE_ENV_FILE comes first: if it names a file, this does nothing. Raises SettingsError.
-    """
-    if not os.environ.get(VARIABLE):
-        use_env_file(IniFile.find(Path.cwd()).options.get("vnc_env_file"), Path.cwd())
-
-
-def diagnose(settings: Settings, *, typing: bool = True) -> Iterator[Finding]:
+def diagnose(settings: Settings, *, typing: bool = True, only_asked: bool = False) -> Iterator[Finding]:
     """Check what the settings ask for, and what else there is; yield the findings of a check as soon as it is done.
 
-    Without `typing` no key is pressed on a given desktop. Raises SettingsError if a setting makes no sense.
+    Without `typing` no key is pressed on an external desktop. With `only_asked` nothing else is checked. Raises
+    SettingsError if a setting is invalid.
     """
     means = settings.server.partition(":")[0]
-    engine = partial(_container_engine, settings.container_engine)
-    checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
-        ("versions", _versions),
-        ("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=means == "xvnc")),
-        ("window manager", _window_manager),
-        ("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_host_network), asked=means == "qt")),
-        ("containers", partial(_means, "containers", "container:IMAGE", engine, asked=means == "container")),
-        *(("server", partial(_given_desktop, address, settings, typing)) for address in _addresses(settings.server)),
-        ("own desktop", partial(_own_desktop, settings.server, settings.rendering == "pinned")),
-        ("vnc_env_file", _env_file),
-        ("model", partial(_model, settings)),
-        ("langsmith", _langsmith),
+    addresses = [] if means in MEANS else list(filter(None, map(str.strip, settings.server.split(","))))
+    engine, qt = partial(_container_engine, settings.container_engine), partial(_qt, settings.qt_host_network)
+    managed = partial(_managed_desktop, settings.rendering == "pinned")
+    checks: list[tuple[str, bool, Callable[[], Iterable[Finding]]]] = [
+        ("versions", False, _versions),
+        ("TigerVNC", means == "xvnc", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=means == "xvnc")),
+        ("window manager", means == "xvnc", _window_manager),
+        ("Qt", means == "qt", partial(_means, "Qt", "qt", qt, asked=means == "qt")),
+        (
+            "containers",
+            means == "container",
+            partial(_means, "containers", "container:IMAGE", engine, asked=means == "container"),
+        ),
+        *(("server", True, partial(_external_desktop, address, settings, typing)) for address in addresses),
+        *([("managed desktop", means == "xvnc", managed)] if means in ("", "xvnc") else []),
+        ("vnc_env_file", False, _env_file),
+        ("model", bool(settings.planner), partial(_model, settings)),
+        ("langsmith", False, _langsmith),
     ]
-    for about, check in checks:
-        yield from _findings(about, check)
-
-
-def diagnose_asked(settings: Settings) -> Iterator[Finding]:
-    """Check only what the settings ask for; press no key on a given desktop. Raises as `diagnose` does."""
-    means = settings.server.partition(":")[0]
-    checks: list[tuple[str, Callable[[], Iterable[Finding]]]] = [
-        *(("server", partial(_given_desktop, address, settings, False)) for address in _addresses(settings.server))
-    ]
-    if means == "xvnc":
-        checks.append(("TigerVNC", partial(_means, "TigerVNC", "xvnc", _tigervnc, asked=True)))
-        checks += [
-            ("window manager", _window_manager),
-            ("own desktop", partial(_own_desktop, "xvnc", settings.rendering == "pinned")),
-        ]
-    elif means == "qt":
-        checks.append(("Qt", partial(_means, "Qt", "qt", partial(_qt, settings.qt_host_network), asked=True)))
-    elif means == "container":
-        engine = partial(_container_engine, settings.container_engine)
-        checks.append(("containers", partial(_means, "containers", "container:IMAGE", engine, asked=True)))
-    if settings.planner:
-        checks.append(("model", partial(_model, settings)))
-    for about, check in checks:
-        yield from _findings(about, check)
+    for about, is_asked, check in checks:
+        if is_asked or not only_asked:
+            yield from _findings(about, check)
 
 
 def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield the findings of a check; an error of it becomes one."""
     try:
         yield from check()
     except SettingsError:
@@ -170,78 +148,67 @@ def _findings(about: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Fi
         yield Finding("FAIL", about, f"{type(exc).__name__}: {exc}")
 
 
-def _addresses(server: str) -> list[str]:
-    """Return the addresses that the setting names, none if it names a means to start a desktop."""
-    if server.partition(":")[0] in MEANS:
-        return []
-    return [address.strip() for address in server.split(",") if address.strip()]
-
-
 def _versions() -> Iterator[Finding]:
     ours = f"pytest-vnc-use {version('pytest-vnc-use')}, Python {platform.python_version()} on {platform.system()}"
     yield Finding("ok", "versions", ", ".join([ours, *(f"{name} {version(name)}" for name in PACKAGES)]))
 
 
-def _missing(about: str, text: str, *, asked: bool = False) -> Finding:
-    return Finding("FAIL" if asked else "--", about, text)
-
-
-def _means(about: str, option: str, found: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
-    """Check a way to start desktops; `found` returns what is there, or raises VncUseError with what would help."""
+def _means(about: str, option: str, find: Callable[[], str], *, asked: bool) -> Iterator[Finding]:
+    """Check a way to start desktops; `find` returns what is installed, or raises VncUseError with the remedy."""
     from pytest_vnc_use.desktops.started import check_linux
 
     try:
         check_linux(option, "because its programs are made for it")
-        yield Finding("ok", about, f"{found()}, for --vnc-server={option}")
+        yield Finding("ok", about, f"{find()}, for --vnc-server={option}")
     except VncUseError as exc:
-        yield _missing(about, str(exc), asked=asked)
+        yield Finding("FAIL" if asked else "--", about, str(exc))
 
 
 def _tigervnc() -> str:
     from pytest_vnc_use.desktops.xvnc import SERVERS
 
-    found = next(filter(None, map(shutil.which, SERVERS)), "")
-    if not found:
+    if not (path := next(filter(None, map(shutil.which, SERVERS)), "")):
         raise DesktopError("not installed: apt-get install tigervnc-standalone-server")
-    return found
+    return path
 
 
 def _window_manager() -> Iterator[Finding]:
     from pytest_vnc_use.desktops.xvnc import WINDOW_MANAGER
 
-    found = shutil.which(WINDOW_MANAGER[0])
-    if found:
-        yield Finding("ok", "window manager", found)
+    if path := shutil.which(WINDOW_MANAGER[0]):
+        yield Finding("ok", "window manager", path)
     else:
-        yield _missing("window manager", f"none, so windows have no frames: apt-get install {WINDOW_MANAGER[0]}")
+        text = f"none, so windows have no frames: apt-get install {WINDOW_MANAGER[0]}"
+        yield Finding("--", "window manager", text)
 
 
+QT_LIBRARIES = ("libegl1", "libgl1", "libglib2.0-0", "libxkbcommon0", "libfontconfig1", "libdbus-1-3")
+"""The Debian packages that Qt needs to be imported."""
 _QT_DIRS = {"PySide6": "Qt", "PyQt6": "Qt6"}
 """The packages that bring Qt with its platform vnc, and the directory of Qt in each."""
 
 
-def _qt(qt_open: str) -> str:
-    """Return what Qt is there, and who reaches its server. Raises DesktopError; SettingsError where that is refused."""
+def _qt(host_network: str) -> str:
+    """Return the Qt found, and who reaches its server. Raises DesktopError; SettingsError if everybody may not."""
+    from pytest_vnc_use.desktops.qt import check_network, why_not_closable
+
     name = next((name for name in _QT_DIRS if find_spec(name)), "PySide6")
     try:
         package = importlib.import_module(name)
         qt = importlib.import_module(f"{name}.QtCore").qVersion()
         importlib.import_module(f"{name}.QtGui")
-    except ImportError as exc:  # the package, or a library that it needs, is missing
-        raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]', apt-get install libegl1 libxkbcommon0") from exc
+    except ModuleNotFoundError as exc:
+        raise DesktopError(f"{exc}: pip install 'pytest-vnc-use[demo]'") from exc
+    except ImportError as exc:  # a library that the package needs is missing
+        raise DesktopError(f"{exc}: apt-get install {' '.join(QT_LIBRARIES)}") from exc
     plugin = Path(str(package.__file__)).parent / _QT_DIRS[name] / "plugins" / "platforms" / "libqvnc.so"
     if not plugin.exists():
         raise DesktopError(f"{name} with Qt {qt} lacks the platform vnc, {plugin}: reinstall {name}")
-    return f"{name} with Qt {qt} and its platform vnc, {_reach_of_qt(qt_open)}"
-
-
-def _reach_of_qt(qt_open: str) -> str:
-    from pytest_vnc_use.desktops.qt import check_network, why_not_closable
-
-    if qt_open == "always" or (qt_open == "true" and why_not_closable()):
-        return f"which everybody can reach: vnc_qt_host_network is {qt_open}"
-    check_network(may_be_open=False)
-    return "which only this user reaches"
+    reach = f"which everybody can reach: vnc_qt_host_network is {host_network}"
+    if host_network != "always" and not (host_network == "true" and why_not_closable()):
+        check_network(may_be_open=False)
+        reach = "which only this user reaches"
+    return f"{name} with Qt {qt} and its platform vnc, {reach}"
 
 
 def _env_file() -> Iterator[Finding]:
@@ -270,7 +237,7 @@ def _container_engine(name: str) -> str:
         raise DesktopError(f"no engine answered within {LIMIT_S:g} s: restart it") from exc
 
 
-def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
+def _external_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Finding]:
     from pytest_vnc_use.backends.security import ServerFacts
     from pytest_vnc_use.backends.vnc import connect
 
@@ -280,9 +247,10 @@ def _given_desktop(server: str, settings: Settings, typing: bool) -> Iterator[Fi
         wire = build.wire_of(settings)
         controller = connect(server, password, facts=facts, timeout_s=LIMIT_S, type_by=settings.typing, wire=wire)
     except DesktopError as exc:
-        remedy = f"; it is read from {settings.password_env}" if isinstance(exc, AuthenticationFailed) else ""
-        yield Finding("FAIL", "server", f"{exc}{remedy}")
-        yield from _security(facts, opened=isinstance(exc, AuthenticationFailed))
+        is_password = isinstance(exc, AuthenticationFailed)
+        remedy = f"it is read from {settings.password_env}" if is_password else f"how to start one: {RECIPES}"
+        yield Finding("FAIL", "server", f"{exc}; {remedy}")
+        yield from _security(facts, opened=is_password)
         if (recipe := recipe_of(server, facts)).word == "ok":
             yield recipe
         return
@@ -319,18 +287,18 @@ def _pixels(facts: ServerFacts) -> Finding:
     return Finding("ok", "pixels", f"{facts.pixel_format}; first frame sent as {sent}; extended clipboard {clipboard}")
 
 
-def _own_desktop(server: str, pinned: bool) -> Iterator[Finding]:
-    """Check a desktop that is started; yield nothing if another one is asked for, or none can be started."""
+def _managed_desktop(pinned: bool) -> Iterator[Finding]:
+    """Check a managed desktop; yield nothing if none can be started."""
     from pytest_vnc_use.desktops.xvnc import SERVERS, XvncDesktop
 
-    if server not in ("", "xvnc") or sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
+    if sys.platform != "linux" or not any(map(shutil.which, SERVERS)):
         return
     program = READS_LINES if shutil.which("xterm") else ()
     deadline = Deadline(LIMIT_S)
     desktop = XvncDesktop(program, start_timeout_s=LIMIT_S, pinned=pinned)
     try:
         program_text = "with an xterm" if program else "without a program"
-        yield Finding("ok", "own desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
+        yield Finding("ok", "managed desktop", f"ready {program_text} after {1000 * deadline.spent_s:.0f} ms")
         if not program:
             yield Finding("--", "typing", _NO_XTERM)
             return
@@ -348,7 +316,7 @@ def _model(settings: Settings) -> Iterator[Finding]:
     names = [name for name in build.api_keys() if name in build.GEMINI_KEY_VARIABLES]
     if not names:
         problem = f"no API key: export {build.GEMINI_KEY_VARIABLES[0]}=… (from https://aistudio.google.com/apikey)"
-        yield _missing("model", problem, asked=bool(settings.planner))
+        yield Finding("FAIL" if settings.planner else "--", "model", problem)
         return
     from pytest_vnc_use.planners.gemini.planner import describe_model
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.cli.doctor import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT, Finding, diagnose_asked
+from pytest_vnc_use.cli.doctor import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT, QT_LIBRARIES, Finding, diagnose
 from pytest_vnc_use.cli.ini_file import IniFile, read_text, tomllib
 from pytest_vnc_use.errors import DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import line, plain
@@ -65,11 +65,10 @@ COLLECTS_S, STARTS_S, ASKS_S = 120.0, 20.0, 10.0
 T = TypeVar("T")
 Kind = Literal["xvnc", "qt", "container", "address", "page"]
 _X_DESKTOP = ("tigervnc-standalone-server", "openbox", "fonts-dejavu-core")
-_QT_LIBRARIES = ("libegl1", "libgl1", "libglib2.0-0", "libxkbcommon0", "libfontconfig1", "libdbus-1-3")
 PACKAGES: Mapping[Kind, tuple[str, ...]] = {
     "xvnc": _X_DESKTOP,
     "page": (*_X_DESKTOP, "chromium"),
-    "qt": (*_QT_LIBRARIES, "fonts-dejavu-core"),
+    "qt": (*QT_LIBRARIES, "fonts-dejavu-core"),
     "container": (),
     "address": (),
 }
@@ -216,9 +215,6 @@ def _write(directory: Path, files: Mapping[str, str | None]) -> None:
             raise SettingsError(f"{name!r} cannot be written: {exc.strerror}. Fix that and run it again") from exc
 
 
-# The program, and the desktop that shows it.
-
-
 @dataclass(frozen=True)
 class Target:
     """A program and its desktop, as settings; `page` is the URL that a browser shows."""
@@ -284,28 +280,20 @@ def _on(server: str, command: str, directory: Path) -> Target:
         raise SettingsError(f"--vnc must be xvnc, qt, container:IMAGE, host::port or host:display, got {server!r}")
     # The program starts in another directory, where a file of this one needs a slash.
     argv = _argv(command)
-    paths = [
-        f"./{arg}" if "/" not in arg and _is_file(directory / arg) and not shutil.which(arg) else arg for arg in argv
-    ]
+    names = {arg for arg in argv if "/" not in arg and _is_kind(directory / arg, stat.S_ISREG)}
+    paths = [f"./{arg}" if arg in names and not shutil.which(arg) else arg for arg in argv]
     app = command if paths == argv else shlex.join(paths)
     return Target("qt" if server == "qt" else "xvnc", server, app, qt_binding=_qt_binding(argv, directory))
 
 
 def _is_address(text: str) -> bool:
-    return all(_ADDRESS.match(address.strip()) or _is_socket(address.strip()) for address in text.split(","))
+    return all(_ADDRESS.match(name) or _is_kind(Path(name), stat.S_ISSOCK) for name in map(str.strip, text.split(",")))
 
 
-def _is_socket(text: str) -> bool:
+def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
     try:
-        return stat.S_ISSOCK(Path(text).stat().st_mode)
+        return kind(path.stat().st_mode)
     except (OSError, ValueError):  # there is no such file; no file can have that name
-        return False
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # no file can have that name
         return False
 
 
@@ -318,11 +306,9 @@ def _argv(command: str) -> list[str]:
 
 def _qt_binding(argv: list[str], directory: Path) -> str:
     """Return the first Qt library that a Python file in the command line imports; empty without one."""
-    scripts = (directory / arg for arg in argv if arg.endswith((".py", ".pyw")) and _is_file(directory / arg))
-    return next((name for path in scripts for name in _IMPORTS_QT.findall(path.read_text("utf-8", "replace"))), "")
-
-
-# The project, and what is written into it.
+    paths = (directory / arg for arg in argv if arg.endswith((".py", ".pyw")))
+    scripts = (path.read_text("utf-8", "replace") for path in paths if _is_kind(path, stat.S_ISREG))
+    return next((name for script in scripts for name in _IMPORTS_QT.findall(script)), "")
 
 
 class Project:
@@ -416,8 +402,6 @@ class Project:
         gap = end if text and not text.endswith("\n") else ""
         return text + gap + "".join(f"{entry}{end}" for entry in ("# runs and reports of pytest-vnc-use", *missing))
 
-    # The workflow.
-
     def _subdirectory(self) -> str:
         """Return the project's path in its git repository, such as `web/app`; empty at the top or without git."""
         return _output(["git", "rev-parse", "--show-prefix"], self._directory).strip().strip("/")
@@ -475,8 +459,6 @@ class Project:
         plugin = '"pytest-vnc-use[container]"' if self._target.kind == "container" else "pytest-vnc-use"
         return [plugin, *own, *filter(None, [binding])]
 
-    # What comes next.
-
     @property
     def next_command(self) -> str:
         """The command that records the test, or replays it if it has a recording."""
@@ -513,7 +495,7 @@ class Project:
     def check(self, settings: Settings) -> Iterator[Finding]:
         """Yield what works and what does not; start the program only if nothing else fails."""
         can_start = True
-        for finding in (*self._check_server(settings), *diagnose_asked(settings)):
+        for finding in (*self._check_server(settings), *diagnose(settings, typing=False, only_asked=True)):
             can_start = can_start and finding.word != "FAIL"
             yield finding
         if can_start and settings.server in ("xvnc", "qt") and self._target.app:

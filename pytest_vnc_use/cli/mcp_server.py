@@ -89,11 +89,11 @@ def _errors_on_one_line(hide: Callable[[str], str], runs: Sequence[Path] = ()) -
 
 
 def _question(asked: ApprovalAsked) -> ElicitRequestFormParams:
-    wish = asked.proposal.confirmation
+    confirmation = asked.proposal.confirmation
     lines = [
-        f"Step {asked.number} wants to be confirmed: {action_in_words(asked.proposal.action)}",
-        f"The model says: {wish.explanation if wish else asked.proposal.intent}",
-        f"Ruled by: {asked.ruling.rule}",
+        f"Step {asked.number} needs approval: {action_in_words(asked.proposal.action)}",
+        f"Reason of the model: {confirmation.explanation if confirmation else asked.proposal.intent}",
+        f"Rule: {asked.ruling.rule}",
     ]
     return ElicitRequestFormParams(message="\n".join(map(line, lines)), requested_schema=_ANSWER_SCHEMA)
 

@@ -44,7 +44,7 @@ def _test(arguments: argparse.Namespace) -> int:
     steps = list(replay_rulings(load_policy(arguments.file), map(Path, arguments.run)))
     for text, _ in steps:
         print(sanitize(text, hide=str))
-    print(f"{sum(differs for _, differs in steps)} of {len(steps)} steps are ruled otherwise than they were")
+    print(f"{sum(differs for _, differs in steps)} of {len(steps)} steps get another ruling than they had")
     return 0
 
 

@@ -91,8 +91,10 @@ class Suite:
     def stop(self) -> None:
         """Interrupt pytest, from any thread; it ends its desktops itself. Does nothing once it has ended."""
         self._stopped.set()
-        if self._process:
-            _interrupt(self._process)
+        if self._process and os.name == "posix":
+            self._process.send_signal(signal.SIGINT)
+        elif self._process:  # Windows has no such signal for one process
+            self._process.terminate()
 
     def _exit_code(self, command: Sequence[str], sink: Any, timeout_s: float) -> int:
         """Return the exit code of a command."""
@@ -105,7 +107,10 @@ class Suite:
                 return self._process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 self.stop()
-                _kill_after(self._process, _STOPPED_WITHIN_S)
+                try:
+                    self._process.wait(_STOPPED_WITHIN_S)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
                 raise InfraError(
                     f"the tests took longer than {timeout_s:g} s and were stopped; choose fewer, or allow more seconds"
                 ) from None
@@ -119,21 +124,6 @@ def _inside(directory: Path, path: str) -> str:
     if path.startswith(("-", "@")) or not is_inside:
         raise SettingsError(f"a path of tests must lie in the directory {str(directory.resolve())!r}, got {path!r}")
     return path
-
-
-def _interrupt(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt as Ctrl-C does; Windows has no such signal for one process."""
-    if os.name == "posix":
-        process.send_signal(signal.SIGINT)
-    else:
-        process.terminate()
-
-
-def _kill_after(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    try:
-        process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def _names(runs_dir: Path) -> list[str]:

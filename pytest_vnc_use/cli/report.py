@@ -120,12 +120,12 @@ def _check_directory(directory: Path) -> None:
 
 def _markdown(runs: list[Path], directory: str | None) -> int:
     """Print the runs as Markdown, or write a file for each into the directory; links lead from there."""
-    from pytest_vnc_use.report.markdown import run_text, write_markdown
+    from pytest_vnc_use.report.markdown import run_markdown, write_markdown
 
     if directory is None:
-        texts = [run_text(run, Path.cwd()) for run in runs]
-        print("\n---\n\n".join(each.text for each in texts), end="")
-        return 0 if all(each.is_shown for each in texts) else NOT_SHOWN
+        texts = [run_markdown(run, Path.cwd()) for run in runs]
+        print("\n---\n\n".join(text for text, _ in texts), end="")
+        return 0 if all(is_shown for _, is_shown in texts) else NOT_SHOWN
     _check_directory(Path(directory))
     code = 0
     for file, is_shown in write_markdown(runs, Path(directory)):

@@ -66,10 +66,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     add_options(run, {**DESKTOP_OPTIONS, **RUN_OPTIONS})
     add_secret(run)
     run.set_defaults(command=_run)
-    for name, command, about in (
-        ("approve", _approve, "perform the action for which a run waits, and continue"),
-        ("deny", _deny, "deny the action for which a run waits"),
-        ("resume", _resume, "continue an interrupted or killed run from its last step"),
+    for name, about in (
+        ("approve", "perform the action for which a run waits, and continue"),
+        ("deny", "deny the action for which a run waits"),
+        ("resume", "continue an interrupted or killed run from its last step"),
     ):
         answer = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         needed = None if name == "resume" else "?"
@@ -79,7 +79,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         add_secret(answer)
         if name != "resume":
             answer.add_argument("--step", type=int, help="answer only if the run waits for this step")
-        answer.set_defaults(command=command)
+        answer.set_defaults(command=_continue_run, answer=name)
     about = "perform the actions of an earlier run again, without a model, unchecked"
     reenact = commands.add_parser(
         "reenact",
@@ -105,22 +105,8 @@ def _run(arguments: argparse.Namespace) -> int:
     return drive(agent, run, arguments.expect, printer)
 
 
-def _approve(arguments: argparse.Namespace) -> int:
-    answer = {"step": arguments.step, "approver": approver_here()}
-    return _continue_run(arguments, lambda agent, again: agent.approve(arguments.run_id, **answer, **again))
-
-
-def _deny(arguments: argparse.Namespace) -> int:
-    return _continue_run(arguments, lambda agent, again: agent.deny(arguments.run_id, step=arguments.step, **again))
-
-
-def _resume(arguments: argparse.Namespace) -> int:
-    approver = approver_here()
-    return _continue_run(arguments, lambda agent, again: agent.resume(arguments.run_id, approver=approver, **again))
-
-
-def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent, Again], RunResult]) -> int:
-    """Continue a run with the settings that are given now: a run directory may come from an untrusted source."""
+def _continue_run(arguments: argparse.Namespace) -> int:
+    """Approve, deny or resume a run, with the settings given now: a run directory may come from an untrusted source."""
     settings, secrets = settings_of(arguments), secrets_of(arguments.secret)
     if not arguments.run_id:
         arguments.run_id = only_waiting(file.parent for file in Path(settings.runs_dir).glob("*/checkpoints.sqlite"))
@@ -135,8 +121,14 @@ def _continue_run(arguments: argparse.Namespace, advance: Callable[[VncUseAgent,
     expect, settings = read_trace(path).started.expect, _at_running_desktop(settings)
     printer = StepPrinter(settings, secrets)
     agent = VncUseAgent(settings=settings, secrets=secrets, observers=[printer])
-    again = Again(planner=agent.planner if arguments.planner else None)
-    return drive(agent, lambda: advance(agent, again), expect, printer)
+    again, approver = Again(planner=agent.planner if arguments.planner else None), approver_here()
+    run_id, step = arguments.run_id, getattr(arguments, "step", None)
+    advance: dict[str, Callable[[], RunResult]] = {
+        "approve": lambda: agent.approve(run_id, step=step, approver=approver, **again),
+        "deny": lambda: agent.deny(run_id, step=step, **again),
+        "resume": lambda: agent.resume(run_id, approver=approver, **again),
+    }
+    return drive(agent, advance[arguments.answer], expect, printer)
 
 
 def _reenact(arguments: argparse.Namespace) -> int:
@@ -167,14 +159,14 @@ def _at_running_desktop(settings: Settings) -> Settings:
 
 
 class TerminalApprover:
-    """An approver that asks the person at the terminal."""
+    """An approver that asks the user at the terminal."""
 
     def approve(self, asked: ApprovalAsked) -> bool:
-        """Return whether the person says yes; Ctrl-D is a no."""
+        """Return whether the user approves; Ctrl-D is a denial."""
         confirmation = asked.proposal.confirmation
-        print(f"step {asked.number} wants to be confirmed: {line(asked.proposal.action)}")
-        print(f"  the model says: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
-        print(f"  ruled by: {line(asked.ruling.rule)}")
+        print(f"step {asked.number} needs approval: {line(asked.proposal.action)}")
+        print(f"  reason of the model: {line(confirmation.explanation if confirmation else asked.proposal.intent)}")
+        print(f"  rule: {line(asked.ruling.rule)}")
         try:
             return input("perform it? [y/N] ").strip().lower() in ("y", "yes")
         except EOFError:  # Ctrl-D

@@ -6,16 +6,20 @@ import argparse
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.cli.ini_file import IniFile
+from pytest_vnc_use.cli.options import settings_of
 from pytest_vnc_use.errors import RunDirectoryError, SettingsError
 from pytest_vnc_use.settings.settings import Settings
 
+if TYPE_CHECKING:
+    from pytest_vnc_use.ui.approve import WaitingRuns
+
 DESCRIPTION = """\
 Serve a page that lists the tests, runs one, a file, what failed or all, shows the live screen of each running test with
-its steps, pauses before each step, and puts the questions of --vnc-record=accept. Open the printed URL;
-it works once.
+its steps, pauses before each step, and puts the questions of --vnc-record=accept. With --approve-options it also shows
+the actions of runs that wait for approval. Open the printed URL; it works once.
 """
 
 
@@ -30,6 +34,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     ui.add_argument("path", nargs="*", metavar="PATH", help="files or directories of tests (default: as pytest finds)")
     ui.add_argument(
         "--options", default="", metavar="TEXT", help="options for pytest, such as '-n 2 --vnc-record=accept'"
+    )
+    ui.add_argument(
+        "--approve-options",
+        metavar="TEXT",
+        help="options of `cua-vnc approve` for runs that wait, such as '--vnc localhost::5901 --policy policy.toml'",
     )
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1); others need TLS")
     ui.add_argument("--port", type=int, default=0, help="port (default: any free one)")
@@ -50,6 +59,16 @@ def _last_results() -> dict[str, dict[str, Any]]:
     return {each.test: {"state": each.result, "triage": each.triage or "", "message": each.message} for each in tests}
 
 
+def _waiting_runs(options: str) -> WaitingRuns:
+    """Return the runs that wait in the directory that the options of `cua-vnc approve` name."""
+    from pytest_vnc_use.cli import parser
+    from pytest_vnc_use.ui.approve import WaitingRuns
+
+    argv = shlex.split(options)
+    settings = settings_of(parser().parse_args(["approve", "RUN", *argv]))
+    return WaitingRuns(Path(settings.runs_dir), argv, settings.policy)
+
+
 def _ui(arguments: argparse.Namespace) -> int:
     if os.environ.get("CI"):
         raise SettingsError("cua-vnc ui needs a user at a browser, but CI is set. Use pytest in CI")
@@ -59,6 +78,8 @@ def _ui(arguments: argparse.Namespace) -> int:
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
     desk.last_results = _last_results()
+    if arguments.approve_options is not None:
+        desk.waiting = _waiting_runs(arguments.approve_options)
     try:
         server = DeskServer(desk, arguments.host, arguments.port, arguments.cert, arguments.key)
         runner.connect(server.session_url, desk.session_token)
@@ -69,4 +90,6 @@ def _ui(arguments: argparse.Namespace) -> int:
         print("ended")
     finally:
         runner.close()
+        if desk.waiting:
+            desk.waiting.close()
     return 0

@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
-from pytest_vnc_use.desktops.program import greets_at, shows_anything
 from pytest_vnc_use.desktops.remote import RemoteDesktop, RemoteExec
 from pytest_vnc_use.desktops.session import Session
-from pytest_vnc_use.desktops.started import check_linux, check_size
+from pytest_vnc_use.desktops.started import check_linux, check_size, greets_at, shows_anything
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from pytest_vnc_use.types.protocols import Connect
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops import network_namespace
-from pytest_vnc_use.desktops.program import greets_at
 from pytest_vnc_use.desktops.session import Process
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 ANSWERS_WITHIN_S = 5.0

@@ -20,10 +20,17 @@ from contextlib import closing, suppress
 from pathlib import PurePath
 
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.environment import inheritable
-from pytest_vnc_use.desktops.files import MAX_BYTES, TOO_LARGE, encoded, outside
-from pytest_vnc_use.desktops.program import STAY, check_argv, early_end, shows_window
-from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, kept_of
+from pytest_vnc_use.desktops.session import Process, Session, exit_code_elsewhere, inheritable, kept_of
+from pytest_vnc_use.desktops.started import (
+    MAX_BYTES,
+    STAY,
+    TOO_LARGE,
+    check_argv,
+    early_end,
+    encoded,
+    outside,
+    shows_window,
+)
 from pytest_vnc_use.errors import (
     CommandMissing,
     DesktopError,

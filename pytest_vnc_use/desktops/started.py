@@ -1,16 +1,255 @@
-"""The common part of desktops that are started here, independent of their screen's server."""
+"""Desktops that are started here, independent of their screen's server: the program under test and its files."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shlex
+import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
-from pytest_vnc_use.desktops.files import WorkingDirectory
-from pytest_vnc_use.desktops.program import STAY, check_argv, early_end, starting
+import numpy as np
+
+from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.session import Process, Session
-from pytest_vnc_use.errors import CommandMissing, DesktopError, SettingsError, VncUseError
-from pytest_vnc_use.types.protocols import Ran
+from pytest_vnc_use.errors import (
+    ActionError,
+    CommandMissing,
+    DesktopError,
+    FileUnreadable,
+    ProgramCrashed,
+    ProgramMissing,
+    SettingsError,
+    VncUseError,
+)
+from pytest_vnc_use.files import read_regular, reason_of
+from pytest_vnc_use.types import Glance
+from pytest_vnc_use.types.protocols import Controller, Ran
+
+MAX_BYTES = 64 * 2**20
+"""The size of the largest file that is read, in bytes."""
+_CHANGED_S = 1577880000
+"""The time of all files when a program starts: noon of 1 January 2020, UTC."""
+TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
+"""The advice about a file that is larger."""
+_MAX_LISTED = 1000
+"""The most files in a list of the directory's files."""
+_FILE_ERRORS = frozenset(
+    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
+)
+
+
+def encoded(name: str, text: str) -> bytes:
+    """Return the text of a file as UTF-8. Raises ActionError for half of a surrogate pair."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        half = text[exc.start]
+        raise ActionError(
+            f"cannot write {name!r}: half of a surrogate pair is no text, got {half!r} (U+{ord(half):04X}) as "
+            f"character {exc.start + 1}. Nothing was written"
+        ) from None
+
+
+def outside(name: str) -> DesktopError:
+    """Return the error for a name that leads out of the working directory."""
+    return DesktopError(
+        f"a file must lie in the program's working directory, got {name!r}; give a name relative to that directory, "
+        "without '..'"
+    )
+
+
+class WorkingDirectory:
+    """Text files (UTF-8) below `path`, named relative to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+
+    def read(self, name: str) -> str:
+        """Return the text of a file.
+
+        Raises FileNotFoundError if it is missing: the desktop is not at fault if a program did not write it. Raises
+        FileUnreadable if it is not UTF-8 text, not a regular file, or too large. Raises DesktopError if it lies outside
+        the directory, or cannot be read for another reason.
+        """
+        try:
+            return read_regular(self._inside(name), MAX_BYTES).decode().replace("\r\n", "\n").replace("\r", "\n")
+        except FileNotFoundError:
+            files = (path for path in islice(self.path.rglob("*"), _MAX_LISTED) if path.is_file())
+            names = sorted(path.relative_to(self.path).as_posix() for path in files)
+            listed = ", ".join(map(repr, names[:20])) or "no files"
+            raise FileNotFoundError(f"the program's working directory has no file {name!r}; it has {listed}") from None
+        except (OSError, UnicodeDecodeError) as exc:
+            number, reason = (exc.errno, reason_of(exc)) if isinstance(exc, OSError) else (errno.EINVAL, str(exc))
+            advice = f"; {TOO_LARGE}" if number == errno.EFBIG else ""
+            kind = FileUnreadable if number in _FILE_ERRORS else DesktopError
+            raise kind(f"cannot read {name!r} in the program's working directory: {reason}{advice}") from exc
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, and make the directories on its way.
+
+        Raises DesktopError if that fails or is outside the directory, ActionError for half of a surrogate pair.
+        """
+        content = encoded(name, text)
+        try:
+            path = self._inside(name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_file():  # a pipe would wait for its reader
+                raise OSError(errno.EINVAL, "it must be a regular file", name)
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        except OSError as exc:
+            raise DesktopError(f"cannot write {name!r} in the program's working directory: {reason_of(exc)}") from exc
+
+    def set_times(self) -> None:
+        """Give all files the same time, which file dialogs show. Links are not followed."""
+        for directory, names, files in os.walk(self.path):
+            for name in (*names, *files, "."):
+                with suppress(OSError):  # it has gone meanwhile, or is another user's
+                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
+
+    def _inside(self, name: str) -> Path:
+        """Return the path of a file. Raises DesktopError for a name that leads out, OSError for a link that does."""
+        try:
+            path = (self.path / name).resolve()
+        except RuntimeError as exc:  # links in a circle, as Python 3.12 and older report them
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from exc
+        if path.is_relative_to(self.path):
+            return path
+        if not Path(os.path.normpath(self.path / name)).is_relative_to(self.path):
+            raise outside(name)
+        raise OSError(errno.ELOOP, f"a link leads out of that directory, to {str(path)!r}")
+
+
+STAY = "; it must stay in the foreground"
+"""The advice about a program that ended without a fault."""
+_CANNOT_BE_RUN = (
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ENOTDIR, errno.EISDIR),
+    *(errno.ELOOP, errno.ENAMETOOLONG, errno.E2BIG, errno.EINVAL),
+)
+"""Errors of execve(2) that the named file causes; others, such as ENOMEM, come from the machine."""
+_SHELL_SAYS_SO = (126, 127)
+"""Exit codes of shells, `env` and `docker exec` whose program cannot be run, or cannot be found."""
+_ENGINE_OR_WAY_FAILED = (125, 255)
+"""Exit codes of `docker exec` and `ssh` for their own failure."""
+_NOT_FOUND = re.compile(
+    r"can't open file .*\[Errno \d+\]"  # python nosuch.py
+    r"|^\S*python\S*: No module named "  # python -m nosuch
+    r"|can't find '__main__' module in"
+    r"|^\S*sh: \d*:? ?(?:cannot open|can't open) "  # sh nosuch.sh
+    r"|Unable to access jarfile",
+    re.MULTILINE,
+)
+_NO_SCREEN = re.compile(
+    r"Qt platform plugin|(?:cannot|could not|can't|unable to|failed to) (?:open|connect to) (?:the )?(?:X )?display",
+    re.IGNORECASE,
+)
+"""Output of a program that could not reach a screen; its surroundings are at fault."""
+
+POINTER_PX = 64
+"""The side of the largest pointer. TigerVNC draws it into the screenshot of a client that has not moved it yet."""
+_COLOUR_BITS = np.uint32(0xFFFFFF)
+_NOTICE_S = 0.05
+"""The delay before the end of a process is noticed."""
+
+
+def check_argv(argv: Sequence[str]) -> None:
+    """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
+
+    A text would count as arguments of one letter.
+    """
+    if isinstance(argv, str) or not argv:
+        raise SettingsError(f'a command must be a list of arguments, such as ["ls", "-l"], got {argv!r:.200}')
+    for argument in argv:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError as exc:
+            half = f"{argument[exc.start]!r} (U+{ord(argument[exc.start]):04X})"
+            raise SettingsError(
+                f"a command must be text, got half of a surrogate pair, {half}, in {argument!r}"
+            ) from None
+
+
+@contextmanager
+def starting(program: str, missing: type[ProgramMissing] = ProgramMissing) -> Iterator[None]:
+    """Raise `missing` if the program cannot be found or run, in place of the session's DesktopError."""
+    try:
+        yield
+    except DesktopError as exc:
+        cause = exc.__cause__
+        if isinstance(cause, OSError) and cause.errno in _CANNOT_BE_RUN:
+            raise missing(str(exc)) from cause
+        raise
+    except ValueError as exc:  # a command with a zero character in it
+        raise missing(f"cannot start {program!r}: {exc}; give a program that can be run") from exc
+
+
+def greets_at(address: str, timeout_s: float) -> bool:
+    """Return whether a VNC server answers at `host::port`, or at the path of a unix socket, within `timeout_s`."""
+    host, _, port = address.partition("::")
+    try:
+        with socket.socket(socket.AF_INET if port else socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect((host, int(port)) if port else address)
+            return connection.recv(4) == b"RFB "
+    except OSError:
+        return False
+
+
+def early_end(message: str, exit_code: int | None, output: str, *, elsewhere: bool = False) -> VncUseError:
+    """Return the error for a program that ended before it showed anything.
+
+    With `elsewhere` the exit code is that of a client, such as `ssh`, which may have failed itself.
+    """
+    if not exit_code or _NO_SCREEN.search(output) or (elsewhere and exit_code in _ENGINE_OR_WAY_FAILED):
+        return DesktopError(message)
+    if exit_code in _SHELL_SAYS_SO or _NOT_FOUND.search(output):
+        return ProgramMissing(message)
+    return ProgramCrashed(message)
+
+
+def shows_window(process: Process, screen: Controller, before: Glance, deadline: Deadline) -> bool:
+    """Wait until the screen differs from `before`; return False if the process ends, or time is up, first.
+
+    Differences within one box of a pointer's size do not count: a caret, a clock. Raises DesktopError if the connection
+    is lost.
+    """
+    since_s = before.taken_at
+    while not process.end and deadline.remaining_s:
+        if screen.wait_changed(since_s, min(_NOTICE_S, deadline.remaining_s)):
+            now = screen.glance()
+            if _differ(now.pixels, before.pixels):
+                return True
+            since_s = now.taken_at
+    return False
+
+
+def shows_anything(screen: Controller, deadline: Deadline) -> bool:
+    """Wait until the screen has several colours, a pointer aside; return False if time is up first.
+
+    Raises DesktopError.
+    """
+    now: Any = screen.glance()
+    while not _differ(now.pixels, now.pixels[-1, 0]):
+        if not screen.wait_changed(now.taken_at, deadline.remaining_s):
+            return False
+        now = screen.glance()
+    return True
+
+
+def _differ(pixels: Any, others: Any) -> bool:
+    if np.ndim(others) and pixels.shape != others.shape:
+        return True
+    differs = (pixels ^ others) & _COLOUR_BITS != 0
+    edges = [np.flatnonzero(differs.any(axis=axis)) for axis in (0, 1)]
+    return any(places.size and np.ptp(places) >= POINTER_PX for places in edges)
+
 
 _MAX_SIDE = 16384
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.deadline import Deadline
-from pytest_vnc_use.desktops.program import greets_at, shows_window
 from pytest_vnc_use.desktops.session import Process
-from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size
+from pytest_vnc_use.desktops.started import StartedDesktop, check_linux, check_size, greets_at, shows_window
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 
 SERVERS = ("Xtigervnc", "Xvnc")

@@ -12,14 +12,14 @@ VncUseError
 │   ├── ProductFailed         product: the screen, or the program, is not as the test requires
 │   │   ├── FileUnreadable    a file that the program wrote cannot be read as text; a DesktopError too
 │   │   └── ProgramCrashed    the program under test ended by a signal, or at its start with an exit code that is not 0
-│   ├── AgentFailed           agent: the planner gave up, or went in circles
+│   ├── AgentFailed           agent: the planner gave up, or repeated its actions
 │   ├── BudgetExceeded        budget: the steps, seconds, tokens or dollars were used up
 │   ├── PolicyDenied          policy: an action was denied, and that ended the run
 │   └── Inconclusive          inconclusive: the judge is unsure, so nothing is shown
 │       └── RecordingDrifted  the screen is not as recorded, and no model was there to look at it
 ├── ActionError               one action cannot be performed; the planner gets the message and continues
 │   └── ActionInterrupted     the connection was lost before the action was answered; an InfraError too
-└── InfraError                the tool or its surroundings broke; never a fault of the product under test
+└── InfraError                the tool or its surroundings failed; never the product under test
     ├── DesktopError          the desktop is not there, or went away
     │   ├── DesktopRefused    it cannot be reached, or did not answer in time
     │   ├── AuthenticationFailed   it wants a password, or another one

@@ -125,7 +125,8 @@ def agent_of_test(
     agent = VncUseAgent(
         vnc_password=desktop.password,
         settings=build.settings_at(settings, desktop.server),
-        hitl_mode=False,
+        hitl_mode=desk is not None,
+        approver=desk.approver_of(item) if desk else None,
         planner=planner,
         judge=judge,
         functions=functions,

@@ -7,6 +7,7 @@ had to do with a desktop.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from pytest_vnc_use.recordings import ALWAYS_WRITES
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.report.results import ItemResult, SessionResults
+    from pytest_vnc_use.report.results import ItemResult, RunFigures, SessionResults
 
 FILE = "vnc-results.json"
 _NOT_ENDED = "the test did not end"
@@ -59,6 +60,8 @@ class _Session:
         self._attempts: dict[str, dict[int, Mapping[str, Any]]] = {}
         """For each test, what the newest report on each of its attempts has attached."""
         self._failed_elsewhere: set[str] = set()
+        self._crashed: set[str] = set()
+        self._earlier_runs = {*_names(self._runs_dir)}
         self._is_interrupted = False
         self._lines: list[str] = []
         self._results: SessionResults | None = None
@@ -76,6 +79,7 @@ class _Session:
             report.when == _CRASHED and (self._tests or self._settings != Settings())
         ):
             if report.outcome in ("failed", "rerun"):
+                self._crashed.add(report.nodeid)
                 self._tests[report.nodeid] = _after_crash(before, report)
         elif report.failed:
             self._failed_elsewhere.add(report.nodeid)
@@ -94,11 +98,23 @@ class _Session:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self._settings.results and all(test.result == "skipped" for test in self._tests.values()):
             return
+        self._add_runs_of_crashes()
         from pytest_vnc_use.report.reliability import reliability_lines
 
         self._results = results = self._of(session, lost)
         repeated = [text for reliability in results.reliability for text in reliability_lines(reliability)]
         self._lines = [*self._counts(results), *repeated, *self._write(results), *self._pages(results)]
+
+    def _add_runs_of_crashes(self) -> None:
+        """Add the runs that no report names, because the worker that made them was killed in their test."""
+        from pytest_vnc_use.report.results import figures_of
+        from pytest_vnc_use.runs.directory import open_trace
+
+        named = {Path(run.directory).name for test in self._tests.values() for run in test.runs}
+        for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs) if self._crashed else ():
+            with suppress(RunDirectoryError):  # it is no run
+                if (test := open_trace(run_dir := self._runs_dir / name)[0].test_id) in self._crashed:
+                    self._tests[test] = _with_runs(self._tests[test], [figures_of(run_dir)])
 
     def _of(self, session: pytest.Session, lost: list[str]) -> SessionResults:
         """Return the results of the session so far, with its other problems."""
@@ -251,6 +267,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else f'{noun}s'}"
 
 
+def _names(directory: Path) -> list[str]:
+    with suppress(OSError):  # nothing has run yet
+        return [path.name for path in directory.iterdir()]
+    return []
+
+
 def _starts(texts: Iterable[str], start: str) -> bool:
     return any(text.startswith(start) for text in texts)
 
@@ -272,17 +294,13 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     from pytest_vnc_use.runs.directory import from_json
 
     new = attached_to(report)
-    runs = {run.directory: run for run in (*result.runs, *from_json(tuple[RunFigures, ...], new["runs"]))}
-    checked = {run.task: run.checked_by for run in runs.values() if run.checked_by and not run.rehearsal}
     result = replace(
-        result,
+        _with_runs(result, from_json(tuple[RunFigures, ...], new["runs"])),
         duration_s=result.duration_s + report.duration,
-        runs=tuple(runs.values()),
         dollars=result.dollars if new["dollars_since"] is None else (result.dollars or 0.0) + new["dollars_since"],
         healed=tuple(dict.fromkeys((*result.healed, *new.get("healed", ())))),
         went_on=tuple(dict.fromkeys((*result.went_on, *new.get("went_on", ())))),
         rehearsals=from_json(tuple[RehearsalFigures, ...], new["rehearsals"]) or result.rehearsals,
-        checked_by=tuple(checked.values()) or ("none",),
     )
     if report.outcome == "rerun":
         return replace(result, retried_for=(*result.retried_for, str(new.get("triage"))))
@@ -296,6 +314,13 @@ def _after(result: ItemResult, report: Any) -> ItemResult:
     if end == "skipped":
         return _with_end(result, end)
     return _with_end(result, end, new.get("triage"), new.get("rule", ""), new["message"])
+
+
+def _with_runs(result: ItemResult, new: Iterable[RunFigures]) -> ItemResult:
+    """Return the result with more runs, or with newer figures of those that it has."""
+    runs = {run.directory: run for run in (*result.runs, *new)}
+    checked = {run.task: run.checked_by for run in runs.values() if run.checked_by and not run.rehearsal}
+    return replace(result, runs=tuple(runs.values()), checked_by=tuple(checked.values()) or ("none",))
 
 
 def _begun(result: ItemResult) -> ItemResult:

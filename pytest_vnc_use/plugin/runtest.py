@@ -100,7 +100,7 @@ def run_tasks(
         if recorded:
             recorded.task_follows = number < len(specs)
         own = merge((vars(agent.settings), str), (spec.settings, str))
-        policy = build.build_policy(own) if "policy" in spec.settings else None
+        policy = build.build_policy(own, ask=agent.can_ask) if "policy" in spec.settings else None
         expect = None if spec.body_checks else spec.expect
         limits = Limits(own.max_steps, own.max_seconds)
         try:

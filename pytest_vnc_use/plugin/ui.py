@@ -15,11 +15,12 @@ import pytest
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
-from pytest_vnc_use.plugin.state import attached_to
+from pytest_vnc_use.plugin.state import attached_to, state_of
 from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.triage.failure_text import sanitize
 
 try:
+    from pytest_vnc_use.ui.approve import PageApprover
     from pytest_vnc_use.ui.link import Link, Watcher
 except ImportError as exc:
     raise SettingsError(f"the page needs a library ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
@@ -57,6 +58,8 @@ class DeskPlugin:
         """The observer of the newest test's runs."""
         self.user: PageUser | None = None
         """The user who does the newest test's tasks by hand."""
+        self._allowed: dict[str, set[str]] = {}
+        """The actions that the user has allowed, by test, for its rehearsals."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: object) -> None:
@@ -108,6 +111,17 @@ class DeskPlugin:
         watcher.screen = lambda: agent.live_screen
         watcher.stored = lambda ref: _read(agent.runs[-1] / "screens" / f"{ref.digest}.png") if agent.runs else None
         watcher.start()
+
+    def approver_of(self, item: pytest.Item) -> PageApprover:
+        """Return who is asked about the actions of a test."""
+        allowed = self._allowed.setdefault(item.nodeid, set())
+
+        def run_dir() -> Path:
+            runs = state_of(item).runs
+            assert runs, "a run asks, so it has a directory"
+            return runs[-1]
+
+        return PageApprover(self.link, run_dir, allowed, is_rehearsal=bool(state_of(item).rehearsal))
 
     def ask(self, question: Question) -> Answer:
         """Put a question of `--vnc-record=accept` to the user at the page."""

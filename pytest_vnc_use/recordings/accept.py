@@ -68,11 +68,14 @@ class Question:
     claim: str = ""
 
 
+AnswerKind = Literal["accept", "mask", "bug", "no"]
+
+
 @dataclass(frozen=True)
 class Answer:
     """A reviewer's answer, with the reviewer's words about a bug, or why nobody could be asked."""
 
-    kind: Literal["accept", "mask", "bug", "no"]
+    kind: AnswerKind
     words: str = ""
 
 

@@ -121,6 +121,22 @@ ButtonRelease = tuple[Point | None, float]
 """The place where a button was let go last, None where it is not known, and the moment on the monotonic clock."""
 
 
+def gate_to(run: RecordedRun, number: int, masks: tuple[Region, ...] = (), earlier: Screen | None = None) -> Gate:
+    """Return the gate to the screen after so many steps of a run; `earlier` is the screen before its first."""
+    steps = run.steps
+    screen, due = (steps[number].screen, steps[number]) if number < len(steps) else (run.end, None)
+    screen_before = steps[number - 1].screen if number else earlier
+    before, expected = screen_before.pixels() if screen_before else None, screen.pixels()
+    return gate(
+        expected,
+        screen.dynamic,
+        before=before,
+        parts_before=screen_before.dynamic if screen_before else (),
+        masks=(*masks, *screen.redacted),
+        targets=surroundings(due.action, (expected.shape[1], expected.shape[0])) if due else (),
+    )
+
+
 class Replay(ForwardingController):
     """The ports Planner and Controller for one run of a recording.
 
@@ -309,17 +325,8 @@ class Replay(ForwardingController):
     def _gate(self) -> Gate:
         """Return the gate to the next screen. It is made on first use, while the program reacts to the last action."""
         if self._made is None:
-            screen_before = self._run.steps[self._next - 1].screen if self._next else self._earlier
-            before, expected = screen_before.pixels() if screen_before else None, self._screen.pixels()
             due = None if self._at_end else self._run.steps[self._next]
-            made = gate(
-                expected,
-                self._screen.dynamic,
-                before=before,
-                parts_before=screen_before.dynamic if screen_before else (),
-                masks=(*self._masks, *self._screen.redacted),
-                targets=surroundings(due.action, (expected.shape[1], expected.shape[0])) if due else (),
-            )
+            made = gate_to(self._run, self._next, self._masks, self._earlier)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
             self._passing = [*self._passing, *self._came_and_went(due, made.ignored)] if due else []

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,27 +34,17 @@ _QUOTED = (
 _TICKS = re.compile("`+")
 
 
-@dataclass(frozen=True)
-class RunText:
-    """A run as Markdown, and whether the run could be shown."""
+def run_markdown(run: Path, base: Path) -> tuple[str, bool]:
+    """Return a run as Markdown, with links from the directory `base`, and whether it could be shown.
 
-    text: str
-    is_shown: bool
-
-
-def run_markdown(run: Path, base: Path) -> str:
-    """Return a run as Markdown, with links from the directory `base`. It says what is missing or damaged."""
-    return run_text(run, base).text
-
-
-def run_text(run: Path, base: Path) -> RunText:
-    """Return a run as Markdown, as `run_markdown` does, and whether it could be shown."""
+    It says what is missing or damaged.
+    """
     page = show_run(run, compare="failed")
     if page.view.problem:
         view = page.view
         problem = f"# Run {code(view.run_id, 200)}\n\n{view.problem_title}: {code(view.problem)}\n"
-        return RunText(problem, is_shown=view.never_started)
-    return RunText("\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n", is_shown=True)
+        return problem, view.never_started
+    return "\n\n".join(part for part in _parts(page, Links(run, base)) if part) + "\n", True
 
 
 def write_markdown(runs: Iterable[Path], directory: Path) -> Iterator[tuple[Path, bool]]:
@@ -72,9 +61,9 @@ def write_markdown(runs: Iterable[Path], directory: Path) -> Iterator[tuple[Path
     taken: set[str] = set()
     for run in runs:
         target = directory / f"{free_name(run.name, taken)}.md"
-        written = run_text(run, directory)
-        write_atomically(target, written.text.encode("utf-8", "replace"))
-        yield target, written.is_shown
+        text, is_shown = run_markdown(run, directory)
+        write_atomically(target, text.encode("utf-8", "replace"))
+        yield target, is_shown
 
 
 def code(text: str, most: int = _LONGEST) -> str:

@@ -153,9 +153,6 @@ def written_runs(directories: Sequence[str]) -> list[Path]:
     return [path for path in map(Path, dict.fromkeys(directories)) if (path / "trace.jsonl").is_file()]
 
 
-# a directory of pages
-
-
 def _directory(runs: Iterable[Path], directory: Path, known: KnownResults, *, quick: bool) -> str:
     """Write the page of each run, and return that of the session."""
     for name in SHARED:
@@ -207,9 +204,6 @@ def _make_own(directory: Path) -> None:
     if directory.is_symlink():
         raise RunDirectoryUnwritable(f"{directory.name!r} must be a directory, it is a symbolic link")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-# one file
 
 
 def _one_file(runs: Iterable[Path], known: KnownResults) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pytest_vnc_use.plain_text import LONGEST, cut
 from pytest_vnc_use.runs.directory import Trace
-from pytest_vnc_use.runs.transcript import Caption, action_in_words as action_in_words, caption, is_named as is_named
+from pytest_vnc_use.runs.transcript import action_in_words as action_in_words, caption as caption, is_named as is_named
 from pytest_vnc_use.types import Outcome, Ruling, RulingKind, SettledReason, Step, Usage, Verdict
 
 Tone = Literal["good", "bad", "doubt", "plain"]
@@ -82,11 +82,6 @@ def free_name(name: str, taken: set[str]) -> str:
         number += 1
     taken.add(free.casefold())
     return free
-
-
-def caption_of(step: Step) -> Caption:
-    """Return the caption of a step in parts, so that readers can distinguish the names in it from the words."""
-    return caption(step.proposal.action, step.elements)
 
 
 def ruling_in_words(ruling: Ruling) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 
@@ -156,44 +155,20 @@ def reliability_lines(reliability: Reliability) -> Iterator[str]:
             yield f"      in {side.directory}"
 
 
-@dataclass(frozen=True)
-class DivergentSide:
-    """One of two runs where they diverge: what it did, its directory, and its page at that step, if there is one."""
+def reliability_rows(
+    found: Sequence[Reliability], page_of: Callable[[str], str]
+) -> list[tuple[Reliability, list[tuple[str, str]]]]:
+    """Return each repeated test with the two repetitions that diverge, each with the address of that step.
 
-    name: str
-    did: str
-    directory: str
-    page: str
-
-
-@dataclass(frozen=True)
-class ReliabilityRow:
-    """A repeated test in a table: its cells, and below them where two of its runs diverge."""
-
-    cells: tuple[str, ...]
-    divergence: str = ""
-    sides: tuple[DivergentSide, ...] = ()
-
-
-def reliability_rows(found: Sequence[Reliability], page_of: Callable[[str], str]) -> list[ReliabilityRow]:
-    """Return a row for each repeated test; `page_of` makes the address of a run's page from the run's directory."""
+    `page_of` makes the address of a run's page from the run's directory; without one the address is "".
+    """
     rows = []
-    for each in found:
-        cells = (
-            each.test,
-            f"{each.passed} of {each.repeated}",
-            f"{each.rate:.0%} ({each.rate_low:.0%} to {each.rate_high:.0%})",
-            f"pass^{each.repeated} {each.pass_k:.2f} ({each.pass_k_low:.2f} to {each.pass_k_high:.2f})",
-        )
-        if (divergence := each.divergence) is None:
-            rows.append(ReliabilityRow(cells))
-            continue
-        about = f", probably in \u201c{divergence.sentence}\u201d" if divergence.sentence else ""
+    for reliability in found:
         sides = []
-        for side in divergence.sides:
-            page = page_of(side.directory)
-            step = f"step-{divergence.step}"
-            at = "" if not page else f"{page}-{step}" if page.startswith("#") else f"{page}#{step}"
-            sides.append(DivergentSide(repetition_of(side.test), side.did, side.directory, at))
-        rows.append(ReliabilityRow(cells, f"Runs part at step {divergence.step}{about}", tuple(sides)))
+        if divergence := reliability.divergence:
+            for side in divergence.sides:
+                page = page_of(side.directory)
+                anchor = f"{'-' if page.startswith('#') else '#'}step-{divergence.step}"
+                sides.append((repetition_of(side.test), page and page + anchor))
+        rows.append((reliability, sides))
     return rows

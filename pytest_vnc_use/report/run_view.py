@@ -175,8 +175,8 @@ class RunView:
 class RunPage:
     """A run with its view. `trace` and `ended` are None if there is none, or it cannot be read.
 
-    `added` has the images that the report adds, by address; the writer clears it, because they are large. `page` is the
-    XX `is_result_damaged`: a result cannot be read.
+    `added` has the images that the report adds, by address; the writer clears it, because they are large.
+    `is_result_damaged`: its result cannot be read. `page` is the address of its page, and `unwritten` why it has none.
     """
 
     path: Path
@@ -449,9 +449,6 @@ def _end(text: str) -> str:
     return f"(the last {_MAX_LOG} of {len(end)} characters) {end[-_MAX_LOG:]}"
 
 
-# steps
-
-
 @dataclass
 class _Before:
     """The events before a step: exchanges by number, the drift at which a model continued, the time of the step's end.
@@ -484,7 +481,7 @@ def _steps(trace: Trace, shots: Shots, *, has_passed: bool) -> list[StepView]:
         view = StepView(
             number=step.number,
             title=short(phrases.action_in_words(action, step.elements), 600),
-            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption_of(step)),
+            caption=tuple(replace(part, text=short(part.text, 300)) for part in phrases.caption(action, step.elements)),
             words=short(words or guessed.get(step.number, "")),
             words_are_guessed=not words and step.number in guessed,
             badges=_step_badges(step),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import PureWindowsPath
 
 from pytest_vnc_use.report.phrases import Tone, short
-from pytest_vnc_use.report.reliability import ReliabilityRow, reliability_rows
+from pytest_vnc_use.report.reliability import reliability_rows
 from pytest_vnc_use.report.results import ItemResult, Reliability
 from pytest_vnc_use.report.run_view import DID_NOT_END, RESULT_TONES, Badge, RunPage, transient_badge
 from pytest_vnc_use.report.summaries import checked_by_body
@@ -111,7 +111,7 @@ class SessionView:
     results: Sequence[str]
     triages: Sequence[str]
     problems: Sequence[tuple[str, str]] = ()
-    reliability: Sequence[ReliabilityRow] = ()
+    reliability: Sequence[tuple[Reliability, Sequence[tuple[str, str]]]] = ()
 
 
 def session_view(runs: Sequence[RunPage], known: KnownResults = NO_RESULTS) -> SessionView:
@@ -210,9 +210,6 @@ def _cause(test: TestLine) -> str:
     for own_name in (name, name.partition("[")[0]):
         message = message.replace(f"{place.rpartition('/')[2]}{colons}{own_name}'", "…'")
     return _VARYING.sub("…", message)
-
-
-# the line of a test, and its runs
 
 
 def _tests(runs: Sequence[RunPage], results: Iterable[ItemResult]) -> list[TestLine]:

@@ -89,7 +89,9 @@ def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
             problem = file.name, without_place(exc, file)
             known = replace(known, is_partial=True, problems=[*known.problems, problem])
         else:
-            problems = [(shard, problem) for problem in read.problems or _exit_problems(read)]
+            bad = any(test.is_bad for test in read.tests)
+            told = read.problems or session_problems(read.exit_status or 0, (), 0, has_bad=bad)
+            problems = [(shard, problem) for problem in told]
             known = replace(
                 known,
                 results=[*known.results, *read.tests],
@@ -98,12 +100,6 @@ def _results_in(files: Iterable[Path], shard: str = "") -> KnownResults:
                 is_read=True,
             )
     return known
-
-
-def _exit_problems(read: SessionResults) -> Iterator[str]:
-    """Yield the problems that only the exit status shows."""
-    if read.exit_status is not None:
-        yield from session_problems(read.exit_status, (), 0, has_bad=any(test.is_bad for test in read.tests))
 
 
 def results_of_shards(paths: Iterable[Path]) -> KnownResults:
@@ -161,9 +157,6 @@ def merged(parts: Mapping[str, SessionResults], problems: Sequence[str] = ()) ->
     of_parts = [f"{name}: {problem}" for name, part in parts.items() for problem in part.problems]
     missing = () if tests else (NO_TESTS,)
     return replace(results, reliability=reliability, problems=(*problems, *of_parts, *doubled, *missing))
-
-
-# links into a report in one file, for the summary that a CI shows
 
 
 def _last_run(result: ItemResult) -> str:

@@ -49,7 +49,7 @@ from pytest_vnc_use.runs.json_lines import (
     read_whole,
     to_json as to_json,
 )
-from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace, read_trace as read_trace
+from pytest_vnc_use.runs.trace import Header, Trace as Trace, open_trace as open_trace, read_trace as read_trace
 from pytest_vnc_use.types import Frame, FrameRef, JsonObject, ModelExchange, RunEvent
 
 
@@ -101,7 +101,7 @@ class RunDirectory:
         return clock.monotonic() if self._began_s is None else self._began_s
 
     @classmethod
-    def create(cls, runs_dir: Path, run_id: str) -> RunDirectory:
+    def create(cls, runs_dir: Path, run_id: str, test_id: str = "") -> RunDirectory:
         """Return a new directory with its header, for its owner alone.
 
         Raises RunDirectoryUnwritable if it exists or cannot be made.
@@ -113,7 +113,7 @@ class RunDirectory:
             (path / "screens").mkdir(mode=0o700)
         except OSError as exc:
             raise RunDirectoryUnwritable(f"cannot make the run directory {str(path)!r}: {exc}") from exc
-        header = Header(run_id, began_at=round(clock.epoch(), 3))
+        header = Header(run_id, began_at=round(clock.epoch(), 3), test_id=test_id)
         directory = cls(path, header.began_at)
         try:
             directory._trace.append(to_json(header))

@@ -47,12 +47,13 @@ _KINDS = [event.kind for event in get_args(RunEvent)]
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a trace. `began_at` is Unix time; older traces do not have it."""
+    """The first line of a trace. `began_at` is Unix time, `test_id` that of the test; older traces do not have them."""
 
     run_id: str
     format: str = FORMAT
     version: int = VERSION
     began_at: float | None = None
+    test_id: str = ""
 
 
 @dataclass(frozen=True)

@@ -229,6 +229,8 @@ def read_execution(path: Path) -> Execution:
     Raises RunDirectoryError if there is none, or if a record is wrong; the error names the record.
     """
     file: Path | None = path
+    if not os.path.lexists(path):  # raises nothing
+        raise RunDirectoryError(f"{str(path)!r} does not exist. Name a run directory, or an action trace")
     if os.path.isdir(path):  # noqa: PTH112  # raises nothing
         # if both files exist, the partial one is newer
         file = next((inner for name in (PARTIAL, FINAL) if (inner := path / name).is_file()), None)

@@ -96,16 +96,25 @@ def load_policy(path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
     """
     if str(path) in POLICY_PRESETS:
         return Policy(unmatched=unmatched, preset=_preset(str(path)))
-    path = Path(path)
     try:
-        tables = tomllib.loads(read_regular(path).decode())
-        file = _PolicyFile.model_validate(tables)
+        text = read_regular(Path(path)).decode()
     except OSError as exc:
         raise SettingsError(f"the policy file {str(path)!r} cannot be read: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
+    return parse_policy(text, path, unmatched=unmatched)
+
+
+def parse_policy(text: str, path: Path | str, *, unmatched: Unmatched = "deny") -> Policy:
+    """Return the policy in a file's text. Raises as `load_policy` does."""
+    path = Path(path)
+    try:
+        tables = tomllib.loads(text)
+        file = _PolicyFile.model_validate(tables)
     except ValidationError as exc:
         complaints = [_complaint(error, tables) for error in exc.errors(include_url=False)]
         raise SettingsError("\n".join(f"{path}: {complaint}" for complaint in complaints)) from exc
-    except (ValueError, RecursionError) as exc:  # TOML and UTF-8 that are none; a number of too many digits
+    except (ValueError, RecursionError) as exc:  # TOML that is none; a number of too many digits
         raise SettingsError(f"{path}: must be a TOML file in UTF-8: {exc}") from exc
     if file.addresses is not None and not file.extends:
         raise SettingsError(f'{path}: `addresses` needs extends = "strict", which is missing')

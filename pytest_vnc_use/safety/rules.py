@@ -109,7 +109,8 @@ _SHORTCUTS = frozenset({"ctrl", "alt", "super", "hyper"})
 _TYPED = {"space": " ", "enter": "\n", "tab": "\t"}
 
 
-def _name_of(action: Action) -> str:
+def name_of(action: Action) -> str:
+    """Return the name that a rule's `action` matches: a click also tells its button and count."""
     match action:
         case CallFunction(name=name) | InvalidAction(name=name):
             return name
@@ -155,7 +156,8 @@ def _typed_by(action: Action) -> str:
     return "".join(_TYPED.get(name, name if len(name) == 1 else "") for name in names)
 
 
-def _texts_of(action: Action) -> list[str]:
+def texts_of(action: Action) -> list[str]:
+    """Return the texts of an action that a rule's `text` reads. Raises NotReviewed for too long ones."""
     match action:
         case TypeText(text=text) | OpenAddress(address=text):
             texts = [text]
@@ -282,7 +284,7 @@ class Rule:
         """Return whether the rule applies. Raises NotReviewed where the review would exceed a limit."""
         action, wish = proposal.action, proposal.confirmation
         return (
-            _is_like(self.action, action.kind, _name_of(action), str(proposal.as_proposed.get("name", "")))
+            _is_like(self.action, action.kind, name_of(action), str(proposal.as_proposed.get("name", "")))
             and _is_like(self.category, *([wish.category] if wish else ()))
             and self._covers(points(action))
             and _is_like(self.test, context.test_id)
@@ -299,7 +301,7 @@ class Rule:
         return any(each >= named for each in pressed)
 
     def _reads(self, search: Search, action: Action, context: ReviewContext) -> bool:
-        texts = _texts_of(action)
+        texts = texts_of(action)
         if self.decision == "allow":
             return bool(texts) and all(map(search.finds, texts))
         if isinstance(action, CallFunction):
@@ -366,7 +368,7 @@ class Preset:
 
     def denying(self, action: Action, context: ReviewContext) -> str:
         """Return the rule by which the action, or a key of it, is not in the list; "" if all is."""
-        if (_name_of(action) if isinstance(action, Click) else action.kind) not in self.actions:
+        if (name_of(action) if isinstance(action, Click) else action.kind) not in self.actions:
             return self.titles[2]
         pressed = keys_of(action, context.held)
         is_listed = all(keys in self.keys or all(len(key) == 1 for key in keys - {"shift"}) for keys in pressed)

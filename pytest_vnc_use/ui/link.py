@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
@@ -22,7 +22,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import DesktopError
-from pytest_vnc_use.recordings.accept import NO, Answer, Question
+from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
 from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import (
     ApprovalAsked,
@@ -66,7 +66,7 @@ class Link:
         self._on_stop = on_stop
         self._outgoing: queue.SimpleQueue[str | bytes | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, tuple[str, str]] = {}
         self._questions = 0
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
@@ -102,24 +102,19 @@ class Link:
         self.send(type="test", test=test, is_waiting=False)
 
     def ask(self, question: Question, hide: Callable[[str], str]) -> Answer:
-        """Return a user's answer; no if the desk is gone."""
+        """Return a reviewer's answer; no if the desk is gone."""
+        images = [base64.b64encode(Path(image).read_bytes()).decode() for image in question.images]
+        kind, words = self.put_question(**facts_of(question, hide), images=images)
+        return Answer(kind, words) if kind in get_args(AnswerKind) else NO  # type: ignore[arg-type]  # it is one of them
+
+    def put_question(self, **question: Any) -> tuple[str, str]:
+        """Put a question to the pages; return the kind of the answer and its words, "no" if the desk is gone."""
         self._questions += 1
         number = f"{id(self)}-{self._questions}"
-        self.send(
-            type="question",
-            id=number,
-            test=question.test,
-            problem=hide(question.problem),
-            boxes=[[box.left, box.top, box.right, box.bottom] for box in question.boxes],
-            images=[base64.b64encode(Path(image).read_bytes()).decode() for image in question.images],
-            masked_px=question.masked_px if question.masks else 0,
-            acts=[hide(act) for act in question.acts],
-            moved=[hide(target) for target in question.moved],
-            claim=hide(question.claim),
-        )
+        self.send(type="question", id=number, **question)
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or not self.is_open)
-            return self._answers.pop(number, NO)
+            return self._answers.pop(number, ("no", ""))
 
     @contextmanager
     def asking(self, listener: Callable[[dict[str, Any]], None], **question: Any) -> Iterator[str]:
@@ -170,7 +165,7 @@ class Link:
                 case "next":
                     self._passed.add(message["test"])
                 case "answer":
-                    self._answers[message["id"]] = Answer(message["kind"], message["words"])
+                    self._answers[message["id"]] = message["kind"], message["words"]
                 case "stop":
                     self._on_stop()
             self._changed.notify_all()
@@ -180,6 +175,19 @@ class Link:
         with self._changed:
             self._changed.wait_for(lambda: self.watched, timeout_s)
             return self.watched
+
+
+def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, Any]:
+    """Return what a page shows of a question about a screen, but for its images."""
+    return {
+        "test": question.test,
+        "problem": hide(question.problem),
+        "boxes": [[box.left, box.top, box.right, box.bottom] for box in question.boxes],
+        "masked_px": question.masked_px if question.masks else 0,
+        "acts": [hide(act) for act in question.acts],
+        "moved": [hide(target) for target in question.moved],
+        "claim": hide(question.claim),
+    }
 
 
 class Watcher:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -99,7 +98,7 @@ class PageUser:
         screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen) if hidden else desktop.screen
         screen_at_rest(desktop)  # so that moving parts are known from the start
         question = {
-            "kind": "record",
+            "about": "record",
             "test": self._test,
             "task": self._hide(task),
             "claims": [self._hide(claim) for claim in claims],
@@ -131,11 +130,10 @@ class PageUser:
         return Verdict(claim, kind, f"{PERSON_SAID}{words}", answered[1], frame.ref)
 
     def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
-        answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         image = base64.b64encode(frame.png).decode()
-        question = {"kind": "claim", "test": self._test, "claim": self._hide(claim), "image": image}
-        with uncounted(), self._link.asking(answers.put, **question):
-            return str(answers.get()["kind"]), None
+        with uncounted():
+            kind, _ = self._link.put_question(about="claim", test=self._test, claim=self._hide(claim), image=image)
+        return kind, None
 
     def _keep(self, task: str, answer: Mapping[str, Any]) -> None:
         """Keep the answers of the page's form: verdicts, masks, and claims of the user's own."""

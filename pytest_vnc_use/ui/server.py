@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.ui.approve import WaitingRuns
 from pytest_vnc_use.ui.runner import PytestRunner
 
 try:
@@ -47,7 +48,12 @@ MAX_STEPS = 500
 """The most steps kept of one test."""
 CLOSED_PAGE_S = 10.0
 """How long after the last page has closed a question is answered with no: a page may be loaded again."""
-_FILES = {"/": "index.html", **{f"/{name}": name for name in ("desk.css", "desk.js", "record.js", "screens.js")}}
+LOOK_S = 2.0
+"""How often the runs that wait in their directories are looked for while a page is open."""
+_FILES = {
+    "/": "index.html",
+    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "record.js", "approve.js")},
+}
 _PAGE = Path(__file__).with_name("page")
 
 
@@ -87,7 +93,10 @@ class Desk:
         self.tests: dict[str, dict[str, Any]] = {}
         self.last_results: dict[str, dict[str, Any]] = {}
         """What is known of tests from an earlier session, by node ID."""
-        self.questions: dict[str, tuple[WebSocket, dict[str, Any]]] = {}
+        self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
+        """The open questions, each with who asked: a session, or None for a run that waits in its directory."""
+        self.waiting: WaitingRuns | None = None
+        self._looking: asyncio.Task[None] | None = None
         self.is_paused = False
         self.on_idle: Callable[[], None] = lambda: None
         """Called when neither a page nor a session is left."""
@@ -129,6 +138,8 @@ class Desk:
             self.runner.on_end = partial(asyncio.get_running_loop().call_soon_threadsafe, self._tell_session)
         page = Page(websocket)
         self.pages.add(page)
+        if self.waiting and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look_for_waiting(self.waiting))
         page.put(self._state())
         self._watch()
         sending = asyncio.create_task(page.send_all())
@@ -160,7 +171,7 @@ class Desk:
         """Answer open questions with no once no page is left for a while."""
         await asyncio.sleep(CLOSED_PAGE_S if self.questions else 0)
         if not self.pages:
-            for number in list(self.questions):
+            for number in [number for number, (asker, _) in self.questions.items() if asker]:
                 await self._answer(number, {"kind": "no", "words": "the page was closed"})
             self._check_idle()
 
@@ -186,18 +197,43 @@ class Desk:
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
                 await self._answer(message["id"], {"words": "", **message})
-            case "input" if message["id"] in self.questions:
-                await _send(self.questions[message["id"]][0], message)
+            case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
+                await _send(asker, message)
             case "whole":
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
 
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
-        websocket, _ = self.questions.pop(number, (None, None))
+        websocket, question = self.questions.pop(number, (None, None))
+        if question is None:
+            return
+        self.tell({"type": "answered", "id": number})
         if websocket is not None:
             await _send(websocket, {**answer, "type": "answer", "id": number})
-            self.tell({"type": "answered", "id": number})
+        elif self.waiting and (problem := self.waiting.answer(question, answer["kind"])):
+            self.tell({"type": "result", "run": question["run"], "text": problem})
+
+    async def _look_for_waiting(self, waiting: WaitingRuns) -> None:
+        """Show the runs that wait in their directories, while a page is open."""
+        loop = asyncio.get_running_loop()
+
+        def tell_result(run: str, text: str) -> None:
+            loop.call_soon_threadsafe(self.tell, {"type": "result", "run": run, "text": text})
+
+        waiting.on_result = tell_result
+        while self.pages:
+            found = await asyncio.to_thread(waiting.questions)
+            live = {question.get("run") for asker, question in self.questions.values() if asker}
+            due = {question["id"]: question for run, question in found.items() if run not in live}
+            for number in [number for number, (asker, _) in self.questions.items() if not asker and number not in due]:
+                del self.questions[number]
+                self.tell({"type": "answered", "id": number})
+            for number, question in due.items():
+                if self.questions.get(number, (None, None))[1] != question:
+                    self.questions[number] = None, question
+                    self.tell(question)
+            await asyncio.sleep(LOOK_S)
 
     def tell(self, message: dict[str, Any]) -> None:
         """Send a message to all pages."""

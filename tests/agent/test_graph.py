@@ -651,7 +651,7 @@ def room_taken(runs: Path, steps: int) -> Room:
     planner = Forgetful([*decisions, finished()], runs)
     agent = VncUseAgent(settings=Settings(runs_dir=str(runs)), controller=PaintedController(), planner=planner)
     tracemalloc.start()
-    result = agent.run("count", limits=Limits(steps=steps, seconds=100))
+    result = agent.run("count", limits=Limits(steps=steps, seconds=1000))
     gc.collect()
     memory, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_vnc_use.backends.accessibility import Element, acted_on as acted_on_program, desktop_elements
 from pytest_vnc_use.backends.browser import Browser
-from pytest_vnc_use.backends.page_elements import _choose
+from pytest_vnc_use.backends.elements import Element, _choose, acted_on_program, desktop_elements
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Action, Click, Drag, Move, Scroll, TypeText

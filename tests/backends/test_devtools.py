@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
 
 from pytest_vnc_use.backends.browser import Browser, browser_at
 from pytest_vnc_use.backends.vnc import VNCController
@@ -246,6 +249,29 @@ def test_what_browser_lists(listed: str, problem: str) -> None:
             Browser(f"127.0.0.1:{http.server_port}").wait_for_text("plums", within_s=0.2)
         http.shutdown()
         thread.join()
+
+
+def test_url_of_opening_page_is_awaited() -> None:
+    """Chromium lists a tab before it has a page that answers."""
+    asked: list[str] = []
+
+    def pages(connection: ServerConnection, request: Request) -> Response | None:
+        listed = '[{"type": "page", "url": "", "id": "1"}]'
+        return connection.respond(200, listed) if request.path == "/json/list" else None
+
+    def page(connection: ServerConnection) -> None:
+        for message in connection:
+            question = json.loads(message)
+            asked.append(question["method"])
+            result = {"currentIndex": 0, "entries": [{"url": "http://a/", "title": "A"}]}
+            refusal = {"error": {"message": "Not attached to an active page"}}
+            connection.send(json.dumps({"id": question["id"], **({"result": result} if asked[2:] else refusal)}))
+
+    with serve(page, "127.0.0.1", 0, process_request=pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert Browser(f"127.0.0.1:{server.socket.getsockname()[1]}").url == "http://a/"
+        assert asked == ["Page.getNavigationHistory"] * 3
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

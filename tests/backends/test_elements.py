@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_vnc_use.backends.accessibility import desktop_elements, elements_function
+from pytest_vnc_use.backends.elements import desktop_elements, elements_function
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.types import Region
 from pytest_vnc_use.types.elements import Element

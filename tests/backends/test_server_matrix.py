@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, Watch, connect
 from pytest_vnc_use.errors import AuthenticationFailed, ConnectionLost, DesktopError, DesktopRefused
 from pytest_vnc_use.types import Click, Frame, KeyCombo, Move, TypeText

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.cli.doctor import diagnose_asked, recipe_of
+from pytest_vnc_use.cli.doctor import diagnose, recipe_of
 from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Move, TypeText
@@ -95,7 +95,11 @@ def test_commands_of_recipe_show_desktop_that_hears(
                 hands.perform(TypeText(WORD, press_enter=True))
                 wait_for(lambda: WORD.encode() in typed.read_bytes(), "the arrival of the word")
                 wait_for(lambda: hands.frame().png != before, "the change of the screen")
-            (recipe,) = (found for found in diagnose_asked(Settings(server=address)) if found.about == "recipe")
+            (recipe,) = (
+                found
+                for found in diagnose(Settings(server=address), typing=False, only_asked=True)
+                if found.about == "recipe"
+            )
     assert recipe.word == "ok"
     assert f"#{'qemu' if name == 'libvirt' else name.lower()}" in recipe.text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_vnc_use.backends.settling import ActionWindow, Activity, SettleRules, decide
+from pytest_vnc_use.backends.screen import ActionWindow, Activity, SettleRules, decide
 from pytest_vnc_use.backends.vnc import VNCController
 from support import vnc_servers
 from support.vnc_servers import VncServer

@@ -16,7 +16,7 @@ from pytest_vnc_use.agent.build import connect_to
 from pytest_vnc_use.backends import security
 from pytest_vnc_use.backends.security import ServerFacts
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.cli.doctor import diagnose_asked
+from pytest_vnc_use.cli.doctor import diagnose
 from pytest_vnc_use.errors import AuthenticationFailed, DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.wire import Wire
@@ -186,7 +186,11 @@ def test_unencrypted_connection_warns_once(tmp_path: Path, here: Certificate) ->
 @pytest.mark.usefixtures("_far")
 def test_doctor_says_that_others_can_read_along() -> None:
     with vnc_servers.tigervnc() as server:
-        (found,) = [each for each in diagnose_asked(Settings(server=server.address)) if each.about == "security"]
+        (found,) = [
+            each
+            for each in diagnose(Settings(server=server.address), typing=False, only_asked=True)
+            if each.about == "security"
+        ]
     assert found.word == "--"
     assert "used here: None, nothing is encrypted: every user of the network can read all typed keys" in found.text
     assert "guess" not in found.text

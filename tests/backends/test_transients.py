@@ -14,12 +14,12 @@ from pytest_vnc_use.backends.screen import (
     MOST_A_TILE,
     MOST_FRAMES,
     SHOWN_S,
+    TILE_PX,
     Capture,
     Framebuffer,
     TransientFrames,
     regions,
 )
-from pytest_vnc_use.backends.settling import TILE_PX
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.types import Frame, Region
 from support.images import decoded

@@ -207,7 +207,7 @@ def test_blank_screen_is_named_unless_program_ended(tigervnc: VncServer, watch: 
 def test_frozen_screen_is_named(desktop: VncServer, watch: Watch) -> None:
     watchdog = watch(desktop.address, frozen_s=0.01)
     act_and_look(watchdog, CLICK, Move(5, 5), Wait(0.1), TypeText("a"), TakeScreenshot())
-    with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were carr"):
+    with pytest.raises(DesktopError, match=r"is frozen. No pixel changed for \d+ s, although 3 actions were perf"):
         act_and_look(watchdog, KeyCombo(("enter",)))
 
 

@@ -125,7 +125,7 @@ def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
         watcher.start()
         recording.start()
         question: dict[str, str] = {}
-        while question.get("kind") != "record":
+        while question.get("about") != "record":
             message = page.recv(30)
             question = json.loads(message) if isinstance(message, str) else {}
         event = {"type": "input", "id": question["id"]}

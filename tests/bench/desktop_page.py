@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
-from pytest_vnc_use.backends.settling import SettleRules
+from pytest_vnc_use.backends.screen import SettleRules
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from support import vnc_servers
 from support.vnc_servers import VncServer

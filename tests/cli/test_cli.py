@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -77,18 +76,6 @@ def test_without_terminal_confirmation_is_refused(tmp_path: Path, pad: QtDesktop
     assert done.returncode == 5
     assert last_line(done)[0] == "denied"
     assert "this buys two apples" in done.stdout
-
-
-@pytest.mark.slow
-def test_run_that_waits_is_approved_later(tmp_path: Path, pad: QtDesktop) -> None:
-    with GeminiServer([RISKY, text("bought")]) as server:
-        address = ("--vnc", pad.server)
-        waiting = at_server(server, tmp_path, "run", "--wait-for-approval", *address, "--task", "Buy")
-        assert waiting.returncode == 7, waiting.stderr
-        approved = at_server(server, tmp_path, "approve", *address, Path(last_line(waiting)[1]).name)
-        assert approved.returncode == 0, approved.stderr
-        assert last_line(approved)[0] == "done"
-        assert server.refusals == []
 
 
 @pytest.mark.slow
@@ -236,15 +223,6 @@ def test_desktop_may_come_from_environment(tmp_path: Path, pad: QtDesktop, monke
 
 
 @pytest.mark.slow
-def test_run_that_waits_is_denied_later(tmp_path: Path, pad: QtDesktop) -> None:
-    waiting = cua_vnc(tmp_path, [RISKY], "run", "--wait-for-approval", "--vnc", pad.server, "--task", "Buy")
-    run_id = Path(last_line(waiting)[1]).name
-    denied = cua_vnc(tmp_path, [], "deny", "--vnc", pad.server, run_id)
-    assert denied.returncode == 5, denied.stderr
-    assert last_line(denied)[0] == "denied"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\x04", 5)], ids=["yes", "no", "Ctrl-D"])
 def test_at_terminal_person_is_asked(tmp_path: Path, pad: QtDesktop, answer: str, code: int) -> None:
     ours, theirs = pty.openpty()
@@ -350,13 +328,6 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         cli.main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"pytest-vnc-use {version('pytest-vnc-use')}\n"
-
-
-@pytest.mark.slow
-def test_help_tells_exit_codes() -> None:
-    done = subprocess.run(shlex.join(command("--help")), shell=True, capture_output=True, text=True, check=True)
-    for word in ("denied", "infra", "waiting_for_approval"):
-        assert word in done.stdout
 
 
 @pytest.mark.slow

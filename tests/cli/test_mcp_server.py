@@ -168,7 +168,7 @@ def test_only_yes_is_yes(tmp_path: Path, desktop: XvncDesktop, presses: Callable
             assert "a person said no" in run["message"]
     assert presses() == 1
     assert len(user.questions) == 1 + len(NOES)
-    for part in ("Step 1 wants to be confirmed: click at (", "this buys two apples", "no rule matches"):
+    for part in ("Step 1 needs approval: click at (", "this buys two apples", "no rule matches"):
         assert part in user.questions[0]
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.desktops.external import ExternalDesktop
-from pytest_vnc_use.desktops.program import check_argv
 from pytest_vnc_use.desktops.remote import RemoteExec
+from pytest_vnc_use.desktops.started import check_argv
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.errors import (
     ActionError,

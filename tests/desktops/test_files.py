@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.desktops.remote import RemoteExec
+from pytest_vnc_use.desktops.started import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="env -C and /proc")

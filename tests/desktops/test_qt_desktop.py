@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.desktops import qt
-from pytest_vnc_use.desktops.program import greets_at
+from pytest_vnc_use.desktops.started import greets_at
 from pytest_vnc_use.errors import DesktopError, DesktopRefused, SettingsError
 from support.qt_desktop import WHY_OPEN, QtDesktop
 from support.vnc_servers import wait_for

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.desktops.environment import missing_faces
 from pytest_vnc_use.desktops.qt import QtDesktop
+from pytest_vnc_use.desktops.session import missing_faces
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from support.qt_desktop import WHY_OPEN
 from support.vnc_servers import require, require_pyside

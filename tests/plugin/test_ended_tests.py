@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.runs.directory import EndedTest, read_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_ended_test
 from support.pad_sessions import QUIET, results
 from support.paths import PAD_LINE
 from support.scripted import scripted_conftest
@@ -145,6 +145,8 @@ def test_page_tells_attempts_and_dead_workers(session: Session, pytester: pytest
     require_package("pytest_rerunfailures")
     pytester.makeconftest(f"{PLANS}\n{DIES_BEFORE}")
     pytester.makepyfile(TESTS + ATTEMPTS.replace("def test_flaky", "@pytest.mark.flaky(reruns=1)\ndef test_flaky"))
+    test_id = "test_page_tells_attempts_and_dead_workers.py::test_crash"
+    RunDirectory.create(pytester.path / "runs", "earlier", test_id)
     session("-n1", "-k", "flaky or crash or setup or lost or without or passed")
     page = (pytester.path / "runs" / "index.html").read_text("utf-8")
     assert "3 of 5 tests did not pass" in page
@@ -156,3 +158,8 @@ def test_page_tells_attempts_and_dead_workers(session: Session, pytester: pytest
     lost = tests["lost"]
     assert (lost.result, lost.triage, lost.runs) == ("error", "infra", ())
     assert "crashed" in lost.message
+    crash = tests["crash"]
+    assert (crash.result, crash.triage, crash.checked_by, crash.test) == ("error", "infra", ("body",), test_id)
+    (run,) = crash.runs
+    assert (run.outcome, run.steps) == ("done", 1)
+    assert Path(run.directory, "index.html").exists()

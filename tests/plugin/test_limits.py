@@ -13,8 +13,8 @@ import pytest
 
 from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.agent.act import LONGEST_TEXT
-from pytest_vnc_use.desktops.files import WorkingDirectory
 from pytest_vnc_use.desktops.remote import RemoteExec
+from pytest_vnc_use.desktops.started import WorkingDirectory
 from pytest_vnc_use.errors import DesktopError, FileUnreadable, Inconclusive, ModelUnavailable
 from pytest_vnc_use.plain_text import LONGEST
 from pytest_vnc_use.report.html import run_html

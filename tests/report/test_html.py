@@ -229,24 +229,12 @@ def test_block_without_screenshot_or_run_says_so(write_run, make_step, frames, t
     assert missing in block_of(unrecorded).text
 
 
-def test_old_trace_without_passed_frames_is_shown(write_run, make_step):
-    run = write_run([make_step(1, Click(5, 5))], DONE)
-    lines = [json.loads(line) for line in (run / "trace.jsonl").read_text("utf-8").splitlines()]
-    for line in lines:
-        line.get("step", {}).pop("passed", None)
-    (run / "trace.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    assert "shown in between" not in block_of(run).text
-
-
 def test_block_of_thumbnails_leads_to_page(write_run, make_step):
     run = write_run([make_step(1, Click(5, 5)), make_step(2, Click(6, 6))], DONE)
     content = run_html(run, link=thumbnail, page="runs/run-1/index.html")
     assert all(url.startswith("data:image/webp") for url in Block(content).screenshots)
     links = re.findall(r'<a href="(.*?)"', content)
     assert links == [f"runs/run-1/index.html{step}" for step in ("", "#step-1", "#step-2")]
-
-
-# names of steps
 
 
 def test_page_and_block_name_step_or_show_its_place(write_run, make_step) -> None:
@@ -281,8 +269,6 @@ def test_page_and_block_name_step_or_show_its_place(write_run, make_step) -> Non
         assert "\u202e" not in html_of_run
 
 
-# files beside the report
-
 WRITER = """
 import sys
 from pathlib import Path
@@ -293,11 +279,6 @@ sys.stdin.read()
 for number in range(100):
     keep_asset(Path(sys.argv[1], f"{number}.png"), bytes([number]) * 300_000)
 """
-
-
-def test_data_uri_holds_image():
-    head, body = data_uri(PNG).split(",")
-    assert (head, b64decode(body)) == ("data:image/png;base64", PNG)
 
 
 @pytest.mark.parametrize("kind", ["same", "missing", "other", "link"])
@@ -328,8 +309,6 @@ def test_processes_write_same_assets_at_once(tmp_path):
     assert [writer.returncode for writer in writers] == [0, 0, 0, 0]
     assert [path.stat().st_size for path in (tmp_path / "assets").iterdir()] == [300_000] * 100
 
-
-# in pytest-html
 
 CONFTEST = """
 import base64, pathlib, pytest

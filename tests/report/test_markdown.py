@@ -78,7 +78,7 @@ def told(write_run, make_step, frames) -> Path:
 
 def test_run_is_told_with_links_and_commands(told: Path) -> None:
     write_report([told], told.parent)
-    text = run_markdown(told, told.parent.parent)
+    text = run_markdown(told, told.parent.parent)[0]
     assert "# `tests/test_shop.py::test_buy[a b]`" in text
     assert "Rule: `a gate`" in text
     assert "```text\nBuy <secret:CARD> apples\n```" in text
@@ -101,7 +101,7 @@ def test_run_is_told_with_links_and_commands(told: Path) -> None:
 
 
 def test_without_page_there_are_no_links_to_it(told: Path) -> None:
-    text = run_markdown(told, told)
+    text = run_markdown(told, told)[0]
     assert "index.html" not in text
     assert "- step 1: click" in text
 
@@ -122,7 +122,7 @@ def test_text_of_anybody_stays_within_its_quote(write_run, make_step, frames) ->
     started = replace(read_trace(run).started, test_id=EVIL, expect=(EVIL,), server=EVIL)
     RunDirectory.open(run).append(started)
     write_ended_test(run, EndedTest(EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, EVIL, worker=EVIL))
-    text = run_markdown(run, run.parent)
+    text = run_markdown(run, run.parent)[0]
     found = tokens(text)
     types = {each.type for each in found}
     assert not types & {
@@ -159,32 +159,32 @@ def test_quote_ends_where_it_should(text: str) -> None:
 def test_command_is_quoted(told: Path) -> None:
     task = "Buy '$(touch pwned)' \"now\""
     append_start(told, test_id="", task=task, expect=("it's done",), settings={"server": "localhost::5901"})
-    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("cua-vnc run"))
+    (line,) = (each for each in run_markdown(told, told)[0].splitlines() if each.startswith("cua-vnc run"))
     assert shlex.split(line) == ["cua-vnc", "run", "--vnc=localhost::5901", f"--task={task}", "--expect=it's done"]
 
 
 @pytest.mark.parametrize("directory", ["-ch", "@run"])
 def test_test_id_is_no_option_of_pytest(told: Path, directory: str) -> None:
     append_start(told, test_id=f"{directory}/test_it.py::test_it")
-    (line,) = (each for each in run_markdown(told, told).splitlines() if each.startswith("python -m pytest"))
+    (line,) = (each for each in run_markdown(told, told)[0].splitlines() if each.startswith("python -m pytest"))
     assert shlex.split(line)[3] == f"./{directory}/test_it.py::test_it"
 
 
 def test_result_that_was_laid_beside_run_names_no_test_to_carry_out(told: Path) -> None:
     append_start(told, test_id="")
     write_ended_test(told, EndedTest("-ch/evil-run/pytest.ini", "failed"))
-    assert "cua-vnc run " in run_markdown(told, told)
-    assert "python -m pytest" not in run_markdown(told, told)
+    assert "cua-vnc run " in run_markdown(told, told)[0]
+    assert "python -m pytest" not in run_markdown(told, told)[0]
 
 
 def test_huge_text_is_cut_and_damaged_run_is_told(write_run, make_step, tmp_path: Path) -> None:
     steps = [make_step(number, Click(1, 1), "z" * 1_000_000) for number in range(1, 4)]
     run = write_run(steps, None, task="t" * 10_000_000)
-    text = run_markdown(run, run)
+    text = run_markdown(run, run)[0]
     assert len(text) < 20_000
     assert "of 10000000 characters" in text
     (run / "trace.jsonl").write_text("no JSON\n")
-    assert "The run cannot be shown: `" in run_markdown(run, run)
+    assert "The run cannot be shown: `" in run_markdown(run, run)[0]
 
 
 def test_run_without_recording_is_told_as_such(unrecorded: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,14 +22,14 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
+from pytest_vnc_use.errors import RunDirectoryUnwritable
 from pytest_vnc_use.report.markdown import run_markdown
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.results import ItemResult, RunFigures, session_results, write_results
 from pytest_vnc_use.report.run_view import Badge, show_run
 from pytest_vnc_use.report.session_view import KnownResults, session_view
 from pytest_vnc_use.report.sessions import find_runs
-from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, write_ended_test
 from pytest_vnc_use.types import (
     Click,
     Decision,
@@ -329,7 +329,7 @@ def test_step_after_takeover_is_healed_only_if_test_passed(result: str, way: str
     if result:
         write_ended_test(path, EndedTest("test_it.py::test_it", result))
     assert [step.way for step in show_run(path).view.steps] == ["replayed", way]
-    assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)
+    assert f"  - {way}: `the recording did not fit any more: other`\n" in run_markdown(path, path)[0]
 
 
 def test_run_without_result_and_times_is_shown(write_run, make_step, tmp_path: Path) -> None:
@@ -463,18 +463,6 @@ def test_trace_cut_anywhere_gives_page(drifted, tmp_path: Path) -> None:
     html_of([run], tmp_path / "out")
 
 
-def test_trace_cut_at_any_byte_is_read_up_to_there(drifted) -> None:
-    run = drifted()
-    trace = (run / "trace.jsonl").read_bytes()
-    started = len(b"\n".join(trace.split(b"\n")[:2])) + 1
-    whole = read_trace(run, []).events
-    for size in range(started, len(trace)):
-        (run / "trace.jsonl").write_bytes(trace[:size])
-        left = read_trace(run, told := [])
-        assert left.events == whole[: len(left.events)], f"cut at {size}"
-        assert len(told) == (not trace[:size].endswith(b"\n")), f"cut at {size}"
-
-
 def test_damaged_line_is_left_out_and_told(drifted) -> None:
     run = drifted()
     lines = (run / "trace.jsonl").read_bytes().split(b"\n")
@@ -583,38 +571,19 @@ def test_text_of_anybody_is_harmless(write_run, make_step, frames, tmp_path: Pat
             assert content.count("alert(1)</script>") == 0
 
 
-def test_huge_text_is_cut_with_its_length(write_run, make_step, tmp_path: Path) -> None:
-    huge = "A" * 10_000_000
-    path = write_run([make_step(1, TypeText(huge), huge)], RunEnded(Outcome.DONE, huge), task=huge)
-    page = html_of([path], tmp_path / "out", "run-1/index.html")
-    assert len(page) < 100_000
-    assert "of 10000000 characters)" in page
-
-
 def test_huge_texts_of_model_program_and_result_are_cut(write_run, make_step, frames, tmp_path: Path) -> None:
     huge = "\u202e<b>" + "z" * 2_000_000
     verdict = Verdict(huge, "fails", huge, None, frames[1].ref, huge)
-    step = make_step(1, Click(5, 5), error=huge, output=huge, note=huge, url=huge, words=huge)
-    path = write_run([step], DONE, planner=huge, events=[Judged(verdict)])
+    step = make_step(1, TypeText(huge), huge, error=huge, output=huge, note=huge, url=huge, words=huge)
+    path = write_run([step], RunEnded(Outcome.DONE, huge), task=huge, planner=huge, events=[Judged(verdict)])
     (path / "logs").mkdir()
     (path / "logs" / "program.txt").write_text(huge)
     write_ended_test(path, EndedTest(huge, "failed", huge, huge, huge, huge, huge))
     page = html_of([path], tmp_path / "out", "run-1/index.html")
     sizes = len(page), len((tmp_path / "out" / "index.html").read_text("utf-8"))
     assert max(sizes) < 500_000, sizes
+    assert "of 2000004 characters)" in page
     assert "\u202e" not in page
-
-
-def test_no_run_below_path_raises(tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match=r"there is no trace\.jsonl"):
-        find_runs([tmp_path])
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_directory_is_error(drifted, tmp_path: Path) -> None:
-    (tmp_path / "shut").mkdir(mode=0o500)
-    with pytest.raises(RunDirectoryUnwritable):
-        write_report([drifted()], tmp_path / "shut" / "out")
 
 
 @pytest.mark.parametrize(

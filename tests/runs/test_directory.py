@@ -190,7 +190,7 @@ def test_what_was_written_is_read(directory: RunDirectory) -> None:
 def test_line_is_one_event_complete_by_itself(directory: RunDirectory) -> None:
     header, started, step = lines_of(written(directory, STARTED, finished(1, 1)))
     assert abs(time.time() - header.pop("began_at")) < 60
-    assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1}
+    assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1, "test_id": ""}
     assert (started["kind"], step["kind"]) == ("run", "step")
     assert {"proposal", "ruling", "frame_before", "frame_after", "error", "times", "usage", "model"} <= set(
         step["step"]

@@ -181,7 +181,7 @@ def test_wrong_trace_is_told_in_one_line_with_record(tmp_path: Path, text: str, 
 def test_directory_without_trace_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="has no action trace: it must hold"):
         read_execution(tmp_path)
-    with pytest.raises(RunDirectoryError, match="No such file"):
+    with pytest.raises(RunDirectoryError, match="does not exist"):
         read_execution(tmp_path / "none.json")
 
 

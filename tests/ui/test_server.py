@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import queue
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
 
 from pytest_vnc_use.backends.screen import Framebuffer
 from pytest_vnc_use.errors import SettingsError
@@ -37,67 +34,10 @@ from pytest_vnc_use.types import (
     StepStarted,
     Verdict,
 )
-from support.vnc_servers import require_package, wait_for
-
-require_package("starlette")
-from pytest_vnc_use.ui.link import Link, Watcher  # noqa: E402
-from pytest_vnc_use.ui.server import COOKIE, Desk, DeskServer  # noqa: E402
-
-WITHIN_S = 20
-
-
-class Served:
-    """A desk that serves on loopback."""
-
-    def __init__(self) -> None:
-        self.desk = Desk()
-        self.server = DeskServer(self.desk)
-        self.token = urlsplit(self.server.url).fragment
-        self.netloc = urlsplit(self.server.address).netloc
-        self.links: list[Link] = []
-        self.thread = threading.Thread(target=self.server.run, daemon=True)
-        self.thread.start()
-
-    def ask(self, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str, dict[str, str]]:
-        with closing(http.client.HTTPConnection(self.netloc, timeout=WITHIN_S)) as connection:
-            connection.request(method, path, body, headers)
-            response = connection.getresponse()
-            return response.status, response.read().decode(), dict(response.getheaders())
-
-    def log_in(self, token: str = "", **headers: str) -> tuple[int, str, str]:
-        status, text, got = self.ask("POST", "/login", token or self.token, **headers)
-        return status, text, got.get("set-cookie", "")
-
-    def cookie(self) -> str:
-        return self.log_in()[2].partition(";")[0]
-
-    def page(self, cookie: str, **headers: str) -> Any:
-        return connect(f"ws://{self.netloc}/page", additional_headers={"Cookie": cookie, **headers}, proxy=None)
-
-    def link(self, on_stop: Any = lambda: None) -> Link:
-        self.links.append(Link(self.server.session_url, self.desk.session_token, "gw0", on_stop))
-        return self.links[-1]
-
-    def end(self) -> None:
-        for link in self.links:
-            link.close()
-        self.server.end()
-        self.thread.join(WITHIN_S)
-
-
-@pytest.fixture
-def served() -> Iterator[Served]:
-    made = Served()
-    yield made
-    made.end()
-
-
-def received(page: ClientConnection, kind: str) -> Any:
-    """Return the next message of a kind."""
-    while True:
-        message = page.recv(WITHIN_S)
-        if isinstance(message, str) and json.loads(message)["type"] == kind:
-            return json.loads(message)
+from pytest_vnc_use.ui.link import Link, Watcher
+from pytest_vnc_use.ui.server import Desk, DeskServer
+from support.desks import COOKIE, WITHIN_S, Served, received
+from support.vnc_servers import wait_for
 
 
 @contextmanager

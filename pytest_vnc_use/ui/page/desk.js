@@ -1,3 +1,4 @@
+import { renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
@@ -44,6 +45,7 @@ function take(message) {
   switch (message.type) {
     case "state":
       tests.clear();
+      questions.clear();
       message.tests.forEach((test) => tests.set(test.id, test));
       message.questions.forEach((question) => questions.set(question.id, question));
       Object.assign(session, message);
@@ -75,6 +77,9 @@ function take(message) {
       break;
     case "answered":
       questions.delete(message.id);
+      break;
+    case "result":
+      renderResult(message);
       break;
   }
   schedule();
@@ -119,9 +124,11 @@ function render() {
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
   const asked = [...questions.values()];
-  if (!renderRecord(asked.find(({ kind }) => kind === "record"), send)) renderScreen();
-  renderClaim(asked.find(({ kind }) => kind === "claim"), send);
-  renderQuestion(asked.find(({ kind }) => !kind));
+  if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
+  renderClaim(asked.find(({ about }) => about === "claim"), send);
+  renderQuestion(asked.find(({ about }) => about === undefined));
+  const approvals = asked.filter(({ about }) => about === "approval");
+  renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
 }
 
 function renderTests(all) {
@@ -265,8 +272,9 @@ $("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-wor
 $("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
-  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || $("question").open) return;
+  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };
+$("approvals").onclick = () => { showAll(); schedule(); };
 start();

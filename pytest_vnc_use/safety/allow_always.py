@@ -1,0 +1,132 @@
+"""The rule by which a user allows an action from now on, and what it changes in the policy file.
+
+The rule is as narrow as the action: its kind (`click` means any button), its text or keys, the surroundings of its
+points, the model's category, and the test, or else the task. Where the policy asked by a rule of its own, the new rule
+stands right before it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.runs.directory import write_atomically
+from pytest_vnc_use.safety.policy_file import parse_policy, tomllib
+from pytest_vnc_use.safety.rules import ReviewContext, combination, keys_of, name_of, texts_of
+from pytest_vnc_use.types import POLICY_PRESETS, Action, ApprovalAsked, CallFunction, OpenAddress, TypeText
+from pytest_vnc_use.types.actions import points
+
+NEAR_PX = 20
+"""How far from an allowed action's points its rule reaches."""
+_HEADER = re.compile(r"^(?:[ \t]*#[^\n]*\n)*[ \t]*\[\[[ \t]*rule[ \t]*\]\]", re.MULTILINE)
+"""The head of a rule, with the comments right above it."""
+_ASKED_BY = re.compile(r"rule (\d+)")
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """A policy file's text `before` and `after` a rule was added."""
+
+    path: Path
+    before: str
+    after: str
+
+    @property
+    def diff(self) -> str:
+        """The change, as a unified diff."""
+        names = (str(self.path), str(self.path))
+        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), *names, lineterm="")
+        return "\n".join(lines)
+
+    def write(self) -> bool:
+        """Write the file; return False, and write nothing, if it changed since. Raises RunDirectoryUnwritable."""
+        try:
+            if self.path.read_bytes().decode() != self.before:
+                return False
+        except (OSError, UnicodeDecodeError):
+            return False
+        write_atomically(self.path, self.after.encode(), opener=None)
+        return True
+
+
+def always_allowing(asked: ApprovalAsked, policy: str, context: ReviewContext, user: str) -> PolicyChange:
+    """Return the change of a policy file that allows an action from now on. Raises SettingsError where there is none.
+
+    `policy` is what the settings name.
+    """
+    if not policy or policy in POLICY_PRESETS:
+        raise SettingsError("no policy file is set: name one by vnc_policy or --policy to allow an action always")
+    path, ruling = Path(policy), asked.ruling
+    source = ruling.explanation.removeprefix(f"{ruling.rule} (in ").partition("): ")[0]
+    if Path(source).resolve() != path.resolve():
+        raise SettingsError(f"the action was ruled on by {source!r}, and the settings name {policy!r}")
+    try:
+        before = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise SettingsError(f"the policy file {policy!r} cannot be read: {exc}") from exc
+    rule = "\n".join(["[[rule]]", *_fields(asked, context, user)])
+    by = _ASKED_BY.match(ruling.rule)
+    after = _with_rule(before, rule, int(by[1]) - 1 if by else None)
+    if parse_policy(after, policy).review(asked.proposal, context).kind != "allow":
+        raise SettingsError("no rule for this action alone can be added to the policy file: write one yourself")
+    return PolicyChange(path, before, after)
+
+
+def _fields(asked: ApprovalAsked, context: ReviewContext, user: str) -> Iterator[str]:
+    action, confirmation = asked.proposal.action, asked.proposal.confirmation
+    yield f"name = {_quoted(f'allowed by {user}')}"
+    yield 'decision = "allow"'
+    yield f"action = {_quoted(name_of(action))}"
+    if confirmation and confirmation.category:
+        yield f"category = {_quoted(confirmation.category)}"
+    if isinstance(action, (TypeText, OpenAddress, CallFunction)) and (texts := texts_of(action)):
+        yield f"text = {_quoted(_exactly(texts))}"
+    elif keys := _keys(action, context):
+        yield f"keys = {_quoted(keys)}"
+    if at := points(action):
+        (left, *_, right), (top, *_, bottom) = (sorted(2 * [*each]) for each in zip(*at, strict=True))
+        yield f"region = [{max(0, left - NEAR_PX)}, {max(0, top - NEAR_PX)}, {right + NEAR_PX}, {bottom + NEAR_PX}]"
+    if context.test_id:
+        yield f"test = {_quoted(glob.escape(context.test_id) if set('*?') & {*context.test_id} else context.test_id)}"
+    else:
+        yield f"task = {_quoted(_exactly([context.task]))}"
+
+
+def _keys(action: Action, context: ReviewContext) -> str:
+    pressed = keys_of(action, context.held)
+    return combination(pressed[0]) if len(pressed) == 1 else ""
+
+
+def _exactly(texts: list[str]) -> str:
+    return rf"\A(?:{'|'.join(map(re.escape, dict.fromkeys(texts)))})\Z"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a TOML string: a literal one where that is possible, as patterns are full of backslashes."""
+    if "'" not in text and "\\" in text and text.isprintable():
+        return f"'{text}'"
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _with_rule(text: str, rule: str, before: int | None) -> str:
+    """Return the text of a policy file with one rule more, before the rule of that index, or as the last."""
+    rules, heads = tomllib.loads(text).get("rule", []), list(_HEADER.finditer(text))
+    at = len(rules) if before is None else before
+    if at < len(rules) and len(heads) == len(rules):
+        where = heads[at].start()
+        after = f"{text[:where]}{rule}\n\n{text[where:]}"
+    else:
+        after = f"{text.rstrip()}\n\n{rule}\n".lstrip("\n")
+    try:
+        is_right = tomllib.loads(after)["rule"] == [*rules[:at], *tomllib.loads(rule)["rule"], *rules[at:]]
+    except ValueError:  # as where `rule = [...]` is written inline
+        is_right = False
+    if not is_right:  # as where a text of several lines looks like a rule
+        raise SettingsError("no rule can be added to the policy file, as it is written: write one yourself")
+    return after

@@ -1,0 +1,164 @@
+"""Actions that wait for approval, on the page: of a session that runs, and of runs that wait in their directories."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.runs.directory import RunDirectory, to_json
+from pytest_vnc_use.runs.trace import Trace, read_trace
+from pytest_vnc_use.runs.transcript import action_in_words, outcome_of
+from pytest_vnc_use.safety.allow_always import PolicyChange, always_allowing
+from pytest_vnc_use.safety.rules import ReviewContext
+from pytest_vnc_use.types import ApprovalAsked, Outcome
+from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.ui.link import Link
+
+LAST_LINES = 20
+"""The most lines of a command's output that the page shows."""
+
+
+def question_of(trace: Trace, asked: ApprovalAsked, policy: str) -> tuple[dict[str, Any], PolicyChange | None]:
+    """Return what the page shows of an action that waits, and what "allow always" would write.
+
+    `policy` is the policy file that the settings name.
+    """
+    action, confirmation, ruling = asked.proposal.action, asked.proposal.confirmation, asked.ruling
+    context = ReviewContext(trace.started.test_id, trace.started.task)
+    for step in trace.steps:
+        context = context.after(step)
+    change, reason = None, ""
+    try:
+        change = always_allowing(asked, policy, context, getpass.getuser())
+    except (SettingsError, KeyError, OSError) as exc:  # the last two: a user without a name
+        reason = str(exc)
+    frame = trace.last_frame
+    try:
+        image = RunDirectory.open(trace.path).load_png(frame)
+    except RunDirectoryError:  # the run keeps no screenshots
+        image = b""
+    return {
+        "about": "approval",
+        "test": trace.started.test_id,
+        "task": trace.started.task,
+        "run": str(trace.path.resolve()),
+        "step": asked.number,
+        "action": action_in_words(action),
+        "call": json.dumps(to_json(action), ensure_ascii=False),
+        "explanation": confirmation.explanation if confirmation else asked.proposal.intent,
+        "rule": ruling.explanation or ruling.rule,
+        "points": [list(point) for point in points(action)],
+        "size": [frame.width, frame.height],
+        "image": base64.b64encode(image).decode(),
+        "diff": change.diff if change else "",
+        "reason": reason,
+    }, change
+
+
+class PageApprover:
+    """An approver that asks the page about the actions of one test.
+
+    `run_dir` returns the directory of its newest run. In a `rehearsal` an action that was allowed before is allowed.
+    """
+
+    def __init__(self, link: Link, run_dir: Callable[[], Path], allowed: set[str], *, is_rehearsal: bool) -> None:
+        self._link, self._run_dir, self._allowed, self._is_rehearsal = link, run_dir, allowed, is_rehearsal
+
+    def approve(self, asked: ApprovalAsked) -> bool:
+        """Return whether the user allows the action. A policy file that changed meanwhile is shown again."""
+        action = json.dumps(to_json(asked.proposal.action), sort_keys=True)
+        if self._is_rehearsal and action in self._allowed:
+            return True
+        while True:
+            trace = read_trace(self._run_dir())
+            question, change = question_of(trace, asked, str(trace.started.settings.get("policy") or ""))
+            with uncounted():
+                kind, _ = self._link.put_question(**question)
+            if kind == "always" and change and not change.write():
+                continue
+            if is_allowed := kind in ("allow", "always"):
+                self._allowed.add(action)
+            return is_allowed
+
+
+class WaitingRuns:
+    """The runs in `runs_dir` that wait, each answered by `cua-vnc approve` or `deny` in a process of its own.
+
+    `options` are what these commands need, such as `--vnc`; `policy` is the policy file that the settings name.
+    """
+
+    def __init__(self, runs_dir: Path, options: Sequence[str], policy: str) -> None:
+        self._runs_dir, self._options, self._policy = runs_dir.resolve(), list(options), policy
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self._changes: dict[str, PolicyChange] = {}
+        self._seen: dict[str, tuple[int, dict[str, Any] | None]] = {}
+        """The question of each run by the size of its trace, so that an unchanged trace is read once."""
+        self.on_result: Callable[[str, str], object] = lambda run, text: None
+        """Called from a thread with the run and the last lines, once a command has ended."""
+
+    def questions(self) -> dict[str, dict[str, Any]]:
+        """Return what the page shows of each run that waits, by the run's directory."""
+        found = {}
+        for file in sorted(self._runs_dir.glob("*/checkpoints.sqlite")):
+            run = str(file.parent)
+            if run not in self._running and (question := self._question(file.parent)):
+                found[run] = question
+        return found
+
+    def _question(self, path: Path) -> dict[str, Any] | None:
+        run = str(path)
+        try:
+            size = (path / "trace.jsonl").stat().st_size
+            if self._seen.get(run, (-1, None))[0] == size:
+                return self._seen[run][1]
+            trace = read_trace(path)
+        except (OSError, RunDirectoryError):  # `cua-vnc approve` tells what is wrong with it
+            return None
+        question = None
+        if trace.asked and outcome_of(trace) == str(Outcome.WAITING):
+            question, change = question_of(trace, trace.asked, self._policy)
+            question |= {"type": "question", "id": f"run {run} {trace.asked.number}"}
+            self._changes.pop(run, None)
+            self._changes |= {run: change} if change else {}
+        self._seen[run] = size, question
+        return question
+
+    def answer(self, question: dict[str, Any], kind: str) -> str:
+        """Start the command for an answer; return why it was not, "" if it was."""
+        run = str(question["run"])
+        change = self._changes.get(run)
+        self._seen.pop(run, None)
+        if run in self._running:
+            return "it is answered already"
+        if kind == "always" and not (change and change.write()):
+            return "the policy file has changed: look at the rule again"
+        command = "approve" if kind in ("allow", "always") else "deny"
+        arguments = [command, Path(run).name, "--step", str(question["step"]), "--runs-dir", str(self._runs_dir)]
+        self._running[run] = process = subprocess.Popen(
+            [sys.executable, "-m", "pytest_vnc_use.cli", *arguments, *self._options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._wait, args=(run, process), daemon=True).start()
+        return ""
+
+    def _wait(self, run: str, process: subprocess.Popen[str]) -> None:
+        text, _ = process.communicate()
+        del self._running[run]
+        self.on_result(run, "\n".join(text.splitlines()[-LAST_LINES:]))
+
+    def close(self) -> None:
+        """End the commands; their runs continue with `cua-vnc resume`."""
+        for process in self._running.copy().values():
+            process.terminate()

@@ -1,0 +1,155 @@
+"""Actions that wait for approval on the page: of a run in this process, and of runs that wait in their directories."""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.safety.policy_file import load_policy
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
+from pytest_vnc_use.ui.approve import PageApprover, WaitingRuns
+from support.desks import WITHIN_S, Served, received
+from support.memory_desktop import ListPlanner, PaintedController, act, finished
+
+POLICY = '[[rule]]\ndecision = "ask"\naction = "click"\n'
+BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
+CLICK = Proposal(Click(3, 4), "click the button", confirmation=BUYS)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    (tmp_path / "policy.toml").write_text(POLICY, encoding="utf-8")
+    return tmp_path / "policy.toml"
+
+
+@pytest.fixture
+def agent(tmp_path: Path, policy: Path) -> VncUseAgent:
+    """An agent that clicks once, and is asked about it."""
+    return VncUseAgent(
+        settings=Settings(runs_dir=str(tmp_path / "runs"), policy=str(policy)),
+        planner=ListPlanner([act(CLICK), finished()]),
+        controller=PaintedController(),
+    )
+
+
+@contextmanager
+def asking(agent: VncUseAgent, served: Served) -> Iterator[queue.Queue[RunResult]]:
+    """Run a task in another thread, as a test does, whose action waits for the page."""
+    results = queue.Queue[RunResult]()
+    approver = PageApprover(served.link(), lambda: agent.runs[-1], set(), is_rehearsal=False)
+    thread = threading.Thread(target=lambda: results.put(agent.run("Buy apples", approver=approver)), daemon=True)
+    thread.start()
+    yield results
+    thread.join(WITHIN_S)
+
+
+def answer(page: Any, question: dict[str, Any], kind: str) -> None:
+    page.send(json.dumps({"type": "answer", "id": question["id"], "kind": kind}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"), [("allow", Outcome.DONE), ("deny", Outcome.DENIED), ("no", Outcome.DENIED)]
+)
+def test_page_shows_action_and_answers(agent: VncUseAgent, served: Served, kind: str, outcome: Outcome) -> None:
+    with served.page(served.cookie()) as page, asking(agent, served) as results:
+        question = received(page, "question")
+        assert (question["action"], question["points"], question["explanation"]) == (
+            "click at (3, 4)",
+            [[3, 4]],
+            "this buys two apples",
+        )
+        assert question["rule"].startswith("rule 1 (in ")
+        assert question["image"]
+        answer(page, question, kind)
+        assert results.get(timeout=WITHIN_S).outcome is outcome
+
+
+def test_always_writes_rule_that_was_shown(agent: VncUseAgent, served: Served, policy: Path) -> None:
+    with served.page(served.cookie()) as page, asking(agent, served) as results:
+        question = received(page, "question")
+        policy.write_text(f"# changed\n{POLICY}", encoding="utf-8")
+        answer(page, question, "always")
+        again = received(page, "question")
+        assert policy.read_text("utf-8") == f"# changed\n{POLICY}"
+        answer(page, again, "always")
+        assert results.get(timeout=WITHIN_S).outcome is Outcome.DONE
+    assert '+decision = "allow"' in again["diff"]
+    assert [rule.decision for rule in load_policy(policy).rules] == ["allow", "ask"]
+
+
+def test_closed_desk_denies(agent: VncUseAgent, served: Served, policy: Path) -> None:
+    with asking(agent, served) as results:
+        served.wait_for_question()
+        served.end()
+        assert results.get(timeout=WITHIN_S).outcome is Outcome.DENIED
+    assert policy.read_text("utf-8") == POLICY
+
+
+def test_rehearsal_repeats_what_was_allowed(agent: VncUseAgent, served: Served) -> None:
+    allowed: set[str] = set()
+    with served.page(served.cookie()) as page:
+        for is_rehearsal in (False, True):
+            approver = PageApprover(served.link(), lambda: agent.runs[-1], allowed, is_rehearsal=is_rehearsal)
+            results = queue.Queue[bool]()
+            waiting = agent.run("Buy apples", planner=ListPlanner([act(CLICK), finished()]))
+            assert waiting.outcome is Outcome.WAITING
+            asked = asked_in(waiting.run_dir)
+            threading.Thread(target=lambda: results.put(approver.approve(asked)), daemon=True).start()  # noqa: B023
+            if not is_rehearsal:
+                answer(page, received(page, "question"), "allow")
+            assert results.get(timeout=WITHIN_S)
+
+
+def asked_in(run_dir: Path) -> Any:
+    from pytest_vnc_use.runs.trace import read_trace
+
+    return read_trace(run_dir).asked
+
+
+@pytest.mark.parametrize(("kind", "command"), [("allow", "approve"), ("always", "approve"), ("deny", "deny")])
+def test_waiting_run_is_answered_by_its_command(
+    agent: VncUseAgent,
+    served: Served,
+    policy: Path,
+    tmp_path: Path,
+    kind: str,
+    command: str,
+) -> None:
+    waiting = agent.run("Buy apples")
+    assert waiting.outcome is Outcome.WAITING
+    served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
+    with served.page(served.cookie()) as page:
+        question = received(page, "question")
+        assert (question["task"], question["step"]) == ("Buy apples", 1)
+        answer(page, question, kind)
+        result = received(page, "result")
+    assert waiting.run_id in result["run"]
+    assert f"cua-vnc {command}: error: argument --vnc" in result["text"]  # as it was started without a desktop
+    assert len(load_policy(policy).rules) == (2 if kind == "always" else 1)
+
+
+def test_waiting_run_outlives_closed_page(agent: VncUseAgent, served: Served, tmp_path: Path) -> None:
+    """It waits on, for the next page or `cua-vnc approve`."""
+    waiting = agent.run("Buy apples")
+    served.desk.waiting = WaitingRuns(tmp_path / "runs", [], "")
+    cookie = served.cookie()
+    with served.page(cookie) as page:
+        assert received(page, "question")["reason"].startswith("no policy file is set")
+    with served.page(cookie) as page:
+        assert len(received(page, "state")["questions"]) == 1
+    assert agent.approve(waiting.run_id).outcome is Outcome.DONE
+
+
+def test_waiting_runs_need_desktop_of_command(tmp_path: Path, pytester: pytest.Pytester) -> None:
+    done = pytester.run(sys.executable, "-m", "pytest_vnc_use.cli", "ui", "--approve-options=--nosuch")
+    assert done.ret == 2
