@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -34,7 +34,9 @@ class Page:
             response = connection.getresponse()
             assert response.status == 204, response.read()
             cookie = response.headers["set-cookie"].partition(";")[0]
-        self._socket = connect(f"ws://{parts.netloc}/page", additional_headers={"Cookie": cookie}, proxy=None)
+        headers, url = {"Cookie": cookie}, f"ws://{parts.netloc}/page"
+        self._closing = ExitStack()
+        self._socket = self._closing.enter_context(connect(url, additional_headers=headers, proxy=None, max_size=None))
         self.questions: dict[str, dict[str, Any]] = {}
         self.pixels = np.zeros((0, 0), np.uint32)
         """The live screen of the newest frame's test."""
@@ -43,7 +45,7 @@ class Page:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._socket.close()
+        self._closing.close()
 
     def send(self, **message: Any) -> None:
         self._socket.send(json.dumps(message))

@@ -90,7 +90,7 @@ def recording(tigervnc: VncServer) -> Iterator[Recording]:
 
 @contextmanager
 def opened(browser: Any, recording: Recording) -> Iterator[Any]:
-    page = browser.new_page()
+    page = browser.new_page(viewport={"width": 1700, "height": 1300})  # so that no pixel is scaled
     page.set_default_timeout(LONG_MS)
     page.goto(recording.server.url)
     page.get_by_role("heading", name=TASK).wait_for()

@@ -157,7 +157,7 @@ keys.onkeyup = (event) => {
   event.preventDefault();
   up(event.code || event.key);
 };
-keys.oncompositionend = (event) => takeText(event.data);
+keys.addEventListener("compositionend", (event) => takeText(event.data));
 keys.oninput = (event) => event.isComposing || takeText(keys.value);
 keys.onpaste = (event) => {
   event.preventDefault();
