@@ -26,7 +26,7 @@ from pytest_vnc_use.plugin.toml import read_task_file
 from pytest_vnc_use.safety.policy_file import explain, load_policy
 from pytest_vnc_use.settings.layers import read_value
 from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS
-from pytest_vnc_use.triage.rules import RULES
+from pytest_vnc_use.triage import RULES
 from support.paths import ROOT
 from support.vnc_servers import require
 
@@ -38,7 +38,7 @@ CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
 WITH_CONTRIBUTING = [*PAGES, *([CONTRIBUTING] if CONTRIBUTING.exists() else [])]  # an sdist has none
 OF_EXAMPLES = sorted(ROOT.glob("examples/*/README.md"))
 SOURCE = "https://github.com/pytest-vnc-use/pytest-vnc-use/"
-ANEW = "run python docs/scripts/generated.py --write"
+REGENERATE = "run python docs/scripts/generated.py --write"
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -70,7 +70,7 @@ def every(language: str, holding: str = "") -> pytest.MarkDecorator:
 
 
 def option(config: pytest.Config, word: str) -> object:
-    return config.getoption(word.split("=")[0].lstrip("-").replace("-", "_"), default="no")
+    return config.getoption(word.split("=", maxsplit=1)[0].lstrip("-").replace("-", "_"), default="no")
 
 
 @every("python")
@@ -302,13 +302,13 @@ def test_every_setting_has_its_section() -> None:
     assert "`--vnc-secret=NAME=…`" in page
     for name in FIELDS:
         section = page.partition(f"### vnc_{name}\n")[2].partition("\n### ")[0]
-        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section, f"{name}: {ANEW}"
-        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS), f"{name}: {ANEW}"
+        assert f"`vnc_{name}`, `{ENVIRONMENT_PREFIX}{name.upper()}`" in section, f"{name}: {REGENERATE}"
+        assert (f"`--vnc-{name.replace('_', '-')}=" in section) == (name in OPTIONS), f"{name}: {REGENERATE}"
 
 
 def test_generated_parts_are_current() -> None:
     stale = [path.name for path, text in generated()["current"]().items() if read(path) != text]  # type: ignore[operator]
-    assert stale == [], ANEW
+    assert stale == [], REGENERATE
 
 
 def test_generated_parts_are_each_on_one_page() -> None:
@@ -365,13 +365,13 @@ def test_snippet_imports_pytest_if_used(page: Path) -> None:
 
 
 def test_images_are_small() -> None:
-    for screenshot in (DOCS / "images").iterdir():
-        assert 0 < screenshot.stat().st_size < 200_000, screenshot.name
+    for image in (DOCS / "images").iterdir():
+        assert 0 < image.stat().st_size < 200_000, image.name
 
 
 def test_images_are_current() -> None:
-    screenshots = runpy.run_path(str(DOCS / "scripts" / "images.py"))
-    assert screenshots["stale"]() == [], "run python docs/scripts/images.py, and look at what it made"
+    images = runpy.run_path(str(DOCS / "scripts" / "images.py"))
+    assert images["stale"]() == [], "run python docs/scripts/images.py, and look at what it made"
 
 
 def test_every_image_is_used() -> None:

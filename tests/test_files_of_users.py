@@ -33,7 +33,7 @@ def oddity(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return odd
 
 
-def test_what_is_no_regular_file_is_error(oddity: Path) -> None:
+def test_read_special_file_raises(oddity: Path) -> None:
     with pytest.raises(OSError, match=r"odd|name"):
         read_regular(oddity)
     for read in (load_policy, read_task_file, load, read_execution, lambda path: load_prices(str(path))):
@@ -42,7 +42,7 @@ def test_what_is_no_regular_file_is_error(oddity: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
-def test_what_is_no_regular_file_stays_closed(oddity: Path) -> None:
+def test_read_special_file_leaves_none_open(oddity: Path) -> None:
     descriptors = Path("/proc/self/fd")
     before = {each.name for each in descriptors.iterdir()}
     with pytest.raises(OSError, match=r"odd|name"):
@@ -54,7 +54,7 @@ def test_what_is_no_regular_file_stays_closed(oddity: Path) -> None:
     assert {each.name for each in descriptors.iterdir()} == before
 
 
-def test_file_too_large_is_not_read(tmp_path: Path) -> None:
+def test_read_too_large_file_raises(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"abc")
     with pytest.raises(OSError, match="at most 2 bytes, it has 3"):
         read_regular(tmp_path / "large", 2)
@@ -69,7 +69,7 @@ def test_file_too_large_is_not_read(tmp_path: Path) -> None:
         "[[rule]]\ndecision='deny'\ntext='" + "(" * 5000 + ")" * 5000 + "'",
     ],
 )
-def test_toml_that_python_cannot_read_is_error(tmp_path: Path, text: str) -> None:
+def test_read_unreadable_toml_raises(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a.toml"
     file.write_text(text)
     for read in (load_policy, read_task_file, lambda path: load_prices(str(path))):

@@ -33,13 +33,13 @@ def test_ci_takes_its_commands_from_readme() -> None:
     assert ["pip install -e" in command for command in taken.splitlines()] == [False, True, True]
 
 
-def test_it_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
 @pytest.mark.desktop
 @pytest.mark.slow
-def test_first_test_is_written_recorded_and_replayed_as_it_says(tmp_path: Path) -> None:
+def test_readme_first_test_replays(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xterm", "nano"):
         require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]

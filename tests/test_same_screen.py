@@ -21,10 +21,10 @@ def image(words: str = "", *, caret: bool = False, size: tuple[int, int] = (640,
     return file.getvalue()
 
 
-def test_caret_may_blink() -> None:
+def test_same_screen_ignores_caret() -> None:
     assert same_screen(image("Delete draft.txt?"), image("Delete draft.txt?", caret=True))
 
 
 @pytest.mark.parametrize("now", [image("Delete thesis.docx?"), image(""), image("Delete draft.txt?", size=(640, 401))])
-def test_another_question_is_another_screen(now: bytes) -> None:
+def test_same_screen_other_question_differs(now: bytes) -> None:
     assert not same_screen(image("Delete draft.txt?"), now)

@@ -131,12 +131,6 @@ def mcp() -> str:
     return "\n".join(["| tool | does |", "|---|---|", *rows])
 
 
-def rooms() -> str:
-    """Return the table of packages and their questions."""
-    text = (ROOT / ".github/CONTRIBUTING.md").read_text("utf-8")
-    return re.search(r"^\| package \| question \|\n(?:\|.*\n)+", text, re.MULTILINE)[0]  # type: ignore[index]
-
-
 def layers() -> str:
     """Return the layers that import-linter checks, as a drawing."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
@@ -254,7 +248,7 @@ REFERENCES = {
 }
 
 
-GENERATED = {each.__name__.replace("_", "-"): each for each in (options, cli, mcp, rooms, layers)} | {
+GENERATED = {each.__name__.replace("_", "-"): each for each in (options, cli, mcp, layers)} | {
     name: each.listed for name, each in REFERENCES.items()
 }
 PART = re.compile(r"^<!-- ([a-z-]+) -->\n.*?^<!-- /\1 -->$", re.MULTILINE | re.DOTALL)

@@ -160,7 +160,9 @@ def cut_names(elements: Elements) -> Elements:
 
 
 LONGEST_TEXT = 10_000
-"""The most characters of a function's output, or of an error, that are kept and sent to the planner."""
+"""The most characters of an error that are kept and sent to the planner."""
+LONGEST_OUTPUT = 100_000
+"""The same of a function's output, such as the whole text of a page."""
 
 
 class Actor:

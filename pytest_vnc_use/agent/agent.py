@@ -19,6 +19,7 @@ from pytest_vnc_use.agent.budget import Budget
 from pytest_vnc_use.agent.run import Run, continue_run, run_task
 from pytest_vnc_use.errors import AgentFailed, Inconclusive, InfraError, ProductFailed, SettingsError, TaskFailed
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.planners.local.callables import as_planner
 from pytest_vnc_use.planners.local.scripted import Reenactment
 from pytest_vnc_use.recordings.record import RecordedTest
 from pytest_vnc_use.runs.logger import MessageLog
@@ -26,10 +27,9 @@ from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import format_run_failure, only_waiting
 from pytest_vnc_use.runs.uitask_trace import read_execution, secrets_of
 from pytest_vnc_use.safety.rules import Policy, ReviewContext
-from pytest_vnc_use.settings.paths import absolute_files
+from pytest_vnc_use.settings.layers import absolute_files
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.failure_text import fault_of
-from pytest_vnc_use.triage.rules import error_for_run
+from pytest_vnc_use.triage import error_for_run, fault_of
 from pytest_vnc_use.types import (
     Button,
     Click,
@@ -187,7 +187,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "a judge must be an object with the method `judge(claim, frame, *, timeout_s, report) -> Verdict`, "
                 f"got {judge!r}"
             )
-        self._given_planner = None if planner is None else build.given_planner(planner)
+        self._given_planner = None if planner is None else as_planner(planner)
         self._given_judge = judge
         self._newest_planner: Planner | None = None
         self._build_planner = functools.lru_cache(1)(build.build_planner)
@@ -200,18 +200,14 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self._policies: dict[str, Policy] = {}
         self._planners: dict[str, Planner] = {}
         self._newest_run: Run | None = None
-        self._broken_task: InfraError | None = None
+        self.broken_task: InfraError | None = None
+        """The error of the tool that ended a task, unless a later task was done and judged."""
         self._soft_checks: list[tuple[VerdictKind, str]] = []
 
     @property
     def can_ask(self) -> bool:
         """Return whether a user can be asked about an action."""
         return self._hitl_mode
-
-    @property
-    def broken_task(self) -> InfraError | None:
-        """The error of the tool that ended a task, unless a later task was done and judged."""
-        return self._broken_task
 
     @_noting_tool_failures
     def run(
@@ -251,7 +247,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
                 "check=False does not work in a test, where a task that does not end as done raises: catch its error, "
                 "as with pytest.raises(PolicyDenied)"
             )
-        own = None if planner is None else build.given_planner(planner)
+        own = None if planner is None else as_planner(planner)
         try:
             return self._advance(
                 lambda: run_task(
@@ -309,7 +305,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         self, run_id: str, answer: bool | None, step: int | None, approver: Approver | None, again: Again
     ) -> RunResult:
         policy, planner = again.get("policy"), again.get("planner")
-        own = None if planner is None else build.given_planner(planner)
+        own = None if planner is None else as_planner(planner)
         return self._advance(
             lambda: continue_run(
                 self, run_id, answer, step=step, policy=policy, planner=own, approver=approver or self._approver
@@ -329,7 +325,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if len(self.runs) > runs:
                 self._secrets.everything.hide_in_error(exc)
                 if isinstance(exc, InfraError) and not isinstance(exc, ProductFailed):
-                    self._broken_task = exc
+                    self.broken_task = exc
             raise
         if (self._check if check is None else check) and result.outcome is not Outcome.DONE:
             raise error_for_run(result)
@@ -350,7 +346,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             if not end.holds:
                 kind = AgentFailed if end.kind == "fails" else Inconclusive
                 raise kind(format_run_failure(claims.format_end_state(end, result.task), result))
-        self._broken_task = None
+        self.broken_task = None
 
     def _why_unjudged(self, task: str, expect: Sequence[str]) -> str:
         """Return why no judge can decide a task and its claims; "" if one can."""
@@ -405,7 +401,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
         Inconclusive if the judge is unsure; SettingsError before the judge is asked; InfraError if the judge or the
         desktop is not there.
         """
-        return claims.verify(self, claim, within_s=within_s, votes=votes)
+        return claims.held(claims.assess(self, claim, within_s=within_s, votes=votes))
 
     @_noting_tool_failures
     def assess(self, claim: str, *, within_s: float = 0.0, votes: int | None = None) -> Verdict:
@@ -531,6 +527,7 @@ class VncUseAgent(AbstractContextManager["VncUseAgent"]):
             controller = build.connect(
                 settings,
                 self._password,
+                may_stay_blank=self._desktop is None,
                 program_fault=lambda: fault_of(self._desktop).text if self._desktop else "",
                 read_file=self._place.read_file,
                 tap=self._messages if settings.rfb_log else None,

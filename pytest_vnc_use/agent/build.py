@@ -19,6 +19,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.desktops.session import withhold
@@ -26,7 +27,6 @@ from pytest_vnc_use.errors import DesktopRefused, KeyMissing, SettingsError
 from pytest_vnc_use.errors.faults import named
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.safety.rules import Policy
-from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
     OPTIONS as LOCAL_OPTIONS,
@@ -36,7 +36,7 @@ from pytest_vnc_use.settings.fallbacks import (
 )
 from pytest_vnc_use.settings.layers import environment_layer, merge, read_value
 from pytest_vnc_use.settings.settings import FIELDS, OPTIONS, PLANNERS, Settings, option_name
-from pytest_vnc_use.settings.variables import VARIABLES, from_file
+from pytest_vnc_use.settings.variables import VARIABLES, from_file, use_named_env_file
 from pytest_vnc_use.types import Action
 from pytest_vnc_use.types.elements import ASK_S, Element, Elements
 from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, MessageTap, Planner
@@ -219,14 +219,9 @@ def build_planner(settings: Settings, functions: Sequence[Callable[..., object]]
         return planner
     from pytest_vnc_use.planners.common.screens import ScaledScreens
 
-    return ScaledScreens(planner, _local_agent_size())
-
-
-def _local_agent_size() -> tuple[int, int]:
-    """Return the size of a local agent's screenshots."""
     names = "AGENT_IMAGE_W", "AGENT_IMAGE_H"
     width, height = (read_value("max_steps", local_agent_value(name), name) for name in names)
-    return width, height
+    return ScaledScreens(planner, (width, height))
 
 
 _OPTION_TYPES: dict[str, tuple[type, ...]] = {
@@ -255,7 +250,7 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
                 f"the planner {settings.planner!r} has no option {name!r}; vnc_planner_options takes {', '.join(known)}"
             )
         kind = kinds[name]
-        options[name] = text
+        options[name] = _prompt_in(text) if name == "system_instruction" else text
         if kind == "Sequence[str]":
             options[name] = text.split(",")
         elif kind in _OPTION_TYPES:
@@ -266,6 +261,14 @@ def _options(settings: Settings, planner: type, fixed: Collection[str]) -> dict[
             if not isinstance(options[name], _OPTION_TYPES[kind]) or (kind != "bool" and options[name] is True):
                 raise SettingsError(f"{origin} must be {'true or false' if kind == 'bool' else kind}, got {text!r}")
     return options
+
+
+def _prompt_in(file: str) -> str:
+    """Return the text of a user's own prompt. Raises SettingsError."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        raise SettingsError(f"system_instruction of vnc_planner_options must be a file with a prompt: {exc}") from exc
 
 
 def _coordinates(settings: Settings) -> Any:
@@ -325,27 +328,6 @@ def _chat_planner(settings: Settings, functions: Sequence[Callable[..., object]]
 def model_of(settings: Settings) -> str:
     """Return the planner's model, or the default of its service."""
     return settings.model or MODELS.get(settings.planner, "")
-
-
-def no_planner(why: Exception | None = None) -> Planner:
-    """Return the planner of a run without a planner, such as a replay. It raises `why` if it is asked."""
-    from pytest_vnc_use.planners.local.scripted import NoPlanner
-
-    return NoPlanner(why)
-
-
-def is_no_planner(planner: Planner) -> bool:
-    """Return whether `no_planner` made this planner."""
-    from pytest_vnc_use.planners.local.scripted import NoPlanner
-
-    return isinstance(planner, NoPlanner)
-
-
-def given_planner(thing: object) -> Planner:
-    """Return a user's planner as it is, or a callable as a planner. Raises SettingsError."""
-    from pytest_vnc_use.planners.local.callables import as_planner
-
-    return as_planner(thing)
 
 
 def counted_in(settings: Settings) -> Callable[[int, int], tuple[int, int]]:
@@ -695,14 +677,16 @@ def connect(
     settings: Settings,
     password: str | None = None,
     *,
+    may_stay_blank: bool = False,
     program_fault: Callable[[], str] = str,
     read_file: Callable[[str], str] | None = None,
     tap: MessageTap | None = None,
 ) -> Controller:
     """Return a controller for the desktop at `settings.server`, with a watchdog. Raises DesktopError.
 
-    If `program_fault` says that the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a
-    browser; `read_file` reads a file of the desktop. `tap` gets each message that is sent.
+    A screen of one colour is an error after `start_seconds`, unless it `may_stay_blank`. If `program_fault` says that
+    the program ended, a lost connection is not replaced. With `cdp`, DevTools drive a browser; `read_file` reads a file
+    of the desktop. `tap` gets each message that is sent.
     """
     from pytest_vnc_use.backends import vnc
     from pytest_vnc_use.backends.browser import browser_at
@@ -716,7 +700,7 @@ def connect(
         show_pointer=settings.toolset == LOCAL_AGENT,
         tap=tap,
         encoding="raw" if password else None,  # only a desktop that was started here tells its password
-        watch=vnc.Watch(settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
+        watch=vnc.Watch(None if may_stay_blank else settings.start_seconds, vnc.FROZEN_S, program_fault=program_fault),
         browser=partial(browser_at, settings.cdp, read_file) if settings.cdp else None,
     )
 

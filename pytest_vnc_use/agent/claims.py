@@ -277,11 +277,6 @@ def assess(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None
     return _remember(agent, verdicts[-1], verdicts, [frame])
 
 
-def verify(agent: VncUseAgent, claim: str, *, within_s: float, votes: int | None) -> Verdict:
-    """Judge a claim, as `VncUseAgent.verify` says."""
-    return _held(assess(agent, claim, within_s=within_s, votes=votes))
-
-
 def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Verdict:
     """Judge whether a claim held before, as `VncUseAgent.saw` says."""
     check_asked(claim, _votes(agent, votes))
@@ -304,7 +299,7 @@ def saw(agent: VncUseAgent, claim: str, *, steps: int, votes: int | None) -> Ver
         decisive = next((verdict for verdict in verdicts if verdict.kind == "unsure"), verdicts[0])
         where = f"it holds on none of {len(verdicts)} frames" if verdicts[1:] else "it does not hold on the only frame"
         decisive = replace(decisive, reason=f"{where}; {decisive.reason}")
-    return _held(_remember(agent, decisive, verdicts, frames[: len(verdicts)]))
+    return held(_remember(agent, decisive, verdicts, frames[: len(verdicts)]))
 
 
 def verify_end_state(agent: VncUseAgent, task: str, *, votes: int | None) -> Verdict:
@@ -406,7 +401,8 @@ def format_end_state(verdict: Verdict, task: str) -> str:
     return f"{what}: {plain(verdict.reason)}\n  {plain(str(verdict))}"
 
 
-def _held(verdict: Verdict) -> Verdict:
+def held(verdict: Verdict) -> Verdict:
+    """Return the verdict if it holds. Raises ProductFailed, Inconclusive."""
     if verdict.holds:
         return verdict
     raise error_for_verdicts([verdict.kind])(format_verdicts([verdict]))

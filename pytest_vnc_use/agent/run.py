@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from typing_extensions import assert_never
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import LONGEST_TEXT, Actor, Targets, cut_names
+from pytest_vnc_use.agent.act import LONGEST_OUTPUT, LONGEST_TEXT, Actor, Targets, cut_names
 from pytest_vnc_use.agent.build import elements_asker
 from pytest_vnc_use.agent.claims import answer_question
 from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
@@ -36,7 +36,7 @@ from pytest_vnc_use.errors import (
     faults,
 )
 from pytest_vnc_use.plain_text import cut, without_query
-from pytest_vnc_use.planners.common.decisions import decision_of
+from pytest_vnc_use.planners.local.callables import decision_of
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.runs.directory import (
     RunDirectory,
@@ -53,7 +53,7 @@ from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, live_name, plain, seen
 from pytest_vnc_use.safety.rules import Policy, deny_unasked
 from pytest_vnc_use.same_screen import same_screen
 from pytest_vnc_use.settings.settings import TIMING, Settings
-from pytest_vnc_use.triage.failure_text import crash_of, format_program_end
+from pytest_vnc_use.triage import crash_of, format_program_end
 from pytest_vnc_use.types import (
     NO_FRAME,
     STALLED,
@@ -100,7 +100,7 @@ MOST_AGAIN = 2
 """The most repeats of one turn. The last answer is used even if the screen changed again."""
 RUN_ENDS = (DeadlineExceeded, AnswerRefused, BudgetExceeded)
 """Errors that end a run with an outcome of its own."""
-LONGEST_DELAY_MS = 10_000
+LONGEST_DELAY_MS, SMALLEST_SIDE = 10_000, 100
 
 STALE = "the screen changed again during this decision: check whether the action still made sense"
 INTERRUPTED = "the run stopped during this action, so its effect is unknown. Look at the screen before you repeat it"
@@ -602,11 +602,15 @@ class Timing:
             times_s = {**self.settings_s, "step_delay": self.step_delay_s}
             return "\n".join(f"{name}_ms: {round(seconds * 1000)}" for name, seconds in times_s.items())
 
-        def configure(step_delay_ms: float) -> str:
-            """Set the wait after each step of this run, in milliseconds."""
-            if isinstance(step_delay_ms, bool) or not 0 <= float(step_delay_ms) <= LONGEST_DELAY_MS:
-                raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {step_delay_ms!r}")
-            self.step_delay_s = float(step_delay_ms) / 1000
+        def configure(step_delay_ms: float | None = None, screenshot_max_side: int | None = None) -> str:
+            """Set the wait after each step of this run, or the longest side of the screenshots that are sent."""
+            delay_ms = self.step_delay_s * 1000 if step_delay_ms is None else step_delay_ms
+            if isinstance(delay_ms, bool) or not 0 <= float(delay_ms) <= LONGEST_DELAY_MS:
+                raise ValueError(f"step_delay_ms must be 0 to {LONGEST_DELAY_MS}, got {delay_ms!r}")
+            side = SMALLEST_SIDE if screenshot_max_side is None else screenshot_max_side
+            if type(side) is not int or side < SMALLEST_SIDE:
+                raise ValueError(f"screenshot_max_side must be at least {SMALLEST_SIDE} pixels, got {side!r}")
+            self.step_delay_s = float(delay_ms) / 1000
             return get_timing()
 
         return {"get_timing": get_timing, "configure": configure}
@@ -638,7 +642,7 @@ def _truncated(step: Step) -> Step:
         proposal=replace(step.proposal, intent=cut(step.proposal.intent, LONGEST_TEXT)),
         ruling=replace(step.ruling, explanation=cut(step.ruling.explanation, LONGEST_TEXT)),
         words=cut(step.words, LONGEST_TEXT),
-        output=cut(step.output, LONGEST_TEXT),
+        output=cut(step.output, LONGEST_OUTPUT),
         error=cut(step.error, LONGEST_TEXT),
         elements=cut_names(step.elements),
     )

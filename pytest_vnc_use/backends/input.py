@@ -38,7 +38,9 @@ EFFECT = SettleRules(first_change_s=0.3, quiet_s=0.1, limit_s=2.0, any_change=Tr
 """The wait between a click or a shortcut and the next keys, because keys could overtake it."""
 _PASTED = SettleRules(first_change_s=4.0, quiet_s=0.1, limit_s=5.0)
 """The wait between a paste and the keys after it. Chromium now and then shows the text 3 s after it fetched it."""
-SELECT_ALL, PASTE, ENTER = Chord((CONTROL, ord("a"))), Chord((SHIFT, INSERT)), Chord((RETURN,))
+SELECT_ALL, ENTER = Chord((CONTROL, ord("a"))), Chord((RETURN,))
+PASTE_ANYWHERE, PASTE = Chord((SHIFT, INSERT)), Chord((CONTROL, ord("v")))
+"""Terminals paste by shift+insert only, and so do most programs."""
 ADDRESS_BAR = "ctrl+l"
 _NOTCHES_A_PAGE = 5
 _ARROWS_A_NOTCH = 3
@@ -209,7 +211,7 @@ class Keyboard:
             if isinstance(piece, Typed):
                 self.strike(*map(chord_of, piece.text))
             else:
-                self._paste(piece.text)
+                self.paste(piece.text)
 
     def clear(self, *, to_be_replaced: bool) -> None:
         """Select all text of the field; delete it, unless the next key replaces it.
@@ -235,17 +237,21 @@ class Keyboard:
         self._connection.send(protocol.transport.write, data)
         self._connection.framebuffer.pause(len(events) * self._quirks.event_s)
 
-    def _paste(self, text: str) -> None:
+    def paste(self, text: str, chord: Chord = PASTE_ANYWHERE) -> None:
+        """Offer text as the clipboard, and press the chord that pastes it. Raises ActionError if no program takes it.
+
+        The offer stays, for a paste by a program's menu.
+        """
         protocol = self._connection.protocol
         before = protocol.fetched_texts
         self._connection.outgoing.note("clipboard", text=text)
         self._connection.send(protocol.offer_text, text)
         self._screen.mark_began()
-        self.strike(PASTE)
+        self.strike(chord)
         if not self._screen.wait_until(lambda: protocol.fetched_texts > before, _FETCH_S):
             raise ActionError(
-                f"no program fetched the text from the clipboard within {_FETCH_S} s after shift+insert; "
-                "is a text field focused?"
+                f"no program fetched the text from the clipboard within {_FETCH_S} s after "
+                f"{'ctrl+v' if chord == PASTE else 'shift+insert'}; is a text field focused?"
             )
         if self._screen.wait_settled(_PASTED).reason == "nothing_changed":
             raise ActionError(

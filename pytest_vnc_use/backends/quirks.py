@@ -106,9 +106,14 @@ class ServerQuirks:
         """Return the chord to send for `chord`. Raises ActionError if the server does not support a part of it."""
         return Chord(tuple(map(self.keysym, chord.keysyms)))
 
+    @property
+    def has_clipboard(self) -> bool:
+        """Whether the server takes text of any script for its clipboard, and reports that a program fetched it."""
+        return self.text.startswith("clipboard")
+
     def pasting(self) -> ServerQuirks:
         """Return these quirks with all text pasted. Raises SettingsError if the server has no clipboard for that."""
-        if self.text != "clipboard":
+        if not self.has_clipboard:
             raise SettingsError("this VNC server has no extended clipboard (TigerVNC has one). Set vnc_typing=keys")
         return replace(self, text="clipboard only")
 

@@ -447,13 +447,11 @@ class Framebuffer:
 
     def only_colour(self, timeout_s: float) -> str:
         """Return the one colour (`#000000`) that all pixels keep for `timeout_s`; "" as soon as there are several."""
-        several = self.wait_until(self._has_several_colours, timeout_s)
-        return "" if several else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
 
-    def _has_several_colours(self) -> bool:
-        # on most screens a few rows are enough to find several
-        some_rows = self._pixels[::16]
-        return any(bool(((rows ^ rows[0, 0]) & COLOUR_BITS).any()) for rows in (some_rows, self._pixels))
+        def has_several() -> bool:  # on most screens a few rows are enough to find several
+            return any(((rows ^ rows[0, 0]) & COLOUR_BITS).any() for rows in (self._pixels[::16], self._pixels))
+
+        return "" if self.wait_until(has_several, timeout_s) else f"#{self._pixels[0, 0] & COLOUR_BITS:06x}"
 
     def forget(self) -> None:
         """Count every pixel as missing until it is sent again; keep the known pixels, to find what changed."""

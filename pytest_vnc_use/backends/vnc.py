@@ -14,7 +14,7 @@ from typing_extensions import assert_never
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.client import EncodingChoice
 from pytest_vnc_use.backends.connection import RfbConnection
-from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, Keyboard, Pointer, scroll_chords, scroll_of
+from pytest_vnc_use.backends.input import ADDRESS_BAR, EFFECT, ENTER, PASTE, Keyboard, Pointer, scroll_chords, scroll_of
 from pytest_vnc_use.backends.quirks import ServerQuirks, Typed, plan_text
 from pytest_vnc_use.backends.screen import Framebuffer, SettleRules
 from pytest_vnc_use.backends.security import ServerFacts
@@ -66,15 +66,15 @@ class Watch:
     """How a controller survives one lost connection, and which faults of a desktop it reports as DesktopError.
 
     A lost connection is made once more, within `reconnect_s`. The new one is used only if it leads to the same desktop
-    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change. A
-    screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
+    with the same screen. No action is performed twice. A screen of one single colour has `blank_s` to change, with None
+    for ever. A screen is fetched again if no pixel has changed for `frozen_s`, although at least three visible
     actions were performed. It counts as frozen if it is still the same. A screen may change its size.
 
     If the program under test has ended (`program_fault`), no fault of the desktop is raised, because the screen may be
     blank for that reason, or the server may have been the program itself.
     """
 
-    blank_s: float
+    blank_s: float | None
     frozen_s: float
     reconnect_s: float = 10.0
     program_fault: Callable[[], str] = str
@@ -257,7 +257,7 @@ class VNCController:
     def _check_screen(self, watch: Watch) -> None:
         """Raise ScreenBlank or ScreenFrozen, unless the program under test has ended."""
         screen, server = self._screen, self._connection.server
-        if screen.only_colour(0.0) and not watch.program_fault():
+        if watch.blank_s is not None and screen.only_colour(0.0) and not watch.program_fault():
             colour = screen.only_colour(watch.blank_s)
             if colour and not watch.program_fault():
                 raise ScreenBlank(
@@ -409,17 +409,23 @@ class VNCController:
         with self._typing():
             self._keyboard.release(keysym)
 
-    def type_text(self, text: str, press_enter: bool = False, clear_first: bool = False) -> None:
-        """Type at the focus; line feeds and tabs go as their keys.
+    def type_text(
+        self, text: str, press_enter: bool = False, clear_first: bool = False, *, paste: bool = False
+    ) -> None:
+        """Type at the focus; line feeds and tabs go as their keys. `paste` is as in `TypeText`.
 
         Raises ActionError, and types nothing, if the server cannot take a character.
         """
         pieces = plan_text(text, self._quirks.text)
+        pastes = bool(paste and text and self._quirks.has_clipboard)
         with self._typing(enters=press_enter or text.endswith(("\n", "\r"))):
             if clear_first:
-                self._keyboard.clear(to_be_replaced=isinstance(next(iter(pieces), None), Typed))
+                self._keyboard.clear(to_be_replaced=not pastes and isinstance(next(iter(pieces), None), Typed))
             with self._connection.outgoing.typing(text):
-                self._keyboard.write(pieces)
+                if pastes:
+                    self._keyboard.paste(text, PASTE)
+                else:
+                    self._keyboard.write(pieces)
             if press_enter:
                 self._keyboard.strike(ENTER)
 
@@ -464,7 +470,7 @@ class VNCController:
                 plan_text(text, self._quirks.text)
                 if action.x is not None and action.y is not None:
                     self.click(action.x, action.y)
-                self.type_text(text, action.press_enter, action.clear_first)
+                self.type_text(text, action.press_enter, action.clear_first, paste=action.paste)
             case act.KeyCombo(keys):
                 self.key_combo(keys)
             case act.KeyDown(key):

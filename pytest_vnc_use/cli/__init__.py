@@ -49,9 +49,9 @@ from pytest_vnc_use.cli.options import (
 )
 from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.plain_text import cut, without_query
-from pytest_vnc_use.settings.env_file import use_named_env_file
 from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
+from pytest_vnc_use.settings.variables import use_named_env_file
+from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
 
 USAGE, CLOSED_PIPE = 2, 141
 

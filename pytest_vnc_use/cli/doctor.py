@@ -31,8 +31,8 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.plain_text import plain, without_query
-from pytest_vnc_use.settings.env_file import VARIABLE, env_file_in_words, use_env_file
 from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.settings.variables import VARIABLE, env_file_in_words, use_env_file
 
 if TYPE_CHECKING:
     from pytest_vnc_use.backends.security import ServerFacts

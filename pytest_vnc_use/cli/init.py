@@ -29,7 +29,7 @@ from pytest_vnc_use.cli.doctor import ABOUT_LANGSMITH, LANGSMITH, LEAVE_OUT, QT_
 from pytest_vnc_use.cli.ini_file import IniFile, read_text, tomllib
 from pytest_vnc_use.errors import DesktopRefused, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import line, plain
-from pytest_vnc_use.settings.paths import absolute_command, absolute_desktop
+from pytest_vnc_use.settings.layers import absolute_command, absolute_desktop
 from pytest_vnc_use.settings.settings import Settings
 
 DESCRIPTION = """\

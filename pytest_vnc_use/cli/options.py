@@ -9,8 +9,8 @@ from pathlib import Path
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.settings.fallbacks import LOCAL_AGENT
 from pytest_vnc_use.settings.layers import environment_layer
-from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS, Settings
+from pytest_vnc_use.settings.variables import read_secret
 
 DESKTOP_OPTIONS = {
     "--vnc": "server",

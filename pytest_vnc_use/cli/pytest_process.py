@@ -118,7 +118,7 @@ class Suite:
 
 def _inside(directory: Path, path: str) -> str:
     try:
-        is_inside = (directory / path.split("::")[0]).resolve().is_relative_to(directory.resolve())
+        is_inside = (directory / path.split("::", maxsplit=1)[0]).resolve().is_relative_to(directory.resolve())
     except (OSError, ValueError, RuntimeError):  # no file can have that name; RuntimeError: links in a circle
         is_inside = False
     if path.startswith(("-", "@")) or not is_inside:

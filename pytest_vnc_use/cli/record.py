@@ -20,7 +20,7 @@ from pytest_vnc_use.errors import InfraError, SettingsError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.settings.settings import Settings, argument
 from pytest_vnc_use.settings.variables import VARIABLES
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.demonstrate.codegen import CodegenRequest
@@ -135,7 +135,7 @@ def _recorded(
 ) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
     """Return what the user did on the desktop that the settings name, the user, and what draws there."""
     from pytest_vnc_use.backends.redaction import RedactingController
-    from pytest_vnc_use.recordings.machine import machine_of
+    from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.runs.redaction import Redactor
     from pytest_vnc_use.ui.link import Link, Watcher
     from pytest_vnc_use.ui.manual import PageUser

@@ -24,11 +24,11 @@ from pytest_vnc_use.cli.options import (
 from pytest_vnc_use.errors import AgentFailed, InfraError, RunDirectoryError, SettingsError, VncUseError, faults
 from pytest_vnc_use.plain_text import cut
 from pytest_vnc_use.runs.directory import path_of, read_trace
-from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
+from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redaction import Secrets
 from pytest_vnc_use.runs.transcript import line, only_waiting, plain, step_line
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.triage.failure_text import LONGEST_ERROR, sanitize
+from pytest_vnc_use.triage import LONGEST_ERROR, sanitize
 from pytest_vnc_use.types import ApprovalAsked, Outcome, RunEvent, RunResult, StepFinished
 from pytest_vnc_use.types.protocols import Approver
 from pytest_vnc_use.types.wire import host_and_port
@@ -180,26 +180,26 @@ class StepPrinter:
     """
 
     def __init__(self, settings: Settings, secrets: Mapping[str, str]) -> None:
-        self._progress: ShownProgress | None = None
+        self._line: LiveLine | None = None
         if (terminal := _terminal()) is not None:
             all_secrets = Secrets.of(secrets, build.api_keys(), build.ambient_secrets(settings))
-            self._progress = ShownProgress(Progress("", all_secrets.everything.hide_pieces), terminal)
+            self._line = LiveLine(terminal, "", all_secrets.everything.hide_pieces)
 
     def observe(self, event: RunEvent) -> None:
         """Print the step if the event finishes one."""
         if isinstance(event, StepFinished):
-            with self._progress.line.interrupted() if self._progress else nullcontext():
+            with self._line.interrupted() if self._line else nullcontext():
                 print(step_line(event.step), flush=True)
-        if self._progress:
-            self._progress.observe(event)
+        if self._line:
+            self._line.observe(event)
 
     def __enter__(self) -> StepPrinter:
         return self
 
     def __exit__(self, *error: object) -> None:
         """Erase the line."""
-        if self._progress:
-            self._progress.line.close()
+        if self._line:
+            self._line.close()
 
 
 def _terminal() -> int | None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -160,7 +160,12 @@ def listening_ports(session: int) -> list[int]:
 
     A server that chooses its port itself, and is found afterwards, is no other program that was quicker.
     """
-    sockets = {name for pid in _processes(session) for name in _sockets(pid)}
+    sockets = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile, or closed one
+            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
+                for descriptor in (process / "fd").iterdir():
+                    sockets.add(str(descriptor.readlink()))
     if not sockets:  # the program is still loading; do not read the long tables of a busy machine
         return []
     ports = set()
@@ -169,16 +174,3 @@ def listening_ports(session: int) -> list[int]:
             if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in sockets:
                 ports.add(int(fields[1].rpartition(":")[2], 16))
     return sorted(ports)
-
-
-def _processes(session: int) -> Iterator[Path]:
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            if int((process / "stat").read_text().rpartition(")")[2].split()[3]) == session:
-                yield process
-
-
-def _sockets(process: Path) -> Iterator[str]:
-    with suppress(OSError):  # it has ended meanwhile, or closed one
-        for descriptor in (process / "fd").iterdir():
-            yield str(descriptor.readlink())

@@ -153,8 +153,9 @@ class RemoteExec:
             raise DesktopError(f"{problem}; {self!s} must pass standard input to the command, as 'docker exec -i' does")
 
     def argv(self, command: Sequence[str], part: str) -> list[str]:
-        """Return the command here that runs `command` there, as that part of the started programs."""
-        return self._argv(command, f"{self._mark}:{part};")
+        """Return the command here that runs `command` there, as that part of the started programs; "" is no part."""
+        there = ["env", f"{_MARK}={f'{self._mark}:{part};' if part else ''}", *command]
+        return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
 
     def end(self, part: str = "") -> None:
         """Kill that part of the started programs there; all of them if no part is given. Raises DesktopError."""
@@ -166,14 +167,10 @@ class RemoteExec:
     def ending(self, part: str = "") -> list[str]:
         """Return the command here that does what `end` does, for the cleanup after this process."""
         mark = f"{self._mark}:{part};" if part else self._mark
-        return self._argv(["sh", "-c", _END, "sh", mark], "")
+        return self.argv(["sh", "-c", _END, "sh", mark], "")
 
     def __str__(self) -> str:
         return repr(shlex.join(self.command))
-
-    def _argv(self, command: Sequence[str], mark: str) -> list[str]:
-        there = ["env", f"{_MARK}={mark}", *command]
-        return [*self.command, *([shlex.join(there)] if self._is_ssh else there)]
 
     def _file(self, script: str, name: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         done = self._script(script, _inside(name), given)
@@ -222,30 +219,22 @@ def remote_exec_of(command_line: str, server: str) -> RemoteExec:
 
     Raises SettingsError if the command line is invalid.
     """
-    address = _address(server)
-    try:
-        words = [_fill(word, address, server) for word in shlex.split(command_line, posix=os.name == "posix")]
-    except ValueError as exc:
-        raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
-    if not words:
-        raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
-    return RemoteExec(words)
+    parts = host_and_port(server)  # a WebSocket or a unix socket has none
+    address = {"host": parts[0] or "localhost", "port": str(parts[1])} if parts else {}
 
-
-def _fill(word: str, address: dict[str, str], server: str) -> str:
     def value(name: re.Match[str]) -> str:
         if name[1] not in address:
             has = " and ".join(address) or "neither host nor port"
             raise SettingsError(f"--vnc-exec contains {name[0]!r}, but the address {server!r} has {has}")
         return address[name[1]]
 
-    return re.sub(r"\{(\w+)\}", value, word)
-
-
-def _address(server: str) -> dict[str, str]:
-    """Return `host` and `port` of a VNC address; neither for a WebSocket or a unix socket."""
-    found = host_and_port(server)
-    return {"host": found[0] or "localhost", "port": str(found[1])} if found else {}
+    try:
+        words = shlex.split(command_line, posix=os.name == "posix")
+    except ValueError as exc:
+        raise SettingsError(f"--vnc-exec must be a command line, got {command_line!r}: {exc}") from exc
+    if not words:
+        raise SettingsError(f"--vnc-exec must be a command line, such as 'docker exec -i NAME', got {command_line!r}")
+    return RemoteExec([re.sub(r"\{(\w+)\}", value, word) for word in words])
 
 
 def _check_regular(

@@ -58,7 +58,6 @@ def register_the_rest(config: pytest.Config) -> None:
         markers,
         recordings,
         redaction,
-        rehearsals,
         reporting,
         results,
         runtest,
@@ -69,7 +68,7 @@ def register_the_rest(config: pytest.Config) -> None:
 
     settings = config.stash[state.SETTINGS] = options.read_settings(config)
     plugins = [redaction, redaction.Redaction(config), runtest, triage, results, reporting, terminal]
-    plugins += [costs, markers, recordings, rehearsals]
+    plugins += [costs, markers, recordings]
     if settings.playwright:
         from pytest_vnc_use.plugin import playwright_page
 

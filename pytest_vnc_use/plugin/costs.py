@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.state import SETTINGS, ItemState, state_of
 
@@ -29,8 +30,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the prices, and open the session's account if the session has a limit."""
     settings = config.stash[SETTINGS]
     if settings.prices or settings.max_dollars or settings.session_max_dollars:
-        from pytest_vnc_use.agent import build
-
         try:
             build.build_budget(settings)
         except SettingsError as exc:
@@ -61,7 +60,6 @@ def pytest_configure_node(node: Any) -> None:
 
 def budget_of(item: pytest.Item, settings: Settings) -> Budget:
     """Return the budget of one test. Raises SettingsError."""
-    from pytest_vnc_use.agent import build
     from pytest_vnc_use.agent.budget import Ledger
 
     account = item.config.stash.get(ACCOUNT, None)

@@ -18,7 +18,7 @@ from pytest_vnc_use.errors import DesktopRefused
 from pytest_vnc_use.errors.faults import blocked
 from pytest_vnc_use.plugin import costs, markers, recordings, redaction, runtest, terminal
 from pytest_vnc_use.plugin.state import state_of
-from pytest_vnc_use.settings.paths import absolute_desktop, absolute_files
+from pytest_vnc_use.settings.layers import absolute_desktop, absolute_files
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types.protocols import Desktop, Judge, Planner
 

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from unittest import TestCase
 
 import pytest
@@ -16,10 +15,9 @@ from pytest_vnc_use.plugin.options import must_replay
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FIXTURES, SECRETS, SETTINGS, is_ours, state_of
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.settings.variables import VARIABLES
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 from pytest_vnc_use.types.actions import SecretText
 
 MARKER_SETTINGS = (
@@ -130,12 +128,11 @@ def _check_id(item: pytest.Item) -> None:
 
 def tasks_of(item: pytest.Item) -> tuple[TaskSpec, ...]:
     """Return the specs of the item's markers with absolute paths: a fixture may have changed the working directory."""
-    return tuple(_seen_from(item.config.invocation_params.dir, spec) for spec in state_of(item).specs)
-
-
-def _seen_from(base: Path, spec: TaskSpec) -> TaskSpec:
-    policy = spec.settings.get("policy")
-    return replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))}) if policy else spec
+    base, specs = item.config.invocation_params.dir, list(state_of(item).specs)
+    for number, spec in enumerate(specs):
+        if policy := spec.settings.get("policy"):
+            specs[number] = replace(spec, settings={**spec.settings, "policy": policy_path(base, str(policy))})
+    return tuple(specs)
 
 
 def check(item: pytest.Item) -> None:

@@ -66,8 +66,7 @@ def read_layers(config: pytest.Config) -> bool:
     if not (set_by_user or secret_sources(config) or any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)):
         return False
     from pytest_vnc_use.settings.fallbacks import fallback_layer
-    from pytest_vnc_use.settings.layers import environment_layer
-    from pytest_vnc_use.settings.paths import absolute_text
+    from pytest_vnc_use.settings.layers import absolute_text, environment_layer
 
     pairs = (text.partition("=") for text in config.getoption("override_ini") or ())
     named = {key.removeprefix("vnc_"): value for key, _, value in pairs if key.startswith("vnc_")}
@@ -107,7 +106,7 @@ def _read_env_file(config: pytest.Config, layers: Iterable[Mapping[str, object]]
     if not (named and named[-1]):
         return
     from pytest_vnc_use.errors import SettingsError
-    from pytest_vnc_use.settings.env_file import use_env_file
+    from pytest_vnc_use.settings.variables import use_env_file
 
     try:
         config.add_cleanup(use_env_file(named[-1], config.rootpath))
@@ -131,7 +130,7 @@ def read_settings(config: pytest.Config) -> Settings:
     from pytest_vnc_use.errors import SettingsError
     from pytest_vnc_use.safety.policy_file import load_policy
     from pytest_vnc_use.settings.layers import merge
-    from pytest_vnc_use.triage.failure_text import sanitize
+    from pytest_vnc_use.triage import sanitize
 
     try:
         settings = merge(*layers_of(config))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.state import is_ours, state_of
 
 if TYPE_CHECKING:
@@ -56,8 +58,6 @@ def _is_on_desktop(request: pytest.FixtureRequest) -> bool:
 
 def _playwright(request: pytest.FixtureRequest) -> Playwright:
     """Return pytest-playwright's Playwright. Raises SettingsError where it cannot drive this desktop's browser."""
-    from pytest_vnc_use.errors import SettingsError
-
     if not any(map(request.config.pluginmanager.has_plugin, _NAMES)):
         raise SettingsError(
             "vnc_playwright needs the plugin pytest-playwright, which is not loaded: "
@@ -75,8 +75,6 @@ def _playwright(request: pytest.FixtureRequest) -> Playwright:
 
 def _devtools_url(request: pytest.FixtureRequest) -> str:
     """Return where the DevTools of the desktop's browser listen, once they do. Raises DesktopError, SettingsError."""
-    from pytest_vnc_use.agent import build
-
     return build.devtools_url(request.getfixturevalue("vnc_settings"), request.getfixturevalue("vnc_desktop"))
 
 

@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.options import secret_sources
 from pytest_vnc_use.plugin.state import ATTACHED, SCREENSHOTS, SECRETS, SETTINGS
+from pytest_vnc_use.runs.redaction import SHORT, Redactor
+from pytest_vnc_use.settings.variables import read_secret
 
 _OF_PYTEST = frozenset({"$report_type", "nodeid", "location", "keywords", "outcome", "when", "type", "style"})
 """Fields that pytest and other plugins look things up by; they hold no text of a test's own but its id."""
@@ -51,8 +55,6 @@ class SessionSecrets:
 
         A desktop's password replaces that of the desktop before, which has stopped: they would be as many as tests.
         """
-        from pytest_vnc_use.runs.redaction import SHORT, Redactor
-
         known = self._known
         if values.get(_PASSWORD):
             known = self.declared | {(name, value) for name, value in known if name != _PASSWORD}
@@ -80,9 +82,6 @@ def withheld(error: Exception) -> str:
 def secrets_of(config: pytest.Config) -> SessionSecrets:
     """Return the secrets of the session. Raises UsageError if one cannot be read."""
     if SECRETS not in config.stash:
-        from pytest_vnc_use.errors import SettingsError
-        from pytest_vnc_use.settings.secret_sources import read_secret
-
         try:
             given = dict(read_secret(*source) for source in secret_sources(config))
         except SettingsError as exc:
@@ -93,8 +92,6 @@ def secrets_of(config: pytest.Config) -> SessionSecrets:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Learn the keys of models and the desktop's password."""
-    from pytest_vnc_use.agent import build
-
     secrets_of(config).add(build.ambient_secrets(config.stash[SETTINGS]))
     _redact_logs(config)
 

@@ -16,6 +16,7 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SCREENSHOTS, SETTINGS, attached_to
 from pytest_vnc_use.plugin.triage import machine_of
+from pytest_vnc_use.runs.directory import RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -142,8 +143,6 @@ def add_steps(runs: list[Path]) -> None:
     """Attach each step with its screenshot to the test that runs now, and each drift as three images to compare."""
     import allure
 
-    from pytest_vnc_use.runs.directory import read_trace
-
     text = allure.attachment_type.TEXT
     for run in runs:
         try:
@@ -178,7 +177,6 @@ def _step_title(step: Step) -> str:
 
 def _step_attachments(run: Path, step: Step, types: Any) -> Iterator[tuple[Any, ...]]:
     from pytest_vnc_use.report.annotate import mark_action
-    from pytest_vnc_use.runs.directory import RunDirectory
 
     if text := "\n".join(filter(None, [step.proposal.intent or step.words, step.error])):
         yield text, "words", types.TEXT

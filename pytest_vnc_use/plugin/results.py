@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,10 +22,20 @@ from pytest_vnc_use.plugin.recordings import LOST, UNWRITTEN
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import ATTACHED, SETTINGS, attached_to
 from pytest_vnc_use.recordings import ALWAYS_WRITES
+from pytest_vnc_use.report.reliability import reliabilities, reliability_lines, reliability_rows
+from pytest_vnc_use.report.results import (
+    ItemResult,
+    RehearsalFigures,
+    RunFigures,
+    SessionResults,
+    figures_of,
+    session_problems,
+    session_results,
+    write_results,
+)
+from pytest_vnc_use.report.summaries import lines, tell_github
+from pytest_vnc_use.runs.directory import from_json, make_room, open_trace
 from pytest_vnc_use.settings.settings import Settings
-
-if TYPE_CHECKING:
-    from pytest_vnc_use.report.results import ItemResult, RunFigures, SessionResults
 
 FILE = "vnc-results.json"
 _NOT_ENDED = "the test did not end"
@@ -68,8 +78,6 @@ class _Session:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the report to the result of its test."""
-        from pytest_vnc_use.report.results import ItemResult
-
         before = self._tests.get(report.nodeid) or _begun(ItemResult(report.nodeid, "error"))
         if hasattr(report, ATTACHED):
             self._tests[report.nodeid] = _after(self._tests.pop(report.nodeid, before), report)
@@ -93,34 +101,30 @@ class _Session:
 
         The session fails if it was for recordings, and one could not be written.
         """
-        lost = sorted(test for test, notes in self._last() if _starts(notes.get("recording", ()), LOST))
+        lost = sorted(
+            test for test, notes in self._last() if any(text.startswith(LOST) for text in notes.get("recording", ()))
+        )
         if lost and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if not self._settings.results and all(test.result == "skipped" for test in self._tests.values()):
             return
         self._add_runs_of_crashes()
-        from pytest_vnc_use.report.reliability import reliability_lines
-
         self._results = results = self._of(session, lost)
         repeated = [text for reliability in results.reliability for text in reliability_lines(reliability)]
         self._lines = [*self._counts(results), *repeated, *self._write(results), *self._pages(results)]
 
     def _add_runs_of_crashes(self) -> None:
         """Add the runs that no report names, because the worker that made them was killed in their test."""
-        from pytest_vnc_use.report.results import figures_of
-        from pytest_vnc_use.runs.directory import open_trace
-
         named = {Path(run.directory).name for test in self._tests.values() for run in test.runs}
         for name in sorted({*_names(self._runs_dir)} - named - self._earlier_runs) if self._crashed else ():
             with suppress(RunDirectoryError):  # it is no run
                 if (test := open_trace(run_dir := self._runs_dir / name)[0].test_id) in self._crashed:
-                    self._tests[test] = _with_runs(self._tests[test], [figures_of(run_dir)])
+                    result = _with_runs(self._tests[test], [figures_of(run_dir)])
+                    in_time = sorted(result.runs, key=lambda run: Path(run.directory).name)
+                    self._tests[test] = replace(result, runs=tuple(in_time))
 
     def _of(self, session: pytest.Session, lost: list[str]) -> SessionResults:
         """Return the results of the session so far, with its other problems."""
-        from pytest_vnc_use.report.reliability import reliabilities
-        from pytest_vnc_use.report.results import session_problems, session_results
-
         results = session_results(self._started_at, _now(), tuple(self._tests.values()))
         status, has_bad = int(session.exitstatus), any(test.is_bad for test in results.tests)
         elsewhere = len(self._failed_elsewhere - {*self._tests})
@@ -138,8 +142,6 @@ class _Session:
 
         The written results keep it as one: a job that is cancelled is interrupted in the same way.
         """
-        from pytest_vnc_use.report.summaries import lines
-
         left = [test for test in results.tests if self._is_interrupted and test.rule == _NOT_ENDED]
         if left:
             rest = "; nothing was recorded of it" if self._settings.record in ALWAYS_WRITES else ""
@@ -147,9 +149,6 @@ class _Session:
         yield from lines(replace(results, tests=tuple(test for test in results.tests if test not in left)))
 
     def _write(self, results: SessionResults) -> Iterator[str]:
-        from pytest_vnc_use.report.results import write_results
-        from pytest_vnc_use.report.summaries import tell_github
-
         try:
             write_results(self._absolute_file, results)
             yield f"results in {self._file}"
@@ -160,9 +159,7 @@ class _Session:
     def _pages(self, results: SessionResults) -> Iterator[str]:
         """Make room, write the pages of this session beside its runs, and yield a line about each."""
         from pytest_vnc_use.report.pages import INDEX, write_report, written_runs
-        from pytest_vnc_use.report.results import write_results
         from pytest_vnc_use.report.session_view import KnownResults
-        from pytest_vnc_use.runs.directory import make_room
 
         try:
             if self._settings.max_megabytes and self._runs_dir.is_dir():
@@ -182,7 +179,6 @@ class _Session:
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """Add, for repeated tests, the reliability of each and where its runs differ."""
         if self._results and self._results.reliability:
-            from pytest_vnc_use.report.reliability import reliability_rows
             from pytest_vnc_use.report.templates import render
 
             rows = reliability_rows(self._results.reliability, lambda run: reporting.page_of(Path(run), self._html_dir))
@@ -273,10 +269,6 @@ def _names(directory: Path) -> list[str]:
     return []
 
 
-def _starts(texts: Iterable[str], start: str) -> bool:
-    return any(text.startswith(start) for text in texts)
-
-
 def _now() -> str:
     return clock.utc_now().isoformat(timespec="seconds")
 
@@ -290,9 +282,6 @@ def _collection_errors(config: pytest.Config) -> list[str]:
 
 def _after(result: ItemResult, report: Any) -> ItemResult:
     """Return the result of a test after one more report: of setup, call or teardown, in one or more attempts."""
-    from pytest_vnc_use.report.results import RehearsalFigures, RunFigures
-    from pytest_vnc_use.runs.directory import from_json
-
     new = attached_to(report)
     result = replace(
         _with_runs(result, from_json(tuple[RunFigures, ...], new["runs"])),

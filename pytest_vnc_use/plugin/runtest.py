@@ -14,6 +14,7 @@ from unittest import SkipTest
 
 import pytest
 
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.errors import (
     InfraError,
     ProgramCrashed,
@@ -40,17 +41,16 @@ from pytest_vnc_use.plugin.state import (
     without_notes,
 )
 from pytest_vnc_use.plugin.terminal import print_line
-from pytest_vnc_use.runs.directory import EndedTest, write_ended_test
+from pytest_vnc_use.report.results import RunFigures, figures_of
+from pytest_vnc_use.runs.directory import EndedTest, drop_screenshots, keep_logs, to_json, write_ended_test
 from pytest_vnc_use.runs.transcript import step_line
 from pytest_vnc_use.settings.layers import merge
-from pytest_vnc_use.triage.failure_text import crash_of, format_program_end, sanitize
-from pytest_vnc_use.triage.rules import rule_for
-from pytest_vnc_use.types import Limits
+from pytest_vnc_use.triage import crash_of, format_program_end, rule_for, sanitize
+from pytest_vnc_use.types import Drifted, Judged, Limits, RunEnded, RunStarted, StepFinished, StepStarted
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.record import RecordedTest
-    from pytest_vnc_use.report.results import RunFigures
     from pytest_vnc_use.types import RunEvent
 
 
@@ -94,8 +94,6 @@ def run_tasks(
 
     Where the last one drifts only at its end, its error is returned: the test's body can still tell what is wrong.
     """
-    from pytest_vnc_use.agent import build
-
     for number, spec in enumerate(specs, 1):
         if recorded:
             recorded.task_follows = number < len(specs)
@@ -158,8 +156,6 @@ class ItemObserver:
 
     def observe(self, event: RunEvent) -> None:
         """Note the event on the test, print it, and call the hook for it, if there is one."""
-        from pytest_vnc_use.types import Drifted, Judged, RunEnded, RunStarted, StepFinished, StepStarted
-
         state, secrets = state_of(self._item), secrets_of(self._item.config)
         run_dir = state.runs[-1] if state.runs else None
         match event:
@@ -181,8 +177,6 @@ class ItemObserver:
             case RunEnded():
                 state.place = state.place if event.error else ""
                 if run_dir and self._item.ihook.pytest_vnc_run_end.get_hookimpls():
-                    from pytest_vnc_use.report.results import figures_of
-
                     self._call("pytest_vnc_run_end", run=figures_of(run_dir))
             case _:
                 pass  # the run directory keeps the other events
@@ -258,8 +252,6 @@ def _keep_outage(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
 
 def _new_figures(item: pytest.Item) -> list[RunFigures]:
     """Return the runs that no report contains yet, or only in an older state, such as without the last verdict."""
-    from pytest_vnc_use.report.results import figures_of
-
     state = state_of(item)
     figures = [figures_of(run) for run in state.runs or ()]
     new = [run for run in figures if state.reported_runs.get(run.directory) != run]
@@ -278,8 +270,6 @@ def _failure_of(item: pytest.Item, report: pytest.TestReport) -> FailureTriage |
 
 def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -> None:
     """Put the output of the desktop's processes into the test's run directories, before the report reads them."""
-    from pytest_vnc_use.runs.directory import keep_logs
-
     hide = secrets_of(item.config).hide
     logs_of = getattr(desktop_of(item), "logs", dict)  # a user's own vnc_desktop may have no logs
     try:
@@ -293,8 +283,6 @@ def _keep_logs(item: pytest.Item, runs: list[Path], report: pytest.TestReport) -
 
 def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigures], message: str) -> None:
     """Attach what the session's results need, and give JUnit's XML the same as properties."""
-    from pytest_vnc_use.runs.directory import to_json
-
     state = state_of(item)
     state.notes |= costs.notes_of(state)
     dollars = state.notes.get("dollars")
@@ -315,8 +303,6 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
 
 def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Note the report; after the last one write the test's result into the directories of its runs."""
-    from pytest_vnc_use.runs.directory import drop_screenshots
-
     state = state_of(item)
     state.duration_s += report.duration
     decides = report.failed or report.when == "call" or report.skipped

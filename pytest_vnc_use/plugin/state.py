@@ -114,12 +114,13 @@ class ItemState:
         self.notes.setdefault(name, []).append(text)
 
 
-_STATE = pytest.StashKey[ItemState]()
+STATE = pytest.StashKey[ItemState]()
+"""The state of a test, in the stash of its item."""
 
 
 def state_of(item: pytest.Item) -> ItemState:
     """Return the state of a test."""
-    return item.stash.setdefault(_STATE, ItemState())
+    return item.stash.setdefault(STATE, ItemState())
 
 
 def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> None:
@@ -127,13 +128,8 @@ def begin_attempt(item: pytest.Item, *, rehearsal: Rehearsal | None = None) -> N
     before = state_of(item)
     number = before.attempt + 1 if before.decided and not rehearsal else 1
     kept = before.specs, before.problem, before.overruled, before.timeout
-    item.stash[_STATE] = ItemState(*kept, number, rehearsal=rehearsal)
+    item.stash[STATE] = ItemState(*kept, number, rehearsal=rehearsal)
     item.user_properties[:] = without_notes(item.user_properties, before)
-
-
-def put_back(item: pytest.Item, state: ItemState) -> None:
-    """Give a test the state that it had before a rehearsal."""
-    item.stash[_STATE] = state
 
 
 def notes_as_properties(state: ItemState) -> list[tuple[str, Any]]:

@@ -19,15 +19,14 @@ from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is ne
 
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.runs.progress import LiveLine, can_show
+from pytest_vnc_use.triage import sanitize
 
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
-    from pytest_vnc_use.runs.progress import ShownProgress
 
 _STDOUT = 1
-_PROGRESS: pytest.StashKey[ShownProgress] = pytest.StashKey()
-"""The progress that the terminal shows."""
+_LINE: pytest.StashKey[LiveLine] = pytest.StashKey()
 _REVIEWER: pytest.StashKey[Reviewer] = pytest.StashKey()
 """The reviewer of the session, with the answers so far."""
 
@@ -56,21 +55,19 @@ def print_line(config: pytest.Config, text: str) -> None:
             terminal.write_line(f"  {text}")
 
 
-def open_line(item: pytest.Item) -> list[ShownProgress]:
+def open_line(item: pytest.Item) -> list[LiveLine]:
     """Return the observer that shows the runs of a test on the terminal; none if the line is not shown."""
     config = item.config
     close_line(config)
     capture = config.pluginmanager.get_plugin("capturemanager")
     if capture is None or not is_wanted(config):
         return []
-    from pytest_vnc_use.runs.progress import Progress, ShownProgress, can_show
-
     with capture.global_and_fixture_disabled():  # standard output is the terminal only here
         if not can_show(_STDOUT):
             return []
-        progress = Progress(item.name, secrets_of(config).hide)
-        config.stash[_PROGRESS] = ShownProgress(progress, _STDOUT, is_free=lambda: not os.isatty(_STDOUT))
-    return [config.stash[_PROGRESS]]
+        hide = secrets_of(config).hide
+        config.stash[_LINE] = LiveLine(_STDOUT, item.name, hide, is_free=lambda: not os.isatty(_STDOUT))
+    return [config.stash[_LINE]]
 
 
 def is_wanted(config: pytest.Config) -> bool:
@@ -86,22 +83,22 @@ def is_wanted(config: pytest.Config) -> bool:
 
 def close_line(config: pytest.Config) -> None:
     """Erase the line for good."""
-    if _PROGRESS in config.stash:
-        config.stash[_PROGRESS].line.close()
-        del config.stash[_PROGRESS]
+    if _LINE in config.stash:
+        config.stash[_LINE].close()
+        del config.stash[_LINE]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(config: pytest.Config) -> None:
     """Erase the line before the terminal reports a part of a test, also if no event ended its run."""
-    if _PROGRESS in config.stash:
-        config.stash[_PROGRESS].line.hide()
+    if _LINE in config.stash:
+        config.stash[_LINE].erase()
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:
     """Leave the terminal to the debugger."""
-    if _PROGRESS in config.stash:
-        config.stash[_PROGRESS].line.hide()
+    if _LINE in config.stash:
+        config.stash[_LINE].erase()
 
 
 def review_of(item: pytest.Item) -> Review:

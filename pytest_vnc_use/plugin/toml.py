@@ -30,8 +30,7 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.files import read_regular
 from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.plugin.markers import MARKER_SETTINGS, TaskSpec, names_of_repetitions, task_spec
-from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.layers import policy_path, read_value
 from pytest_vnc_use.types import POLICY_PRESETS, SECRET_MARK
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pytest_vnc_use.errors import InfraError, VncUseError, faults
 from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import FailureTriage, desktop_of, is_ours, state_of
+from pytest_vnc_use.triage import CLASSES, SETTINGS, Fault, cause_of, fault_of, format_failure, rule_for, sanitize
 
 if TYPE_CHECKING:
-    from pytest_vnc_use.triage.failure_text import Fault
     from pytest_vnc_use.types import Triage
 
 STRICT = "[XPASS(strict)]"
@@ -64,9 +64,6 @@ def find_out_late(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
 
 
 def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, error: BaseException) -> None:
-    from pytest_vnc_use.triage.failure_text import Fault, fault_of, format_failure, sanitize
-    from pytest_vnc_use.triage.rules import SETTINGS, rule_for
-
     state, desktop, hide = state_of(item), desktop_of(item), secrets_of(item.config).hide
     fault = fault_of(desktop, error) if desktop and call.when != "teardown" else Fault()
     rule = rule_for(error, fault)
@@ -92,9 +89,6 @@ def _find_out(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Tes
 
 def _show_beside(item: pytest.Item, report: pytest.TestReport, error: BaseException, fault: Fault) -> None:
     """Show other known facts below the error that the test itself raised, and a crash of the program above it."""
-    from pytest_vnc_use.triage.failure_text import sanitize
-    from pytest_vnc_use.triage.rules import cause_of
-
     hide, longrepr = secrets_of(item.config).hide, cast("Any", report.longrepr)
     if fault:
         longrepr.addsection("program under test" if fault.of_program else "desktop", sanitize(str(fault), hide))
@@ -134,8 +128,6 @@ def _expose_triage(
     A new exception of the triage's class is in `call.excinfo` until `give_back`, with the raised one as its cause. The
     raised one stays where `xfail(raises=…)` names it, as pytest compares its class, unless it contradicts the triage.
     """
-    from pytest_vnc_use.triage.rules import CLASSES
-
     kind = CLASSES[triage]
     is_contradicted = isinstance(error, VncUseError) and not isinstance(error, kind)
     is_ordinary = not isinstance(error, VncUseError) and not faults.asked(error) and triage != "infra"

@@ -17,7 +17,7 @@ from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
 from pytest_vnc_use.plugin.state import attached_to, state_of
 from pytest_vnc_use.plugin.terminal import print_line
-from pytest_vnc_use.triage.failure_text import sanitize
+from pytest_vnc_use.triage import sanitize
 
 try:
     from pytest_vnc_use.ui.approve import PageApprover

@@ -30,8 +30,7 @@ from pytest_vnc_use.recordings.format import (
     with_screens,
 )
 from pytest_vnc_use.recordings.gates import Gate, is_maskable, mask_of
-from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in
-from pytest_vnc_use.recordings.rasterised import really_differing
+from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, pixels_in, really_differing
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points

@@ -1,9 +1,13 @@
-"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same place."""
+"""Gates: the comparison of the screen with the recorded one, pixel by pixel, always at the same place.
+
+Where a gate stays closed, the machine that drew the recording may say why.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -13,12 +17,21 @@ import numpy as np
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import box_of, boxes_of
 from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.errors import VncUseError
 from pytest_vnc_use.recordings.format import DynamicRegion, Screen, dynamic_region, is_part_of, merged
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, differing, pixels_in, pixels_of
-from pytest_vnc_use.recordings.rasterised import really_differing
+from pytest_vnc_use.recordings.images import (
+    Mask,
+    Pixels,
+    changed_tiles,
+    differing,
+    pixels_in,
+    pixels_of,
+    really_differing,
+)
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import BAR_PX, CARET_PX, REDACTED_COLOUR, Action, Frame, Glance, Region
 from pytest_vnc_use.types.actions import Point, points
-from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.protocols import Controller, Desktop
 
 AROUND_PX = (120, 40)
 """The reach of a target's surroundings: to each side, and up and down."""
@@ -415,3 +428,51 @@ def _caret_of(part: Mask, region: Region) -> Region | None:
         return None
     x, y = region.left, region.top
     return Region(x + int(left), y + int(top), x + int(right), y + int(bottom))
+
+
+FAMILIES = ("sans-serif", "serif", "monospace")
+_LOOK_S = 10.0
+_STARTED = ("xvnc", "qt")
+_LOOK = f"""
+for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" $family; done
+fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
+echo "scale: GTK ${{GDK_SCALE:-1}}, Qt ${{QT_SCALE_FACTOR:-1}}"
+xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
+[ "$1" != xvnc ] || {{
+    (Xtigervnc -version || Xvnc -version) 2>&1
+    dpkg-query -W -f 'Xvnc TigerVNC ${{Version}}\\n' tigervnc-standalone-server
+}} | sed -n '/^Xvnc TigerVNC/{{s/^Xvnc \\(TigerVNC [0-9.]*\\).*/server: \\1/p;q}}'
+"""
+"""It prints what is known there, a line each, and nothing for a program that is not installed.
+
+Debian 13's TigerVNC does not print its version.
+"""
+
+
+def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
+    """Return what draws on a desktop, by its name: fonts, text, scale, depth, server, rendering.
+
+    What is not known there is left out. Nothing of it names a host or a user.
+    """
+    kind = settings.server if settings.server in _STARTED else ""
+    known = {"rendering": settings.rendering} if kind else {}
+    known |= {"server": kind} if kind == "qt" else {}
+    with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a user's own without `run`
+        for line in desktop.run(["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S).stdout.splitlines():
+            name, _, value = line.partition(": ")
+            known |= {name: value} if value.strip() else {}
+    return known
+
+
+def difference(recorded: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Return in a sentence or two how this machine differs from the recording's; "" if nothing is known to."""
+    fonts, others = ([*_differing(recorded, here, is_font=is_font)] for is_font in (True, False))
+    sentences = [f"Fonts differ from the recording's machine: {', '.join(fonts)}."] if fonts else []
+    sentences += [f"This machine differs from the recording's: {', '.join(others)}."] if others else []
+    return " ".join(sentences)
+
+
+def _differing(recorded: Mapping[str, str], here: Mapping[str, str], *, is_font: bool) -> Iterator[str]:
+    for name, there in recorded.items():
+        if (name in FAMILIES) == is_font and here.get(name, there) != there:
+            yield f"{name} is {here[name]} here, {there} there"

@@ -24,6 +24,7 @@ from pytest_vnc_use.recordings.format import (
 from pytest_vnc_use.recordings.gates import (
     QUIET_S,
     Mismatch,
+    difference,
     evidence_gate,
     format_region,
     mask_of,
@@ -32,7 +33,6 @@ from pytest_vnc_use.recordings.gates import (
     unknown_parts,
 )
 from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_in, pixels_of
-from pytest_vnc_use.recordings.machine import difference
 from pytest_vnc_use.recordings.manual import ManualRun, Show
 from pytest_vnc_use.recordings.rehearse import Rehearsal
 from pytest_vnc_use.recordings.replay import Replay

@@ -26,7 +26,6 @@ import json
 import re
 import secrets
 import shutil
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -327,14 +326,13 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     The oldest runs of tests that did not fail go first, then the oldest of those that did. A run stays if it is one of
     `keep`, or if no test has ended that made it.
     """
-    disk_files = {path: _disk_files(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
-    links = Counter(file for of_run in disk_files.values() for file in of_run)
-    before = total = sum(size for *_, size in links)
+    sizes = {path: _size(path) for path in sorted(runs_dir.iterdir()) if (path / "trace.jsonl").is_file()}
+    before = total = sum(sizes.values())
     most = megabytes * _MEGABYTE
     if total <= most:
         return ""
     kept, ended_runs, removed, bad = {path.resolve() for path in keep}, [], 0, 0
-    for path in disk_files:
+    for path in sizes:
         with suppress(RunDirectoryError):  # a directory that is not understood stays
             if path.resolve() not in kept and (ended := read_ended_test(path)):
                 ended_runs.append((ended.is_bad, (path / RESULT_FILE).stat().st_mtime, path.name, path))
@@ -342,8 +340,7 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
         if total <= most:
             break
         shutil.rmtree(path, ignore_errors=True)
-        links.subtract(disk_files[path])
-        total -= sum(file[-1] for file in {*disk_files[path]} if not links[file])
+        total -= sizes[path]
         removed, bad = removed + 1, bad + is_bad
     runs = "1 run was" if removed == 1 else f"{removed} runs were"
     message = f"{runs} removed, the oldest first" + (f", {bad} of them of tests that failed" if bad else "")
@@ -351,11 +348,9 @@ def make_room(runs_dir: Path, megabytes: int, keep: Collection[Path]) -> str:
     return f"{message}: all runs had {before / _MEGABYTE:.0f} MB of at most {megabytes} (vnc_max_megabytes){rest}"
 
 
-def _disk_files(directory: Path) -> list[tuple[int, int, int]]:
-    """Return device, number and size of each file; several runs may share one."""
-    listed = []
+def _size(directory: Path) -> int:
+    total = 0
     for path in directory.rglob("*"):
         with suppress(OSError):
-            status = path.lstat()
-            listed.append((status.st_dev, status.st_ino, status.st_size))
-    return listed
+            total += path.lstat().st_size
+    return total

@@ -1,31 +1,116 @@
 """The frozen `Settings`.
 
 Each field carries its own help text and the parser of its text. One list makes the ini option `vnc_<field>`, the
-environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`.
+environment variable `VNC_USE_<FIELD>` and, for the fields in `OPTIONS`, the command line's `--vnc-<field>`. The comment
+above a group says why its fields are settings: nothing that can be known is one.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_vnc_use.settings.parsers import (
-    count as _count,
-    count_or_none as _count_or_none,
-    dollars as _dollars,
-    limit as _limit,
-    odd as _odd,
-    one_of as _one_of,
-    pairs as _pairs,
-    pause as _pause,
-    seconds as _seconds,
-    size as _size,
-    switch as _switch,
-    words as _words,
-)
-
 if TYPE_CHECKING:  # pytest loads this module even if nobody uses the plugin
     from pytest_vnc_use.types import ScrollMeans, TypingMeans
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words, which commas or spaces separate."""
+    return tuple(text.replace(",", " ").split())
+
+
+def _switch(text: str) -> bool:
+    """Return true for `true`, `yes`, `on`, `1`, and false for `false`, `no`, `off`, `0`, in either case."""
+    known = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    if text.lower() not in known:
+        raise ValueError("true or false")
+    return known[text.lower()]
+
+
+def _count(text: str) -> int:
+    """Return a whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number, at least 1")
+    return int(text)
+
+
+def _odd(text: str) -> int:
+    """Return an odd number of at least 1."""
+    if not text.isdecimal() or int(text) % 2 == 0:
+        raise ValueError("an odd number, at least 1")
+    return int(text)
+
+
+def _count_or_none(text: str) -> int:
+    """Return a whole number of at least 0; 0 stands for none."""
+    if not text.isdecimal():
+        raise ValueError("a whole number, 0 for none")
+    return int(text)
+
+
+def _limit(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a parser of a limit that is optional: empty text gives None."""
+    return lambda text: read(text) if text else None
+
+
+def _above_zero(text: str, unit: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ValueError(f"a number of {unit} above 0")
+    return number
+
+
+def _seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    return _above_zero(text, "seconds")
+
+
+def _dollars(text: str) -> float:
+    """Return a number of US dollars above 0."""
+    return _above_zero(text, "US dollars")
+
+
+def _pause(text: str) -> float:
+    """Return a number of seconds, 0 or more."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ValueError("a number of seconds, 0 or more")
+    return number
+
+
+def _pairs(text: str) -> tuple[str, ...]:
+    """Return the words NAME=VALUE, which commas or spaces separate; a value may have commas."""
+    found = tuple(re.split(r"[\s,]+(?=\w+=)", text.strip())) if text.strip() else ()
+    if not all(re.match(r"\w+=\S", word) and " " not in word for word in found):
+        raise ValueError("words NAME=VALUE")
+    return found
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Return width and height in pixels from text such as `1440x900`."""
+    width, x, height = text.lower().partition("x")
+    if not (x and width.isdecimal() and height.isdecimal() and int(width) and int(height)):
+        raise ValueError("WIDTHxHEIGHT in pixels, such as 1440x900")
+    return int(width), int(height)
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    """Return a parser that accepts only these choices. An empty one stands for no setting, and no error names it."""
+
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError("one of " + ", ".join(filter(None, choices)))
+        return text
+
+    return read
+
 
 PLANNERS = ("gemini", "anthropic", "openai")
 
@@ -57,6 +142,7 @@ class Settings:
     third of the plugin's cost in projects that do not use it.
     """
 
+    # Where the desktop and the program are, and how a command gets there: only the user knows.
     server: str = _setting(
         "",
         str,
@@ -70,6 +156,7 @@ class Settings:
         "run a command on an external desktop: 'docker exec -i NAME', 'ssh HOST' ({host} and {port} are filled in)",
         "COMMAND",
     )
+    # What a started desktop is like: programs and recordings depend on it.
     screen_size: tuple[int, int] = _setting((1440, 900), _size, "size of a desktop that is started", "WxH")
     rendering: str = _setting(
         "pinned",
@@ -86,6 +173,7 @@ class Settings:
         "with qt: if the program may run on the machine's own network, where its VNC server has no password: false, "
         "true (if the machine allows no network namespace), always (for a program that needs that network)",
     )
+    # What differs between machines: the container engine, its arguments, how slow a start is.
     container_engine: str = _setting(
         "",
         _one_of("", "docker", "podman"),
@@ -99,6 +187,7 @@ class Settings:
     start_seconds: float = _setting(
         60.0, _seconds, "how long a desktop may take until it is ready, and until its screen shows more than one colour"
     )
+    # What else knows the page or the program: it needs something that not every desktop has.
     cdp: str = _setting(
         "",
         str,
@@ -117,9 +206,11 @@ class Settings:
         "and at-spi2-core on the desktop, with at-spi-bus-launcher started before the program (elements of a page need "
         "only vnc_cdp)",
     )
+    # A readable report against hidden secrets: the user's choice.
     show_secrets: bool = _setting(
         False, _switch, "show typed secrets in screenshots as the screen does (default: redact them)"
     )
+    # How long other users may hold a shared desktop, and what its server asks for.
     lease_seconds: float = _setting(600.0, _seconds, "how long to wait for a desktop while another test uses it")
     password_env: str = _setting("VNC_USE_PASSWORD", str, "environment variable that holds the VNC password")
     username: str = _setting("", str, "user name for a VNC server that asks for one")
@@ -129,6 +220,7 @@ class Settings:
         "TLS to an external VNC server: auto (across a network, if the server offers a certificate), require, off, a "
         "PEM file of authorities, or sha256:HEX, the fingerprint of the only accepted certificate",
     )
+    # Which model plans and judges, how it is reached, what it may use: it costs money, and differs by project.
     planner: str = _setting(
         "",
         _planner,
@@ -164,17 +256,20 @@ class Settings:
     )
     votes: int = _setting(1, _odd, "number of votes that decide a claim; it must be odd", "N")
     exclude: tuple[str, ...] = _setting((), _words, "actions that the model may not use, comma-separated")
+    # What a run may do and take: the user's risk.
     policy: str = _setting(
         "", str, "TOML file with the actions that are allowed without a person; or strict, a preset", "FILE"
     )
     max_steps: int = _setting(40, _count, "maximum actions of one run", "N")
     max_seconds: float = _setting(300.0, _seconds, "maximum seconds of one run", "S")
+    # Off for a screen that never rests, where each turn would be asked about again.
     watch: bool = _setting(
         True,
         _switch,
         "show the model the screen after half the wait for it; if the screen has changed when the model answers, ask "
         "again, at most twice a turn",
     )
+    # What some programs need, and no VNC server reports.
     step_delay: float = _setting(0.0, _pause, "seconds to wait after each step, after the screen has settled")
     scroll: "ScrollMeans" = _setting(
         "wheel", _one_of("wheel", "keys"), "scroll by the wheel, or by page and arrow keys"
@@ -185,6 +280,7 @@ class Settings:
         "type text by keys, as far as the server supports them, or paste all text, as for a keyboard layout without "
         "Latin letters",
     )
+    # What a test and a session may cost: the user's money, at the user's prices.
     max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of one test, with its judge", "N")
     max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of one test", "USD")
     session_max_steps: int | None = _setting(
@@ -194,6 +290,7 @@ class Settings:
     session_max_tokens: int | None = _setting(None, _limit(_count), "maximum tokens of the session", "N")
     session_max_dollars: float | None = _setting(None, _limit(_dollars), "maximum US dollars of the session", "USD")
     prices: str = _setting("", str, "TOML file with prices of models; they replace the known ones")
+    # What is recorded, healed or failed: a developer, a nightly job and a release need different answers.
     record: str = _setting(
         "",
         _one_of("", "auto", "replay", "accept", "rewrite", "manual", "off"),
@@ -210,6 +307,7 @@ class Settings:
         "Report or fail on transients missing from the recording: report, fail",
         "MODE",
     )
+    # How long a replay waits and how often it is checked: a slow program needs more.
     rehearse: int = _setting(
         2,
         _count_or_none,
@@ -218,10 +316,12 @@ class Settings:
     )
     gate_seconds: float = _setting(10.0, _seconds, "how long a replay waits until the screen is as recorded")
     watch_seconds: float = _setting(1.2, _seconds, "how long the end of a task must stay unchanged")
+    # One session's own: how often, and with which variables.
     repeat: int = _setting(1, _count, "run each test this many times; print pass^k", "N")
     env_file: str = _setting(
         "", str, "file of NAME=value lines, such as .env, for variables that the environment does not have"
     )
+    # What is kept, and where: the disk and the CI job decide.
     runs_dir: str = _setting("runs", str, "directory of the run directories", "DIR")
     artifacts: str = _setting(
         "on",

@@ -1,14 +1,167 @@
 """The variables in which settings, keys and secrets are looked up: the environment's, then those of `vnc_env_file`.
 
-The file's stay out of the environment, so no program that is started here inherits them.
+The file's stay out of the environment, so no program that is started here inherits them. Its lines are NAME=value,
+without shell expansion. A secret comes from a variable, a file, or the output of a command.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import subprocess
 from collections import ChainMap
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.types.actions import SecretText
 
 from_file: dict[str, str] = {}
-"""The variables of the file; `env_file.py` fills it."""
+"""The variables of the file."""
 VARIABLES = ChainMap[str, str](os.environ, from_file)
 """The variables to read. One of the environment is stronger than one of the file, even if it is empty."""
+
+VARIABLE = "VNC_USE_ENV_FILE"
+_MOST_BYTES = 1 << 20
+_LINE = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"\\$`]*)\"""")
+_BARE = re.compile(r"""[^\s'"\\$`#]\S*(?:[ \t]+[^\s#]\S*)*""")
+_COMMENT = re.compile(r"[ \t]*(?:[ \t]#.*)?")
+
+
+def use_env_file(named: object, base: Path) -> Callable[[], None]:
+    """Use the variables of a file instead of those of an earlier file; without a name, none.
+
+    Return the function that restores the earlier ones. Raises SettingsError, without any value.
+    """
+    earlier = dict(from_file)
+    found = read_env_file(base / str(named)) if named else {}
+    _put(found)
+    return partial(_put, earlier)
+
+
+def use_named_env_file() -> None:
+    """Use the variables of the file that the environment names, if it names one. Raises SettingsError."""
+    use_env_file(os.environ.get(VARIABLE), Path.cwd())
+
+
+def _put(variables: Mapping[str, str]) -> None:
+    from_file.clear()
+    from_file.update(variables)
+
+
+def env_file_in_words() -> str:
+    """Return the names of the file's variables, for `doctor`, and never a value; "" where there are none."""
+    if not from_file:
+        return ""
+    used = [name for name in from_file if name not in os.environ]
+    others = [name for name in from_file if name in os.environ]
+    words = [f"read from the file: {', '.join(used)}"] if used else []
+    return "; ".join([*words, f"the environment's own count: {', '.join(others)}"] if others else words)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """Return the variables of a file. Raises SettingsError that names the line, never its text, which may be a key."""
+    try:
+        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
+    except OSError as exc:
+        raise SettingsError(f"vnc_env_file {str(path)!r} cannot be read: {exc.strerror or exc}") from exc
+    except UnicodeDecodeError:
+        raise SettingsError(f"vnc_env_file {str(path)!r} must be UTF-8") from None  # the error holds the text
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        words = line.strip()
+        if words and not words.startswith("#"):
+            name, value = _variable(words, f"vnc_env_file {str(path)!r}, line {number},")
+            if name in found:
+                raise SettingsError(f"vnc_env_file {str(path)!r}, line {number}, has {name} for the second time")
+            found[name] = value
+    return found
+
+
+def _variable(line: str, origin: str) -> tuple[str, str]:
+    """Return the name and the value of a line."""
+    parts = _LINE.fullmatch(line)
+    if not parts or "\0" in line:
+        raise SettingsError(f"{origin} must be NAME=value, a comment that begins with #, or empty")
+    name, written = parts.groups()
+    quoted, bare = _QUOTED.match(written), _BARE.match(written)
+    if quoted and _COMMENT.fullmatch(written, quoted.end()):
+        return name, quoted[1] if quoted[1] is not None else quoted[2]
+    if bare and not re.search(r"[\\$`]", bare[0]) and _COMMENT.fullmatch(written, bare.end()):
+        return name, bare[0]
+    if not written or written.startswith("#"):
+        return name, ""
+    raise SettingsError(
+        f"{origin} must have the value of {name} in single quotes, on one line, without a single quote in it: "
+        "$, ` and \\ are not expanded"
+    )
+
+
+SPELLING = "NAME, NAME=env:VARIABLE, NAME=file:PATH or NAME=cmd:COMMAND"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COMMAND_S = 60.0
+"""The most seconds that a command may take, such as one that asks a password store."""
+
+
+def read_secret(text: str, origin: str, base: Path) -> tuple[str, SecretText]:
+    """Return a secret's name and value from text such as `SHOP_PASSWORD=file:password.txt`.
+
+    A name alone is the environment variable of that name. `base` is the directory of relative paths, and of commands.
+    Line feeds at the end of a file or an output are no part of the value. Raises SettingsError, without the value.
+    """
+    name, equals, place = text.partition("=")
+    kind, colon, where = place.partition(":") if equals else ("env", ":", name)
+    if not _NAME.fullmatch(name) or not colon or not where or kind not in _READERS:
+        spelling = f"{name}=…" if equals else text  # what comes after the sign may be the value itself
+        raise SettingsError(f"{origin} must be {SPELLING}, got {spelling!r}")
+    value = _READERS[kind](where, f"{origin} {name}", base)
+    if not value:
+        raise SettingsError(f"{origin} {name} comes from {kind}:{where}, which is empty")
+    return name, SecretText.of(name, value)
+
+
+def _from_environment(variable: str, origin: str, base: Path) -> str:
+    try:
+        value = VARIABLES.get(variable)
+    except ValueError:  # no variable can have that name
+        value = None
+    if not value:
+        raise SettingsError(f"{origin} names the environment variable {variable!r}, which is not set, or is empty")
+    return value
+
+
+def _from_file(path: str, origin: str, base: Path) -> str:
+    try:
+        with Path(base, path).open("rb") as file:  # a pipe of the shell, such as <(pass show shop), is fine too
+            value = file.read(_MOST_BYTES + 1)
+        if len(value) <= _MOST_BYTES:
+            return value.decode().rstrip("\r\n")
+        problem = f"it has more than {_MOST_BYTES} bytes"
+    except OSError as exc:
+        problem = exc.strerror or str(exc)
+    except UnicodeDecodeError:
+        problem = "it is not UTF-8"
+    except ValueError:
+        problem = "no file has that name"
+    raise SettingsError(f"{origin} cannot be read from the file {path!r}: {problem}")
+
+
+def _from_command(command: str, origin: str, base: Path) -> str:
+    try:
+        words = shlex.split(command, posix=os.name == "posix")
+        ran = subprocess.run(words, cwd=base, stdout=subprocess.PIPE, timeout=_COMMAND_S, check=True)
+        return ran.stdout.decode("utf-8").rstrip("\r\n")
+    except subprocess.CalledProcessError as exc:
+        problem = f"it exited with {exc.returncode}"
+    except subprocess.TimeoutExpired:
+        problem = f"it has not ended within {_COMMAND_S:g} s"
+    except (OSError, ValueError) as exc:
+        problem = "its output is not UTF-8" if isinstance(exc, UnicodeDecodeError) else str(exc)
+    raise SettingsError(f"{origin} cannot be read from the command {command!r}: {problem}")
+
+
+_READERS = {"env": _from_environment, "file": _from_file, "cmd": _from_command}

@@ -97,13 +97,17 @@ class Scroll:
 
 @dataclass(frozen=True)
 class TypeText:
-    """Type text at the focus. If (x, y) is given, click there first. `clear_first` selects all and types over it."""
+    """Type text at the focus. If (x, y) is given, click there first. `clear_first` selects all and types over it.
+
+    With `paste` the text goes through the clipboard and ctrl+v where the server has one for it.
+    """
 
     text: str
     x: int | None = None
     y: int | None = None
     press_enter: bool = False
     clear_first: bool = False
+    paste: bool = False
     kind: Literal["type_text"] = "type_text"
 
 

@@ -33,8 +33,11 @@ class Ran:
     stderr: str
 
 
-class Watching(Protocol):
-    """The ability to see changes between two frames. Moments are times of the monotonic clock, such as `taken_at`."""
+class Controller(Protocol):
+    """Capture and input of one desktop. Every method returns or raises within its timeout; none hangs.
+
+    A `moment` is a time of the monotonic clock, such as a frame's `taken_at`.
+    """
 
     def changed_since(self, moment: float) -> bool:
         """Return whether a pixel changed after that moment, outside regions that keep changing. Raises DesktopError.
@@ -55,10 +58,6 @@ class Watching(Protocol):
         A transient frame appeared, stayed for 0.2 s or longer, and disappeared: a toast, or a loading page. Regions
         that move on their own make none. The number and the bytes are bounded; the newest frames stay.
         """
-
-
-class Controller(Watching, Protocol):
-    """Eyes and hands on one desktop. Every method returns or raises within its timeout; none hangs."""
 
     def frame(self) -> Frame:
         """Return the screen as it is now. Raises DesktopError."""

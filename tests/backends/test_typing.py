@@ -157,6 +157,27 @@ def test_all_text_by_clipboard(tigervnc: VncServer, connected: Connect, tmp_path
         assert_becomes((tmp_path / "typed").read_text, f"{ASCII}\n\tΩ {ASCII}\n")
 
 
+def test_paste_goes_by_ctrl_v(
+    desktop: VncServer, chromium: Page, tigervnc: VncServer, x11vnc: VncServer, connected: Connect, tmp_path: Path
+) -> None:
+    """Browsers take it, terminals do not; it is typed on a server without a clipboard for any script."""
+    hands = connected(desktop)
+    hands.click(100, 100)
+    hands.perform(TypeText("old", clear_first=True))
+    hands.perform(TypeText("two\nlines Ω", clear_first=True, paste=True))
+    assert_becomes(lambda: chromium.last("lines"), "two\nlines Ω")
+    with xterm(tigervnc, f"cat > {tmp_path}/typed"):
+        hands = connected(tigervnc)
+        hands.click(50, 50)
+        with pytest.raises(ActionError, match=r"no program fetched .* after ctrl\+v"):
+            hands.perform(TypeText("x", paste=True))
+    with xterm(x11vnc, f"cat > {tmp_path}/there"):
+        hands = connected(x11vnc)
+        hands.click(50, 50)
+        hands.perform(TypeText("typed", press_enter=True, paste=True))
+        assert_becomes((tmp_path / "there").read_text, "typed\n")
+
+
 def test_server_without_clipboard_to_type_by(x11vnc: VncServer, connected: Connect) -> None:
     with pytest.raises(SettingsError, match="this VNC server has no extended clipboard"):
         connected(x11vnc, type_by="clipboard")

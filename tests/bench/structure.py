@@ -1,9 +1,8 @@
 """The structure of the package in figures: a table in Markdown.
 
-    python tests/bench/run.py structure [--against CHECKOUT]
+    python tests/bench/run.py structure [--against CHECKOUT] [--replay]
 
-A room is a directory or a file at the package's top. An arrow leads from a room to one that it imports, also within
-functions. Floors are the rooms' longest way along the arrows; rooms that import each other share one.
+With `--replay`, what one replayed test executes follows, by package, as `executed` prints it.
 """
 
 from __future__ import annotations
@@ -12,199 +11,88 @@ import argparse
 import ast
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 
+import executed
 from ratios import head, row
 
 TREE = Path(__file__).parents[2]
 PACKAGE = "pytest_vnc_use"
-NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-QUESTIONS = frozenset("What Who How Whether Where Which When Why Whose".split())
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The package of a checkout, parsed."""
-
-    tree: Path
-
-    @cached_property
-    def modules(self) -> Mapping[str, ast.Module]:
-        """The parsed modules by their dotted names within the package."""
-        directory = self.tree / PACKAGE
-        files = {path: path.relative_to(directory).with_suffix("").parts for path in directory.rglob("*.py")}
-        return {
-            ".".join(parts).removesuffix("__init__").rstrip("."): ast.parse(path.read_text(encoding="utf-8"))
-            for path, parts in files.items()
-        }
-
-    @cached_property
-    def lines(self) -> Mapping[Path, int]:
-        """The numbers of lines of the modules."""
-        paths = (self.tree / PACKAGE).rglob("*.py")
-        return {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
-
-    @cached_property
-    def arrows(self) -> Mapping[str, set[str]]:
-        """The rooms that each room imports."""
-        found: defaultdict[str, set[str]] = defaultdict(set)
-        for name, module in self.modules.items():
-            for target in self._imported(module):
-                if name and target and room(target) != room(name):
-                    found[room(name)].add(room(target))
-        return found
-
-    def _imported(self, module: ast.Module) -> Iterator[str]:
-        for node in ast.walk(module):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE:
-                base = (node.module or "").partition(".")[2]
-                for alias in node.names:
-                    full = f"{base}.{alias.name}".lstrip(".")
-                    yield full if full in self.modules else base
-
-    @cached_property
-    def floors(self) -> int:
-        """The number of floors of the rooms."""
-        rooms = {room(name) for name in self.modules if name}
-        together = {
-            one: {other for other in reach(one, self.arrows) if one in reach(other, self.arrows)} for one in rooms
-        }
-        heights: dict[str, int] = {}
-
-        def height(one: str) -> int:
-            if one not in heights:
-                heights[one] = 1
-                group = together[one] | {one}
-                below = {target for member in group for target in self.arrows.get(member, ())} - group
-                heights[one] = 1 + max(map(height, below), default=0)
-            return heights[one]
-
-        return max(map(height, rooms))
-
-    @cached_property
-    def functions(self) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """All functions and methods."""
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return [node for module in self.modules.values() for node in ast.walk(module) if isinstance(node, kinds)]
-
-    @cached_property
-    def first_words(self) -> Counter[str]:
-        """The first words of the docstrings of functions and classes."""
-        nodes = [node for module in self.modules.values() for node in ast.walk(module)]
-        named = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-        return Counter(text.split()[0] for node in named if (text := ast.get_docstring(node)))
-
-    def undocumented(self) -> Iterator[str]:
-        """Yield the public classes, functions and methods without a docstring, by their names."""
-        for name, module in self.modules.items():
-            bodies = [module, *(node for node in module.body if isinstance(node, ast.ClassDef))]
-            named = (node for body in bodies if is_public(body) for node in body.body if isinstance(node, NAMED))
-            yield from (f"{name}.{node.name}" for node in named if is_public(node) and not ast.get_docstring(node))
-
-    @cached_property
-    def uses_elsewhere(self) -> Mapping[str, Counter[str]]:
-        """The names that the importers of each module use: some may extend its classes."""
-        found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for module in self.modules.values():
-            nodes = list(ast.walk(module))
-            uses = Counter(map(used_name, nodes))
-            for base in {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}:
-                found[base.removeprefix(f"{PACKAGE}.")] += uses
-        return found
-
-    def tiny_helpers(self) -> Iterator[str]:
-        """Yield the private functions of one or two lines that only one call uses, by their names.
-
-        What a reader cannot have in place does not count: a function that is handed over as a value, one with a
-        decorator, a method that extends an inherited one, and one that Python itself calls.
-        """
-        for name, module in self.modules.items():
-            nodes = list(ast.walk(module))
-            uses = Counter(map(used_name, nodes)) + self.uses_elsewhere[name]
-            calls = Counter(used_name(node.func) for node in nodes if isinstance(node, ast.Call))
-            calls.subtract(node.attr for node in nodes if isinstance(node, ast.Attribute) and is_super(node.value))
-            for node in nodes:
-                if isinstance(node, ast.FunctionDef) and is_helper(node) and uses[node.name] == calls[node.name] == 1:
-                    body = node.body[1:] if ast.get_docstring(node) else node.body
-                    if body and (body[-1].end_lineno or 0) - body[0].lineno < 2:
-                        yield f"{name}.{node.name}"
-
-    def rows(self) -> Iterator[tuple[str, object]]:
-        """Yield each figure with its name."""
-        sizes = Counter(room(name) for name in self.modules if name)
-        directories = {name: count for name, count in sizes.items() if (self.tree / PACKAGE / name).is_dir()}
-        lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in self.functions)
-        private = sum(node.name.startswith("_") and not node.name.startswith("__") for node in self.functions)
-        yield "modules", len(self.modules)
-        yield "rooms", len(sizes)
-        yield "of these single files", len(sizes) - len(directories)
-        yield "modules of the largest directory", max(directories.values(), default=0)
-        yield "arrows", sum(map(len, self.arrows.values()))
-        yield "floors", self.floors
-        yield "functions", len(lengths)
-        yield "lines of a function, median", statistics.median(lengths)
-        yield "90th percentile", lengths[int(0.9 * len(lengths))]
-        yield "longest", lengths[-1]
-        yield "functions of more than 35 lines", sum(length > 35 for length in lengths)
-        yield "modules of more than 400 lines", sum(count > 400 for count in self.lines.values())
-        yield "private functions", f"{private / len(lengths):.0%}"
-        yield "private functions of one or two lines, called once", len(list(self.tiny_helpers()))
-        yield "public names without a docstring", len(list(self.undocumented()))
-        yield "docstrings that begin with a question word", sum(self.first_words[word] for word in QUESTIONS)
-        yield "with Return, Raise, Yield", sum(self.first_words[word] for word in ("Return", "Raise", "Yield"))
+def rows(tree: Path) -> Iterator[tuple[str, object]]:
+    """Yield each figure of a checkout with its name."""
+    texts = {path: path.read_text("utf-8") for path in (tree / PACKAGE).rglob("*.py")}
+    modules = {path: ast.parse(text) for path, text in texts.items()}
+    nodes = {path: list(ast.walk(module)) for path, module in modules.items()}
+    functions = [node for found in nodes.values() for node in found if isinstance(node, FUNCTIONS)]
+    lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in functions)
+    sizes = sorted(text.count("\n") for text in texts.values())
+    uses = Counter(filter(None, (used_name(node) for found in nodes.values() for node in found)))
+    private = [node for node in functions if node.name.startswith("_") and not node.name.endswith("__")]
+    named = [node for found in nodes.values() for node in found if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+    public = [node for node in named if not node.name.startswith("_")]
+    lower = [found for node in functions for found in ast.walk(node) if isinstance(found, IMPORTS)]
+    assigned = [node for module in modules.values() for node in module.body if isinstance(node, ASSIGNMENTS)]
+    yield "modules", len(modules)
+    yield "lines", sum(sizes)
+    yield "modules of more than 400 lines", sum(size > 400 for size in sizes)
+    yield "functions", len(functions)
+    yield "lines of a function, median", statistics.median(lengths)
+    yield "90th percentile", lengths[int(0.9 * len(lengths))]
+    yield "longest", lengths[-1]
+    yield "private functions used once", f"{sum(uses[node.name] == 1 for node in private) / len(functions):.0%}"
+    yield "settings", sum("_setting" in map(called_name, found) for found in settings_of(modules))
+    yield "stash keys", sum("'StashKey'" in ast.dump(node) for node in assigned)
+    yield "imports in functions", len({id(node) for node in lower})
+    yield "public names without a docstring", sum(not ast.get_docstring(node) for node in public)
 
 
-def is_public(node: ast.Module | ast.stmt) -> bool:
-    """Return whether a module, a class or a function has no leading underscore."""
-    return not getattr(node, "name", "").startswith("_")
-
-
-def is_helper(node: ast.FunctionDef) -> bool:
-    """Return whether a function is private, has no decorator, and is not one that Python itself calls."""
-    return not is_public(node) and not node.decorator_list and not node.name.endswith("__")
+def settings_of(modules: dict[Path, ast.Module]) -> Iterator[list[ast.AST]]:
+    """Yield the nodes of each field of `Settings`."""
+    for module in modules.values():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and node.name == "Settings":
+                yield from (list(ast.walk(field)) for field in node.body if isinstance(field, ast.AnnAssign))
 
 
 def used_name(node: ast.AST) -> str:
-    """Return the name of a function or a method where an expression uses it; "" for any other node."""
+    """Return the name that an expression uses; "" for any other node."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
-def is_super(node: ast.expr) -> bool:
-    """Return whether the expression is `super()`."""
-    return isinstance(node, ast.Call) and used_name(node.func) == "super"
+def called_name(node: ast.AST) -> str:
+    """Return the name of the function that a node calls; "" for any other node."""
+    return used_name(node.func) if isinstance(node, ast.Call) else ""
 
 
-def room(name: str) -> str:
-    """Return the room of a module."""
-    return name.partition(".")[0]
+def packages() -> Iterator[tuple[str, int, int]]:
+    """Yield each package of this checkout with its modules and lines."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for path in (TREE / PACKAGE).rglob("*.py"):
+        found[path.relative_to(TREE / PACKAGE).parts[0]].append(path.read_text("utf-8").count("\n"))
+    yield from ((name, len(sizes), sum(sizes)) for name, sizes in sorted(found.items()))
 
 
-def reach(start: str, arrows: Mapping[str, set[str]]) -> set[str]:
-    """Return all rooms that the arrows from this one lead to."""
-    found: set[str] = set()
-    ahead = [start]
-    while ahead:
-        new = arrows.get(ahead.pop(), set()) - found
-        found |= new
-        ahead += new
-    return found
-
-
-def main(against: Path | None) -> None:
+def main(against: Path | None, *, replay: bool) -> None:
     trees = [tree for tree in (against, TREE) if tree]
     print(head("figure", *(tree.name for tree in trees)))
-    for figures in zip(*(Structure(tree).rows() for tree in trees), strict=True):
+    for figures in zip(*(rows(tree) for tree in trees), strict=True):
         print(row(figures[0][0], *(value for _, value in figures)))
-    print("\n" + head("directory", "modules"))
-    sizes = Counter(room(name) for name in Structure(TREE).modules if (TREE / PACKAGE / room(name)).is_dir() and name)
-    for name, count in sorted(sizes.items()):
-        print(row(name, count))
+    print("\n" + head("package", "modules", "lines"))
+    print(*(row(*package) for package in packages()), sep="\n")
+    if replay:
+        print()
+        executed.main()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("--against", type=lambda path: Path(path).resolve())
-    main(parser.parse_args().against)
+    parser.add_argument("--replay", action="store_true")
+    given = parser.parse_args()
+    main(given.against, replay=given.replay)

@@ -154,18 +154,22 @@ def test_agent_inside_browser(
         there = {"127.0.0.1:9222": "profile/DevToolsActivePort", "https://search.example": pages.address}
         for written, real in there.items():
             ini = ini.replace(written, real)
-        names = [("open_web_browser", {}), ("search", {}), ("navigate", {"url": f"{pages.address}/second"})]
+        names: list[tuple[str, dict[str, Any]]] = [("open_web_browser", {}), ("search", {})]
+        names += [("navigate", {"url": f"{pages.address}/second"}), ("get_browser_state", {})]
         done = calls(("done", {"message": "It is open."}), signed=False)
         server = model(*(calls(each, signed=False) for each in names), text("I think that is all."), done)
         monkeypatch.setenv("GOOGLE_API_KEY", server.api_key)
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         pytester.makefile(".ini", pytest=f"{ini}vnc_model = gemini-2.5-computer-use-preview-10-2025\n")
-        desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider")
+        desktop = ("--vnc-server=xvnc", f"--vnc-app={shlex.join(chromium)}", "-p", "no:cacheprovider", *REPORT)
         pytester.runpytest_subprocess(*desktop, timeout=400).assert_outcomes(passed=1)
+    assert_reported(pytester, "Search for the shop and open its second page")
     assert server.refusals == []
     assert "call done(message=" in server.requests[-1].contents[-1]["parts"][0]["text"]
     answered = [each["response"]["url"] for each in server.requests[-1].function_responses]
-    assert answered == ["about:blank", f"{pages.address}/", f"{pages.address}/second"]
+    assert answered == ["about:blank", f"{pages.address}/", *[f"{pages.address}/second"] * 2]
+    read = server.requests[-1].function_responses[-1]["response"]["output"]
+    assert read.startswith(f"address: {pages.address}/second\ntitle: ")
 
 
 @pytest.mark.desktop

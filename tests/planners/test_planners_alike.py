@@ -13,7 +13,7 @@ import pytest
 from markupsafe import escape
 
 from pytest_vnc_use import Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.agent.act import LONGEST_TEXT
+from pytest_vnc_use.agent.act import LONGEST_OUTPUT
 from pytest_vnc_use.report.html import run_html
 from pytest_vnc_use.report.screenshots import data_uri
 from pytest_vnc_use.runs.directory import read_trace
@@ -226,7 +226,7 @@ def everything() -> str:
     return "a line of it\n" * 400_000
 
 
-CUT = f"(the first {LONGEST_TEXT} of 5200000 characters)"
+CUT = f"(the first {LONGEST_OUTPUT} of 5200000 characters)"
 CALLS: dict[str, Any] = {
     "gemini": gemini_server.calls(("everything", {})),
     COMMANDS: chat_server.call("everything"),
@@ -243,10 +243,10 @@ def test_of_result_of_5_mb_as_much_is_kept_and_sent_as_anybody_can_use(run: Run,
     with player.replying([CALLS[name], player.done], functions=[everything]) as (server, planner):
         result = run(planner, functions=[everything])
         assert (result.outcome, server.refusals) == (Outcome.DONE, [])
-        assert max(sizes_of(server)) < 10 * LONGEST_TEXT
+        assert max(sizes_of(server)) < 10 * LONGEST_OUTPUT
         assert any(CUT in text for text in texts_of(server.requests[1]))
-    assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_TEXT]}"
-    assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_TEXT
+    assert result.steps[0].output == f"{CUT} {everything()[:LONGEST_OUTPUT]}"
+    assert sum(file.stat().st_size for file in result.run_dir.rglob("*") if file.is_file()) < 100 * LONGEST_OUTPUT
     assert CUT in shown(result)
 
 
@@ -255,7 +255,7 @@ def test_secret_is_not_cut_in_two(run: Run) -> None:
 
     def lookup() -> str:
         """All that there is."""
-        return "x" * (LONGEST_TEXT - len(secret) // 2) + secret + "y" * LONGEST_TEXT
+        return "x" * (LONGEST_OUTPUT - len(secret) // 2) + secret + "y" * LONGEST_OUTPUT
 
     player = PLAYERS["gemini"]
     replies = [gemini_server.calls(("lookup", {})), player.done]

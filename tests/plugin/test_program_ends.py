@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_vnc_use.errors import DesktopError, ModelUnavailable, RecordingDrifted, ScreenBlank, VncUseError
-from pytest_vnc_use.triage.failure_text import Fault, fault_of, format_failure
+from pytest_vnc_use.triage import Fault, fault_of, format_failure
 from support import vnc_servers
 from support.pad_sessions import QUIET, results
 

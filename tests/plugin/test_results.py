@@ -22,7 +22,7 @@ from pytest_vnc_use.report.results import ItemResult, SessionResults, read_resul
 from pytest_vnc_use.report.summaries import lines, markdown
 from support.pad_sessions import QUIET, results
 from support.paths import PAD
-from support.vnc_servers import require
+from support.vnc_servers import require, require_pyside
 
 PLANS = """
 import pytest
@@ -98,9 +98,8 @@ class Session:
         return (self.path / name).read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
-    path = tmp_path_factory.mktemp("session")
+def ended_session(path: Path) -> Session:
+    require_pyside()
     (path / "conftest.py").write_text(PLANS, encoding="utf-8")
     (path / "test_it.py").write_text(ENDS, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", *QUIET, "-n2", "-ra", "-o", "junit_family=xunit1"]
@@ -111,9 +110,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return Session(path, ran.stdout)
 
 
-@pytest.mark.desktop
-@pytest.mark.slow
-def test_terminal_shows_triages(session: Session) -> None:
+def check_terminal(session: Session) -> None:
     for line in (
         "FAILED test_it.py::test_infra - infra: QuotaExhausted: no more <b>today</b> | never",
         "FAILED test_it.py::test_agent - agent: the task ended as gave_up: no basket",
@@ -127,8 +124,7 @@ def test_terminal_shows_triages(session: Session) -> None:
         assert line in session.output
 
 
-@pytest.mark.slow
-def test_results_of_all_workers_are_in_one_file(session: Session) -> None:
+def check_results_file(session: Session) -> None:
     told = read_results(session.path / "told.json")
     tests = {test.test.removeprefix("test_it.py::test_"): test for test in told.tests}
     assert {name: (test.result, test.triage) for name, test in tests.items()} == ENDED
@@ -146,8 +142,7 @@ def test_results_of_all_workers_are_in_one_file(session: Session) -> None:
     assert (totals.tests, totals.runs, totals.steps, totals.dollars) == (8, 4, 3, None)
 
 
-@pytest.mark.slow
-def test_junit_has_properties_and_screenshots(session: Session) -> None:
+def check_junit(session: Session) -> None:
     cases = {
         case.get("name"): case for case in ElementTree.parse(session.path / "junit.xml").getroot().iter("testcase")
     }
@@ -170,8 +165,7 @@ def test_junit_has_properties_and_screenshots(session: Session) -> None:
     assert (session.path / page.removeprefix("page of the run: ")).is_file()
 
 
-@pytest.mark.slow
-def test_html_report_has_message_and_triage_column(session: Session) -> None:
+def check_html_report(session: Session) -> None:
     report = session.text("report.html")
     assert re.search(r"sentence[^>]{0,20}>QuotaExhausted: no more", html.unescape(html.unescape(report)))
     assert '<th class="sortable" data-column-type="triage">Triage</th>' in report
@@ -179,14 +173,22 @@ def test_html_report_has_message_and_triage_column(session: Session) -> None:
         assert f"col-triage&#34;&gt;{triage}&lt;" in report or f"col-triage\\&#34;&gt;{triage}" in report, triage
 
 
-@pytest.mark.slow
-def test_github_summary_is_table(session: Session) -> None:
+def check_github_summary(session: Session) -> None:
     summary = session.text("summary.md").splitlines()
     assert summary[0] == "### Tests of graphical programs"
     assert "5 failed: 1 product, 1 agent, 1 infra, 1 inconclusive, 1 settings  " in summary
     (row,) = [line for line in summary if "quota" in line.lower()]
     assert r"| infra | QuotaExhausted\: no more \<b\>today\<\/b\> \| never | 0 | 0 |" in row
     assert len([line for line in summary if line.startswith("| test")]) == 6
+
+
+def test_session_on_workers_is_reported_everywhere(tmp_path: Path) -> None:
+    session = ended_session(tmp_path)
+    check_terminal(session)
+    check_results_file(session)
+    check_junit(session)
+    check_html_report(session)
+    check_github_summary(session)
 
 
 OWN_DESKTOP = """

@@ -10,7 +10,7 @@ from pytest_vnc_use import VncUseAgent
 from pytest_vnc_use.errors import TaskFailed
 from pytest_vnc_use.plugin.markers import TaskSpec
 from pytest_vnc_use.plugin.runtest import run_tasks
-from pytest_vnc_use.settings.paths import policy_path
+from pytest_vnc_use.settings.layers import policy_path
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import Click, Confirmation, KeyCombo, Proposal
 from support.memory_desktop import ListPlanner, PaintedController, act, finished

@@ -65,7 +65,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 @pytest.mark.slow
 @pytest.mark.desktop
 @pytest.mark.parametrize("command", [AT_ONCE, SLOWLY])
-def test_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Desk, command: str) -> None:
+def test_moved_caret_is_waited_for(desk: Desk, command: str) -> None:
     recording = load(desk.key(NAME).path)
     assert recording is not None
     (run,) = recording.runs
@@ -83,7 +83,7 @@ def test_caret_is_waited_for_where_it_went_and_no_step_waits_for_quiet(desk: Des
 
 
 @pytest.mark.slow
-def test_caret_that_stays_where_it_was_is_seen(desk: Desk) -> None:
+def test_unmoved_caret_drifts(desk: Desk) -> None:
     with (
         desk.driven(NAME, NEVER, "replay", gate_s=10.0) as driven,
         pytest.raises(RecordingDrifted, match="before step 3 of 4"),

@@ -82,9 +82,7 @@ class Noted:
 
 
 @pytest.mark.parametrize("all_are_qts", [True, False])
-def test_only_where_all_programs_are_of_qt_click_elsewhere_waits_for_nothing(
-    clicked: Clicked, all_are_qts: bool
-) -> None:
+def test_click_elsewhere_on_qt_waits_for_nothing(clicked: Clicked, all_are_qts: bool) -> None:
     hands = replaying()
     noted: list[Noted] = []
 

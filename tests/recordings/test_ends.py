@@ -55,7 +55,7 @@ def blinking(tmp_path_factory: pytest.TempPathFactory) -> Tills:
     return record(tmp_path_factory.mktemp("blinking"), BLINKS, judge=Says(region=STATE))
 
 
-def test_recording_says_how_long_its_end_rested_and_stays(saved: Tills) -> None:
+def test_recording_stores_time_of_stable_end(saved: Tills) -> None:
     recording = load(saved.key.path)
     assert recording is not None
     (run,) = recording.runs

@@ -152,9 +152,7 @@ def test_moved_caret_must_have_arrived() -> None:
         ((CLOCK,), (MOVED,)),
     ],
 )
-def test_moving_parts_do_not_tell_that_step_was_done(
-    before: tuple[DynamicRegion, ...], now: tuple[DynamicRegion, ...]
-) -> None:
+def test_moving_regions_prove_no_step(before: tuple[DynamicRegion, ...], now: tuple[DynamicRegion, ...]) -> None:
     blinked = ADD.copy()
     for part in before:
         part.region.part_of(blinked)[:] ^= 0xFFFFFF

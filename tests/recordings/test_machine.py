@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_vnc_use.desktops.external import ExternalDesktop
-from pytest_vnc_use.recordings.machine import difference, machine_of
+from pytest_vnc_use.recordings.gates import difference, machine_of
 from pytest_vnc_use.settings.settings import Settings
 from support.qt_desktop import QtDesktop
 from support.vnc_servers import require

@@ -23,7 +23,7 @@ SOON_S = 5.0
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["nano in xterm", "a page in chromium", "mousepad"])
-def test_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: Path, name: str) -> None:
+def test_real_program_replays_other_version_drifts(tmp_path: Path, name: str) -> None:
     program = PROGRAMS[name]
     for needed in program.needs:
         require(needed)
@@ -42,7 +42,7 @@ def test_real_program_is_replayed_and_another_version_of_it_is_seen(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_separate_clicks_are_no_double_click(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """xterm selects a word by two clicks within 0.25 s, be they on different words."""
     require("xterm")
     steps = (Click(300, 200), TypeText("two apples\n"), Click(300, 300), Click(90, 80))
@@ -68,7 +68,7 @@ def test_clicks_that_were_apart_are_no_double_click(tmp_path: Path, monkeypatch:
         "up to 2 s before each reaction",
     ],
 )
-def test_harmless_changes_pass_or_are_healed_and_are_never_products_fault(tmp_path: Path, what: str) -> None:
+def test_harmless_change_is_never_product(tmp_path: Path, what: str) -> None:
     for program in NEEDS:
         require(program)
     change = CHANGES[what]

@@ -41,7 +41,7 @@ def contents(tills: Tills) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("mode", ["replay", "auto"])
-def test_replay_repeats_recorded_steps_and_asks_nobody(recorded: Tills, mode: Mode) -> None:
+def test_replay_repeats_steps_without_planner(recorded: Tills, mode: Mode) -> None:
     before, planner = contents(recorded), Steps()
     with recorded.agent(mode, planner) as played:
         result = played.run()
@@ -129,7 +129,7 @@ def test_drift_before_later_step_ends_with_mask_command(recorded: Tills) -> None
     assert command[3] == f"{int(mask_of(regions, (400, 800)).sum()):,}"
 
 
-def test_drift_of_most_of_manual_recordings_screen_offers_no_mask(recorded: Tills) -> None:
+def test_large_drift_of_manual_recording_offers_no_mask(recorded: Tills) -> None:
     file = recorded.key.path
     data = json.loads(file.read_text(encoding="utf-8"))
     data["runs"][0]["planner"] = "a person"
@@ -261,7 +261,7 @@ def test_resumed_planner_sees_only_its_own_turns(recorded: Tills, *, is_given_to
 
 
 @pytest.mark.slow
-def test_gemini_heals_in_its_own_vocabulary(recorded: Tills) -> None:
+def test_gemini_heals_in_its_toolset(recorded: Tills) -> None:
     add, pay = ("click", {"x": 300, "y": 560}), ("click", {"x": 475, "y": 560})
     with GeminiServer([calls(add), calls(add), calls(pay), text("paid")]) as server:
         planner = GeminiComputerUse(api_key=server.api_key, base_url=server.url)
@@ -276,7 +276,7 @@ def test_gemini_heals_in_its_own_vocabulary(recorded: Tills) -> None:
 
 
 @pytest.mark.slow
-def test_other_task_is_recorded_without_waits_and_looks(recorded: Tills) -> None:
+def test_other_task_is_recorded_without_waits(recorded: Tills) -> None:
     with recorded.agent("auto", Steps(STEPS[0], TakeScreenshot(), Wait(0.1), *STEPS[1:])) as played:
         played.run("Pay for two apples as alice")
         assert played.recorded.healed == []
@@ -314,7 +314,7 @@ class GivesUp(Steps):
         return Decision("gave_up", "no")
 
 
-def test_run_that_gave_up_and_hands_record_nothing(tills: Tills) -> None:
+def test_run_not_done_records_nothing(tills: Tills) -> None:
     with tills.agent("auto", GivesUp()) as played:
         assert played.agent.run(TASK, check=False).outcome is Outcome.GAVE_UP
         assert not played.recorded.keep()

@@ -21,19 +21,19 @@ def metered(*calls: ModelExchange) -> Meter:
     return meter
 
 
-def test_dollars_are_kept_only_where_each_call_was_counted() -> None:
+def test_dollars_need_every_call_counted() -> None:
     assert metered(call(0.1), call(0.2)).live() == Live(seconds=2.0, dollars=0.3)
     assert metered(call(0.1), call(None, tokens=0)).live() == Live(seconds=2.0, dollars=0.1)
     for meter in metered(), metered(call(None), call(0.1)), metered(call(0.1), call(0.1, uncounted=True)):
         assert meter.live() == Live(seconds=2.0)
 
 
-def test_what_replay_took_is_no_saving() -> None:
+def test_savings_exclude_replay() -> None:
     saved = saved_by([(Live(seconds=20, dollars=0.5), metered(call(0.1))), (Live(seconds=10, dollars=1), metered())])
     assert saved == (pytest.approx(30 - 2 * 2.04), pytest.approx(1.4))
 
 
-def test_what_is_not_known_is_not_guessed() -> None:
+def test_savings_unknown_are_none() -> None:
     known = (Live(seconds=20, dollars=0.5), metered())
     assert saved_by([]) is None
     assert saved_by([known, (None, metered())]) is None

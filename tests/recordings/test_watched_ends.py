@@ -56,7 +56,7 @@ class Watched:
         ({0.5: BANNER, 0.9: 0}, 0.9 + QUIET_S),
     ],
 )
-def test_end_is_watched_anew_where_it_was_other_and_not_where_caret_blinked(
+def test_watch_restarts_after_change_not_caret(
     changes: dict[float, int], watched_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)
@@ -66,7 +66,7 @@ def test_end_is_watched_anew_where_it_was_other_and_not_where_caret_blinked(
 
 
 @pytest.mark.parametrize(("quiet_s", "setting_s", "watched_s"), [(QUIET_S, 5.0, 5.0), (5.0, 0.4, 0.4), (0.0, 5.0, 0.0)])
-def test_watch_of_end_follows_setting_if_recording_rested(
+def test_watch_lasts_as_set_if_recorded_stable(
     quiet_s: float, setting_s: float, watched_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched({})
@@ -86,7 +86,7 @@ def test_watch_of_end_follows_setting_if_recording_rested(
         (0.6, {0.0: BANNER, 2.0: BANNER + 9}, 5.0),  # it is still starting
     ],
 )
-def test_gate_to_other_first_screen_at_rest_closes_early(
+def test_gate_to_other_first_screen_closes_early(
     first_s: float | None, changes: dict[float, int], closed_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched = Watched(changes)

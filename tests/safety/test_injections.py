@@ -11,7 +11,7 @@ from support.paths import ROOT
 
 
 @pytest.mark.slow
-def test_page_has_figures_of_bench(tmp_path: Path) -> None:
+def test_security_page_has_injection_figures(tmp_path: Path) -> None:
     """`python tests/bench/run.py injections` prints them."""
     *_, sums = table(tmp_path)
     assert sums.removeprefix("| | ") in ROOT.joinpath("docs", "security.md").read_text("utf-8").splitlines()

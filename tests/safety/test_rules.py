@@ -143,7 +143,7 @@ def test_keys(action: Action, expected: bool) -> None:
         (TraverseHistory("back"), "alt+left"),
     ],
 )
-def test_rule_on_keys_sees_every_key_that_action_presses(action: Action, keys: str) -> None:
+def test_rule_on_keys_matches_every_pressed_key(action: Action, keys: str) -> None:
     assert matches(proposed(action), keys=key_set(keys))
     assert not matches(proposed(action), keys=key_set("ctrl+shift+f12"))
 
@@ -160,7 +160,7 @@ def test_rule_on_keys_sees_every_key_that_action_presses(action: Action, keys: s
         (TypeText("apples"), False),
     ],
 )
-def test_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expected: bool) -> None:
+def test_allow_rule_on_keys_allows_only_keys(action: Action, expected: bool) -> None:
     assert Rule("allow", keys=key_set("enter")).matches(proposed(action), CONTEXT) is expected
 
 
@@ -178,7 +178,7 @@ def test_allow_rule_on_keys_allows_nothing_beside_them(action: Action, expected:
         (Click(1, 1), False),
     ],
 )
-def test_allow_rule_on_text_reads_all_of_action_and_nothing_else(action: Action, expected: bool) -> None:
+def test_allow_rule_on_text_allows_only_text(action: Action, expected: bool) -> None:
     assert Rule("allow", text=re.compile("apples")).matches(proposed(action), CONTEXT) is expected
 
 
@@ -195,9 +195,7 @@ SLOW = re.compile("(a|aa)+$")
         ("ask", "task", proposed(Click(1, 1)), ReviewContext("", "a" * 60 + "!")),
     ],
 )
-def test_pattern_that_searches_for_years_denies_in_time(
-    decision: Any, condition: str, proposal: Proposal, context: ReviewContext
-) -> None:
+def test_slow_pattern_denies_in_time(decision: Any, condition: str, proposal: Proposal, context: ReviewContext) -> None:
     rule = Rule(decision, "a trap", on_deny="continue", **{condition: SLOW})
     ruling = Policy((rule,), source="policy.toml").review(proposal, context)
     assert (ruling.kind, ruling.ends_run) == ("deny", False)
@@ -221,7 +219,7 @@ def test_pattern_that_searches_for_years_denies_in_time(
         (re.compile("(?i:A)(?=b)"), "ab", True),
     ],
 )
-def test_pattern_means_what_it_means_to_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
+def test_pattern_matches_as_in_python(pattern: re.Pattern[str], text: str, expected: bool) -> None:
     assert bool(pattern.search(text)) is expected
     assert matches(proposed(CallFunction("say", {"x": text})), text=pattern) is expected
 
@@ -315,7 +313,7 @@ def test_text_of_separate_fields_allowed(actions: list[Action]) -> None:
     assert set(ruled(actions, text=RM)) == {"allow"}
 
 
-def test_text_already_typed_is_not_denied_again() -> None:
+def test_typed_text_is_denied_once() -> None:
     context = ReviewContext(typed="rm -rf")
     policy = Policy((Rule("deny", text=RM),))
     assert policy.review(proposed(TypeText(" x")), context).kind == "allow"
@@ -330,7 +328,7 @@ def test_held_keys_count_until_released() -> None:
     assert ruled([KeyDown("ctrl"), TypeText("t")], keys=key_set("ctrl+t")) == ["allow", "deny"]
 
 
-def test_going_back_counts_as_keys_that_do_it() -> None:
+def test_history_back_counts_as_keys() -> None:
     assert matches(proposed(TraverseHistory("back")), keys=key_set("alt+left"))
     assert not matches(proposed(TraverseHistory("forward")), keys=key_set("alt+left"))
 
@@ -353,17 +351,17 @@ def test_going_back_counts_as_keys_that_do_it() -> None:
         ("AltGr+F12", {"altgr", "f12"}),
     ],
 )
-def test_spellings_of_keys(spelled: str | list[str], expected: set[str]) -> None:
+def test_key_set_of_aliases(spelled: str | list[str], expected: set[str]) -> None:
     assert key_set(spelled) == expected
     assert not unknown_keys(key_set(spelled))
 
 
-def test_misspelled_key_is_known_as_such() -> None:
+def test_unknown_keys_finds_misspelled_key() -> None:
     assert unknown_keys(key_set("ctrl+atl+delete")) == {"atl"}
     assert unknown_keys(key_set("ctrl-alt-delete")) == {"ctrlaltdelete"}
 
 
-def test_every_spelling_that_hands_press_is_one_key_to_rules() -> None:
+def test_key_set_of_every_alias_is_unique() -> None:
     names_of = defaultdict(set)
     for spelling, keysym in keysyms._KEYSYMS.items():
         names_of[keysym] |= key_set(spelling)
@@ -406,7 +404,7 @@ def test_region(action: Action, by_deny: bool, by_allow: bool) -> None:
         ({"task": re.compile("real shop")}, False),
     ],
 )
-def test_where(condition: dict[str, Any], expected: bool) -> None:
+def test_condition_on_test_and_task(condition: dict[str, Any], expected: bool) -> None:
     assert matches(proposed(Click(1, 2)), **condition) is expected
 
 
@@ -419,7 +417,7 @@ def test_all_conditions_must_hold() -> None:
         assert not matches(proposal, **given | {condition: value}), condition
 
 
-def test_rule_without_condition_is_error() -> None:
+def test_rule_without_condition_raises() -> None:
     with pytest.raises(SettingsError, match=r"must have a condition, at least one of action, .*got none"):
         Rule("allow", name="all")
 
@@ -449,7 +447,7 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
         (Policy.interactive((DESTRUCTIVE,)), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
     ],
 )
-def test_first_rule_that_matches_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
+def test_first_matching_rule_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
     ruling = policy.review(proposal, CONTEXT)
     assert ruling.kind == kind
     assert ruling.rule.startswith(rule)
@@ -466,7 +464,7 @@ def test_first_rule_that_matches_decides(policy: Policy, proposal: Proposal, kin
         (Policy((Rule("deny", action="*", on_deny="continue"),)), False),
     ],
 )
-def test_what_denial_ends(policy: Policy, ends_run: bool) -> None:
+def test_denial_ends_run_as_configured(policy: Policy, ends_run: bool) -> None:
     assert policy.review(proposed(Click(1, 1), PAY), CONTEXT).ends_run is ends_run
 
 
@@ -477,7 +475,7 @@ BLOCK = Confirmation("This harms somebody.", blocks=True)
     "rules",
     [(), (Rule("allow", explanation=re.compile(".")),), (Rule("ask", action="*"),), (Rule("allow", action="*"),)],
 )
-def test_no_rule_and_no_person_allows_what_models_service_blocks(rules: tuple[Rule, ...]) -> None:
+def test_blocked_action_is_never_allowed(rules: tuple[Rule, ...]) -> None:
     proposal = proposed(Click(1, 1), BLOCK)
     for policy in (Policy(rules), Policy.interactive(rules)):
         ruling = policy.review(proposal, CONTEXT)
@@ -493,7 +491,7 @@ def test_ruling_explains_itself() -> None:
     )
 
 
-def test_persons_answer() -> None:
+def test_answer_becomes_ruling() -> None:
     asked = Policy.interactive().review(proposed(Click(1, 1), PAY), CONTEXT)
     yes, no, nobody = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
     assert (yes.kind, yes.by) == ("allow", "person")
@@ -502,7 +500,7 @@ def test_persons_answer() -> None:
     assert all(isinstance(ruling, Ruling) and "payment" in ruling.explanation for ruling in (yes, no, nobody))
 
 
-def test_no_goes_on_where_rule_says_so() -> None:
+def test_denial_continues_if_configured() -> None:
     asked = Policy((Rule("ask", action="*", on_deny="continue"),)).review(proposed(Click(1, 1)), CONTEXT)
     assert answer(asked, yes=False).ends_run is False
     assert deny_unasked(asked).ends_run is False

@@ -183,7 +183,7 @@ def test_confirmation_wanted_denied(policy: Policy) -> None:
     assert policy.review(Proposal(Click(1, 1), confirmation=Confirmation("it pays")), ReviewContext()).kind == "deny"
 
 
-def test_word_is_policy_and_file_extends_it(tmp_path: Path) -> None:
+def test_file_extends_strict(tmp_path: Path) -> None:
     assert ruled(load_policy("strict"), OpenAddress("http://shop.example")) == ADDRESS
     assert ruled(load_policy("strict"), Click(1, 1), TypeText("apples")) == ""
     text = """
@@ -217,7 +217,7 @@ def test_word_is_policy_and_file_extends_it(tmp_path: Path) -> None:
     assert lines[5].startswith("strict: only listed keys: characters, alt+left, ")
 
 
-def test_no_rule_of_file_opens_address(tmp_path: Path) -> None:
+def test_allow_rule_opens_no_unlisted_address(tmp_path: Path) -> None:
     text = 'extends = "strict"\n[[rule]]\ndecision = "allow"\naction = "*"\n'
     policy = load_policy(write(tmp_path, text))
     assert policy.review(Proposal(OpenAddress("http://b.example")), ReviewContext()).rule == ADDRESS
@@ -240,6 +240,6 @@ def test_no_rule_of_file_opens_address(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_file_that_would_not_hold(tmp_path: Path, text: str, complaint: str) -> None:
+def test_invalid_strict_file_raises(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(SettingsError, match=complaint):
         load_policy(write(tmp_path, text))

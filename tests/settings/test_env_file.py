@@ -15,8 +15,7 @@ from pytest_vnc_use.desktops.session import inheritable
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.http import found_key
 from pytest_vnc_use.settings import Settings
-from pytest_vnc_use.settings.env_file import env_file_in_words, read_env_file, use_env_file
-from pytest_vnc_use.settings.secret_sources import read_secret
+from pytest_vnc_use.settings.variables import env_file_in_words, read_env_file, read_secret, use_env_file
 
 VALUE = secrets.token_hex(12)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.settings.paths import absolute_files, absolute_text
+from pytest_vnc_use.settings.layers import absolute_files, absolute_text
 from pytest_vnc_use.settings.settings import Settings
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.settings.secret_sources import read_secret
+from pytest_vnc_use.settings.variables import read_secret
 
 VALUE = "hunter2 é"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +13,7 @@ from google.genai import types
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
 from pytest_vnc_use.runs.directory import read_trace
@@ -23,6 +22,7 @@ from pytest_vnc_use.types import (
     CallFunction,
     Click,
     Drag,
+    Frame,
     InvalidAction,
     KeyCombo,
     Move,
@@ -31,9 +31,10 @@ from pytest_vnc_use.types import (
     TakeScreenshot,
     TypeText,
 )
+from support import vnc_servers
 from support.gemini_conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import GeminiServer, Reply, calls, text, wants_confirmation
+from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
 
 REQUIRED = inspect.Parameter.empty
@@ -274,6 +275,52 @@ def test_sequential_function_calls_each_have_response_with_png(replies: list[Rep
     assert (step.proposal.as_proposed["args"], step.proposal.action) == (AT, Click(160, 100))
 
 
+class GrowingController(PaintedController):
+    """A desktop that is larger after each action."""
+
+    def frame(self) -> Frame:
+        return frame_of(len(self.performed), 400 * (len(self.performed) + 1), 300 * (len(self.performed) + 1))
+
+
+def test_screen_size_is_read_at_each_step(replies: list[Reply], service: GeminiServer) -> None:
+    replies += [CLICK, CLICK, calls(("click_at", AT), ("hover_at", AT), signed=False), DONE]
+    controller = GrowingController()
+    with agent_of(controller) as agent:
+        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+    assert controller.performed == [Click(200, 150), Click(400, 300), Click(600, 450), Move(600, 450)]
+
+
+def test_error_goes_back_with_screenshot(replies: list[Reply], service: GeminiServer) -> None:
+    wrong = [("fly_to", AT), ("click_at", {"x": 5}), ("key_combination", {"keys": "nosuchkey"})]
+    replies += [calls(*wrong, signed=False), DONE]
+    with agent_of(PaintedController()) as agent:
+        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+    responses = service.requests[-1].function_responses
+    assert [set(each["response"]) for each in responses] == [{"error", "url"}] * 3
+    assert [bool(each.get("parts")) for each in responses] == [True] * 3
+
+
+def test_safety_block_ends_run(replies: list[Reply], service: GeminiServer) -> None:
+    replies += [CLICK, stopped("SAFETY")]
+    with agent_of(PaintedController()) as agent:
+        result = agent.run(task="Open the basket")
+    assert (result.outcome, len(result.steps)) == (Outcome.BLOCKED, 1)
+    assert "SAFETY" in result.message
+
+
+@pytest.mark.desktop
+def test_desktop_of_one_colour_is_driven(
+    replies: list[Reply], service: GeminiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VNC_USE_START_SECONDS", "0.2")
+    replies += [CLICK, DONE]
+    with (
+        vnc_servers.tigervnc((400, 300)) as server,
+        VncUseAgent(server.address, model=COMPUTER_USE_ONLY) as agent,
+    ):
+        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+
+
 @pytest.mark.parametrize(("answer", "outcome"), [("approve", Outcome.DONE), ("deny", Outcome.DENIED)])
 def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, outcome: Outcome) -> None:
     replies += [RISKY, DONE]
@@ -281,17 +328,25 @@ def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, ou
     with agent_of(controller) as agent:
         assert agent.run(task="Buy").outcome is Outcome.WAITING
         assert controller.performed == []
-        assert getattr(agent, answer)().outcome is outcome
+        ended = getattr(agent, answer)()
+        assert (ended.outcome, ended.transcript.startswith("1 click(")) == (outcome, True)
         with pytest.raises(SettingsError, match=r"no run waits for approval\. Name the run"):
             agent.approve()
 
 
-def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer) -> None:
+def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer, capsys: Any) -> None:
+    """Those of this agent; the command line, those of this directory."""
+    assert main(["approve", "--vnc", "localhost::1"]) == 2
+    assert "no run waits for approval. Name the run" in capsys.readouterr().err
     replies += [RISKY, RISKY]
     with agent_of(PaintedController()) as agent:
-        first, second = (agent.run(task="Buy").run_id for _ in range(2))
-        with pytest.raises(SettingsError, match=f"2 runs wait for approval: {first}, {second}"):
+        several = [agent.run(task="Buy").run_id for _ in range(2)]
+        with pytest.raises(SettingsError, match=f"2 runs wait for approval: {several[0]}, {several[1]}"):
             agent.deny()
+    assert main(["deny", "--vnc", "localhost::1"]) == 2
+    printed = capsys.readouterr().err
+    assert "2 runs wait for approval" in printed
+    assert all(run_id in printed for run_id in several)
 
 
 @pytest.mark.parametrize(("shown", "images"), [(None, 1), (True, 1), (False, 0)])
@@ -312,18 +367,27 @@ def test_guard_ends_run(replies: list[Reply], service: GeminiServer, guard: dict
     assert outcome is (Outcome.STEP_LIMIT if "step_limit" in guard else Outcome.TIME_LIMIT)
 
 
-@pytest.mark.parametrize("task", [["Open the basket"], ["--task", "Open the basket"]])
-def test_command_line_takes_task_and_excluded_actions(task: list[str]) -> None:
-    argv = [
-        sys.executable,
-        "-m",
-        "pytest_vnc_use.cli",
-        "run",
-        "--vnc",
-        "localhost::1",
-        "--excluded-actions",
-        "search",
-        *task,
-    ]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, "localhost::1" in ended.stderr + ended.stdout) == (9, True)
+TASK = "Open the basket"
+UNSAID = "unrecognized arguments: --password; a password is given by its variable: --password-env NAME"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "printed"),
+    [
+        ([TASK], 9, "localhost::1"),
+        (["--task", TASK], 9, "localhost::1"),
+        (["--excluded-actions", "search", TASK], 9, "localhost::1"),
+        (["--password-env", "PASSWORD", TASK], 9, "localhost::1"),
+        (["--password", "hunter22", TASK], 2, UNSAID),
+    ],
+)
+def test_command_line_takes_arguments(
+    argv: list[str], code: int, printed: str, service: GeminiServer, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setenv("PASSWORD", "hunter22")
+    try:
+        ended: Any = main(["run", "--vnc", "localhost::1", *argv])
+    except SystemExit as exc:
+        ended = exc.code
+    output = "".join(capsys.readouterr())
+    assert (ended, printed in output, "hunter22" in output) == (code, True, False)

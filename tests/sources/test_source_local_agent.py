@@ -207,6 +207,30 @@ def test_variables_reach_request(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read == ((0.6, 2048, (1536, 864)) if defaults else (0.1, 99, (640, 400)))
 
 
+@pytest.mark.parametrize(
+    ("given", "images", "thoughts"),
+    [({}, 2, 2), ({"KEEP_LAST_SCREENSHOTS": "1"}, 1, 2), ({"KEEP_LAST_THINKS": "1"}, 2, 1)],
+)
+def test_variables_prune_history(
+    given: dict[str, str], images: int, thoughts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = calls(("observe_screen", {}), words="<think>Hm.</think>I look.")
+
+    def answer(request: ChatRequest) -> Any:
+        return said("Done.") if len(request.of("tool")) == 4 else look
+
+    with ChatServer(answer, takes_thoughts=True) as server:
+        monkeypatch.setenv("LMSTUDIO_ENDPOINT", f"{server.url}/chat/completions")
+        monkeypatch.setenv("AGENT_STEP_DELAY", "0")
+        for name, value in given.items():
+            monkeypatch.setenv(f"AGENT_{name}", value)
+        with VncUseAgent(settings=build.settings_of(LOCAL), controller=PaintedController()) as agent:
+            agent.run("Look")
+        *_, last = server.requests
+    kept = sum("<think>" in message["content"] for message in last.of("assistant"))
+    assert (len(last.images), kept) == (images, thoughts)
+
+
 def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
     with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.agent import build
 from pytest_vnc_use.agent.run import Timing
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.functions import VERIFY
+from pytest_vnc_use.planners.common.screens import png_size
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
@@ -71,7 +74,7 @@ def meaning(name: str, /, **arguments: Any) -> list[Action]:
         ("key_combo", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
         ("key_combo", {"key": "alt+f4"}, KeyCombo(("alt", "f4"))),
         ("key_combo", {"keys": ["ctrl", "shift", "t"]}, KeyCombo(("ctrl", "shift", "t"))),
-        ("paste", {"text": "é"}, TypeText("é")),
+        ("paste", {"text": "é"}, TypeText("é", paste=True)),
         ("hover", AT, Move(720, 450)),
         ("wait", {}, Wait(0.5)),
         ("wait", {"ms": 3000}, Wait(3.0)),
@@ -113,7 +116,7 @@ def test_command_without_meaning_is_refused(command: str, arguments: dict[str, A
 def test_queue_of_document_is_four_actions() -> None:
     assert meaning("action_queue", actions=QUEUE) == [
         KeyCombo(("ctrl", "l")),
-        TypeText("https://example.com"),
+        TypeText("https://example.com", paste=True),
         KeyCombo(("return",)),
         Wait(3.0),
     ]
@@ -176,7 +179,7 @@ def test_tool_is_declared_with_parameters(tool: str, parameters: set[str]) -> No
         "no key_type: use paste for all text",
         "key_combo ctrl+l",
         "No escape",
-        "click right and choose Paste",
+        "paste does not work in terminals: click right there and choose Paste",
         "then pagedown or scroll",
         "plan the steps",
         "find its target again with detect_elements",
@@ -189,6 +192,19 @@ def test_prompt_has_rule(rule: str) -> None:
     with chat([call("task_complete", summary="")], toolset="vnc_command", **FUNCTIONS) as talk:
         talk.decide()
         assert rule in " ".join(talk.server.requests[0].texts[0].split())
+
+
+def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
+    (tmp_path / "prompt.md").write_text("Be brief, and careful.")
+    with ChatServer([call("task_complete", summary="Yes.")]) as server:
+        fields = {"planner": "openai", "base_url": server.url, "model": MODEL, "toolset": "vnc_command"}
+        settings = Settings(planner_options=(f"system_instruction={tmp_path}/prompt.md",), **fields)
+        with VncUseAgent(settings=settings, controller=PaintedController()) as agent:
+            agent.run("Look")
+        assert server.requests[0].texts[0] == "Be brief, and careful."
+    missing = dataclasses.replace(settings, planner_options=(f"system_instruction={tmp_path}/none.md",))
+    with pytest.raises(SettingsError, match="must be a file with a prompt"):
+        build.build_planner(missing)
 
 
 def test_screenshots_come_first_and_on_request_only() -> None:
@@ -218,15 +234,28 @@ def test_elements_are_refused_where_none_are_known() -> None:
     assert "they need vnc_elements, or vnc_cdp" in action.problem
 
 
-def test_timing_has_times_and_screen() -> None:
+def test_timing_and_display_are_configured_at_runtime() -> None:
     timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0}).functions()
     assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
-    with chat([call("vnc_command", action="get_timing")] * 2, toolset="vnc_command") as talk:
-        talk.act(output=str(timing["get_timing"]()))
-        talk.decide()
-        [result] = talk.server.requests[1].of("tool")
-    lines = result["content"].splitlines()
-    assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 1440 x 900 pixels"]
+    assert timing["configure"](screenshot_max_side=720) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    for wrong in ({"step_delay_ms": -1}, {"screenshot_max_side": 99}, {"screenshot_max_side": "720"}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
+            timing["configure"](**wrong)
+    smaller = call("vnc_command", action="configure", params={"screenshot_max_side": 720})
+    script = [
+        smaller,
+        call("vnc_command", action="get_timing"),
+        call("vnc_command", action="mouse_click", x=360, y=225),
+    ]
+    with chat(script, toolset="vnc_command") as talk:
+        for _ in range(2):
+            talk.act(output=str(timing["get_timing"]()))
+        assert talk.actions() == [Click(720, 450)]
+        before, *_, after = talk.server.requests
+    lines = after.of("tool")[-1]["content"].splitlines()
+    assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 720 x 450 pixels"]
+    assert [png_size(request.images[0]) for request in (before, after)] == [(1440, 900), (720, 450)]
+    assert "which has 720 x 450 pixels" in after.texts[0]
 
 
 @pytest.mark.parametrize("excluded", ["paste", "action_queue", "verify"])

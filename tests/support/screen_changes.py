@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_vnc_use.recordings import Mode
-from pytest_vnc_use.triage.rules import rule_for
+from pytest_vnc_use.triage import rule_for
 from pytest_vnc_use.types import Action, Click, TypeText
 from support.paths import PROGRAMS
 from support.programs_on_x import Desk, in_terminal, with_window

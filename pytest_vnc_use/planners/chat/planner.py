@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -46,7 +46,7 @@ from pytest_vnc_use.planners.common.http import (
     shortened,
 )
 from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
-from pytest_vnc_use.planners.common.screens import png_size
+from pytest_vnc_use.planners.common.screens import png_size, within
 from pytest_vnc_use.planners.common.toolset import (
     EndOfRun,
     FunctionCall,
@@ -58,7 +58,7 @@ from pytest_vnc_use.planners.common.toolset import (
     refused,
 )
 from pytest_vnc_use.planners.common.turns import screens_seen
-from pytest_vnc_use.types import Decision, FrameRef, JsonObject, Observation, Step, Turn, Usage
+from pytest_vnc_use.types import CallFunction, Decision, FrameRef, JsonObject, Observation, Step, Turn, Usage
 
 WORDS_AGAIN, CALLS_AGAIN = 1, 3
 """The most repeated requests in one turn: after words without a call, and after too many calls."""
@@ -69,23 +69,8 @@ _COORDINATES: dict[str, Coordinates] = {"vnc_command": "pixels", "local_agent": 
 BRIEFLY = "answer with a short reason and a tool call"
 
 
-@dataclass(frozen=True)
-class Refused:
-    """An answer that is not performed: the message to the model, and how often it may be sent in one turn."""
-
-    line: str
-    again: int
-
-
-@dataclass
-class _Asking:
-    """The state of one turn's requests: the messages, with refused answers added, and the tokens of all."""
-
-    observation: Observation
-    messages: list[Message]
-    request: JsonObject = field(default_factory=dict)
-    refusals: int = 0
-    usage: Usage = field(default_factory=Usage)
+Refused = tuple[str, int]
+"""Why an answer is not performed, and how often that may be sent to the model in one turn."""
 
 
 class OpenAICompatible:
@@ -152,25 +137,49 @@ class OpenAICompatible:
         return f"openai-compatible ({self._service.model} at {urlsplit(self._service.url).netloc})"
 
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
-        """Return the model's next turn. Raises PlannerError."""
-        asking = _Asking(observation, self._messages(observation))
+        """Return the model's next turn. Raises PlannerError.
+
+        If nothing of an answer can be performed, the same turn is asked again with a line that says why. A model that
+        makes no valid call after that has given up.
+        """
+        observation = _at_configured_size(observation)
+        messages, refusals, usage = self._messages(observation), 0, Usage()
+        sent: JsonObject = {}
         if self._log and (not observation.turns or _looks(observation.turns[-1], self._toolset)):
             self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
 
         def note(attempt: Attempt[Decision]) -> Attempt[Decision]:
             if self._log:
-                self._log.note(asking.request, attempt)
+                self._log.note(sent, attempt)
             return attempt
 
         def request() -> JsonObject:
-            asking.request = self._request(asking.messages)
-            return asking.request
+            nonlocal sent
+            sent = self._request(messages)
+            return sent
+
+        def read(body: JsonObject) -> Decision | Failure:
+            nonlocal refusals, usage
+            answer = read_answer(body)
+            if isinstance(answer, Failure):
+                return answer
+            usage += answer.usage
+            decision = self._decision(answer, observation)
+            if isinstance(decision, tuple):
+                line, again = decision
+                refusals += 1
+                problem = f"nothing of the model's answer can be performed: {line}"
+                if refusals <= again:
+                    messages.extend(refusal_messages(answer, line))
+                    return Failure(PlannerError(problem), again=True, after_s=0.0)
+                decision = Decision("gave_up", problem)
+            return replace(decision, model=answer.model or self._service.model, usage=usage)
 
         return ask(
             self._service,
             request,
             purpose="planner",
-            read=partial(self._read, asking),
+            read=read,
             timeout_s=timeout_s,
             report=observation.report,
             backoff=self._backoff.within(observation.request_s),
@@ -181,7 +190,8 @@ class OpenAICompatible:
         system = self._system_instruction
         if system is None:
             where = prompts.coordinates_in_words(self._coordinates, self._counted(observation))
-            system = prompts.tool_operator(self._toolset.table.operator, where, *self._toolset.rules)
+            rules = "\n".join(f"- {rule}" for rule in (where, *self._toolset.rules))
+            system = self._toolset.table.operator.format(rules=rules)
         return self._rebuild_messages(observation, system=system)
 
     def _counted(self, observation: Observation) -> tuple[int, int]:
@@ -195,33 +205,14 @@ class OpenAICompatible:
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
 
-    def _read(self, asking: _Asking, body: JsonObject) -> Decision | Failure:
-        """Return the decision; or a failure, after which the same turn is asked again with a line that says why.
-
-        A model that makes no valid call after that has given up.
-        """
-        answer = read_answer(body)
-        if isinstance(answer, Failure):
-            return answer
-        asking.usage += answer.usage
-        decision = self._decision(answer, asking.observation)
-        if isinstance(decision, Refused):
-            asking.refusals += 1
-            problem = f"nothing of the model's answer can be performed: {decision.line}"
-            if asking.refusals <= decision.again:
-                asking.messages += refusal_messages(answer, decision.line)
-                return Failure(PlannerError(problem), again=True, after_s=0.0)
-            decision = Decision("gave_up", problem)
-        return replace(decision, model=answer.model or self._service.model, usage=asking.usage)
-
     def _decision(self, answer: ChatAnswer, observation: Observation) -> Decision | Refused:
         if answer.cut_off:
-            return Refused(f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN)
+            return f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN
         if not answer.calls and self._toolset.table.words_end:
             return Decision("finished", answer.words)
         if not answer.calls:
             words = repr(answer.words[:200]) if answer.words else "nothing"
-            return Refused(f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN)
+            return f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN
         readings = self._readings(answer.calls, observation)
         asked, most = sum(map(_actions_in, readings)), self._toolset.table.most_actions
         if asked > most and self._takes_first and _actions_in(readings[0]) <= most:
@@ -229,7 +220,7 @@ class OpenAICompatible:
             readings = [reading for reading, total in zip(readings, sums, strict=True) if total <= most]
         elif asked > most:
             problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was performed"
-            return Refused(problem, CALLS_AGAIN)
+            return problem, CALLS_AGAIN
         ended = _ending(readings)
         if ended is not None:
             return Decision(ended.kind, ended.words or answer.words)
@@ -252,6 +243,21 @@ class OpenAICompatible:
             else read(_typed(call.call, known), spell)
             for call in calls
         ]
+
+
+def _at_configured_size(observation: Observation) -> Observation:
+    """Return the observation with screenshots no longer on any side than the newest call of `configure` allows."""
+    steps = [step for turn in observation.turns for step in turn.steps if not prompts.problem_of(step)]
+    configured = [step.proposal.action for step in steps if isinstance(step.proposal.action, CallFunction)]
+    sides = [
+        action.arguments["screenshot_max_side"]
+        for action in configured
+        if action.name == "configure" and action.arguments.get("screenshot_max_side")
+    ]
+    if not sides:
+        return observation
+    load = observation.load_png
+    return replace(observation, load_png=lambda screen: within(load(screen), sides[-1]))
 
 
 def _actions_in(reading: Reading) -> int:
@@ -313,7 +319,9 @@ def _check_known(name: str, value: str, known: Sequence[str]) -> None:
 
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
-"""The most characters of a result, or of the model's own words, that are sent again."""
+"""The most characters of the model's own words that are sent again."""
+LONGEST_RESULT = 20_000
+"""The most characters of a result: a long list of elements, or a page's text."""
 
 Message = dict[str, Any]
 _LISTED = re.compile(r"\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\]")
@@ -390,9 +398,9 @@ def _messages_of(
 def _result(steps: Sequence[Step], result_of: Callable[[Step], str]) -> str:
     """Return the result of one call, or the results of each action of a batch."""
     if len(steps) == 1:
-        return _cut(result_of(steps[0]))
+        return _cut(result_of(steps[0]), LONGEST_RESULT)
     results = [f"{step.proposal.as_proposed['name']}: {result_of(step)}" for step in steps]
-    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)))
+    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)), LONGEST_RESULT)
 
 
 def _result_of(step: Step, *, observation: Observation, toolset: Toolset, error_format: str) -> str:
@@ -467,11 +475,11 @@ def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
     """Return an answer that is not performed, and the line that says why."""
     calls = ", ".join(call.call.name for call in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
-    return [{"role": "assistant", "content": _cut(words)}, user_message(prompts.not_carried_out(line))]
+    return [{"role": "assistant", "content": _cut(words)}, user_message(f"Nothing was performed: {line}.")]
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} … (cut, of {len(text)} characters)"
+def _cut(text: str, most: int = LONGEST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]} … (cut, of {len(text)} characters)"
 
 
 def chat_service(base_url: str, model: str, api_key: str = "") -> Service:

@@ -139,7 +139,8 @@ def _command_rules(offered: Sequence[str]) -> Sequence[str]:
         f"For up to {MOST_ACTIONS} actions that need no look in between, call batch.",
         "When the newest screenshot shows that the task is done, call task_complete, and nothing beside it.",
         prompts.GIVING_UP.format(call="call task_failed and say what you saw"),
-        *prompts.desktop_rules(offered),
+        *([prompts.VERIFY_RULE] if "verify" in offered else []),
+        *prompts.DESKTOP_RULES,
     )
 
 
@@ -315,7 +316,11 @@ VNC_COMMAND = Table(
         "key_combo": tool(
             'Press keys together: key "ctrl+a", or keys ["ctrl", "shift", "t"].', _press_keys, key=TEXT, keys=KEYS
         ),
-        "paste": tool("Put text in at the focus.", _plain_text, {"text": TEXT}),
+        "paste": tool(
+            "Put text in at the focus by the clipboard and ctrl+v: in browsers and editors, not in terminals.",
+            lambda args: TypeText(args.text("text"), paste=True),
+            {"text": TEXT},
+        ),
         "hover": tool("Move the pointer.", lambda args: Move(*args.target()), POINT),
         "wait": tool(
             "Let some milliseconds pass.",
@@ -326,7 +331,11 @@ VNC_COMMAND = Table(
             "List what can be clicked, as text: its name, with x, y, w, h.",
             lambda _: CallFunction("list_elements", {}),
         ),
-        "configure": tool("Set step_delay_ms, the wait after each step.", _configure, params={"type": "object"}),
+        "configure": tool(
+            "Set in params: step_delay_ms, the wait after each step; screenshot_max_side, in pixels.",
+            _configure,
+            params={"type": "object"},
+        ),
         "get_timing": tool("The times of this run, and the screen's size.", lambda _: CallFunction("get_timing", {})),
         "task_complete": tool(
             "The whole task is done. Say in the summary what was done.", _complete, {"summary": TEXT}, ends=True

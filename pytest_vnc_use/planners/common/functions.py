@@ -36,18 +36,6 @@ VERIFY = Declaration(
 )
 """The function that the agent itself answers, if there is a judge."""
 
-GET_TIMING = Declaration(
-    "get_timing",
-    "Return the times of this run, in milliseconds.",
-    {"type": "object", "properties": {}, "required": []},
-)
-CONFIGURE = Declaration(
-    "configure",
-    "Set how long to wait after each step of this run, once the screen has become stable.",
-    {"type": "object", "properties": {"step_delay_ms": {"type": "number"}}, "required": ["step_delay_ms"]},
-)
-"""The functions that the agent itself answers in every run."""
-
 
 def declare(function: Callable[..., Any]) -> Declaration:
     """Return the declaration of a function whose parameters all have type hints.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
@@ -115,22 +114,6 @@ class JudgeReply:
     usage: Usage = field(default_factory=Usage)
 
 
-def answered(
-    form: type[AnyAnswer], ask: Callable[[float], JudgeReply], *, timeout_s: float
-) -> tuple[AnyAnswer | None, JudgeReply]:
-    """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
-
-    `ask` gets the seconds that are left of `timeout_s`. The usage is the sum of both replies.
-    """
-    deadline = Deadline(timeout_s)
-    reply = ask(deadline.remaining_s)
-    answer = answer_in(reply.text, form)
-    if answer is not None:
-        return answer, reply
-    again = ask(deadline.remaining_s)
-    return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
-
-
 def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
     """Return the answer at the end of a text, bare or fenced: everything from the first brace on, or None.
 
@@ -143,66 +126,8 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
         return None
 
 
-def unreadable(reply: JudgeReply) -> str:
-    """Return the message for an answer that could not be read twice."""
-    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"
-
-
-@dataclass(frozen=True)
-class Question:
-    """The request to a judge: its instructions, the question about a frame, and the schema of the answer.
-
-    `name` is the schema's name, for services that want one.
-    """
-
-    part: str
-    words: str
-    frame: Frame
-    name: str
-    schema: JsonObject
-
-
-class ScreenJudge(ABC):
-    """A Judge and Reader. Each service's subclass gives the grid of its model, and sends the request."""
-
-    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
-        """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
-        grid, words = self._grid(frame.ref), prompts.claim_question(claim)
-        asked = Question(prompts.judge_in(grid.in_words), words, frame, "verdict", SCHEMA)
-        opinion, reply = self._answer(Opinion, asked, timeout_s, report)
-        if opinion is None:
-            return Verdict(claim, "unsure", unreadable(reply), frame=frame.ref, model=reply.model, usage=reply.usage)
-        region = grid.region(opinion.box_2d, frame.ref)
-        return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, reply.model, reply.usage)
-
-    def read(
-        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
-    ) -> Reading:
-        """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
-        grid, words = self._grid(frame.ref), prompts.value_question(question, schema)
-        asked = Question(prompts.reader_in(grid.in_words), words, frame, "value", value_schema(schema))
-        answer, reply = self._answer(Value, asked, timeout_s, report)
-        if answer is None:
-            raise Inconclusive(unreadable(reply))
-        region = grid.region(answer.box_2d, frame.ref)
-        return Reading(question, answer.value, answer.reason, region, frame.ref, reply.model, reply.usage)
-
-    def _answer(
-        self, form: type[AnyAnswer], asked: Question, timeout_s: float, report: Report
-    ) -> tuple[AnyAnswer | None, JudgeReply]:
-        return answered(form, partial(self._ask, asked, report), timeout_s=timeout_s)
-
-    @abstractmethod
-    def _grid(self, screen: FrameRef) -> Grid:
-        """Return the grid that the model must count in."""
-
-    @abstractmethod
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
-        """Return the model's answer. Raises PlannerError."""
-
-
-class ServiceJudge(ScreenJudge):
-    """The base of the judges over such services. A subclass builds the request and reads the answer.
+class ServiceJudge(ABC):
+    """A Judge and Reader over a model's service. A subclass gives the model's grid, and the service's format.
 
     A service may refuse a request that binds the answer to its schema. It then gets the request again without the
     binding, and from then on every request for an answer of that name. The answer is then found in the model's text.
@@ -212,6 +137,30 @@ class ServiceJudge(ScreenJudge):
         self._service = service
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody) -> Verdict:
+        """Return the model's verdict; unsure if its answer cannot be read. Raises PlannerError."""
+        rules, question = prompts.JUDGE_RULES, f"Claim: {claim}\nDoes it hold in this screenshot?"
+        opinion, reply = self._answer(Opinion, rules, question, SCHEMA, frame, timeout_s, report)
+        if opinion is None:
+            return Verdict(claim, "unsure", _unreadable(reply), frame=frame.ref, model=reply.model, usage=reply.usage)
+        region = self._grid(frame.ref).region(opinion.box_2d, frame.ref)
+        return Verdict(claim, opinion.verdict, opinion.reason, region, frame.ref, reply.model, reply.usage)
+
+    def read(
+        self, question: str, schema: JsonObject, frame: Frame, *, timeout_s: float, report: Report = report_to_nobody
+    ) -> Reading:
+        """Return the model's reading in the schema's form. Raises PlannerError, Inconclusive if it is unreadable."""
+        asked, whole = prompts.value_question(question, schema), value_schema(schema)
+        answer, reply = self._answer(Value, prompts.READER_RULES, asked, whole, frame, timeout_s, report)
+        if answer is None:
+            raise Inconclusive(_unreadable(reply))
+        region = self._grid(frame.ref).region(answer.box_2d, frame.ref)
+        return Reading(question, answer.value, answer.reason, region, frame.ref, reply.model, reply.usage)
+
+    @abstractmethod
+    def _grid(self, screen: FrameRef) -> Grid:
+        """Return the grid that the model must count in."""
 
     @abstractmethod
     def _body(self, part: str, asked: Observation) -> JsonObject:
@@ -225,28 +174,53 @@ class ServiceJudge(ScreenJudge):
     def _read(self, body: JsonObject) -> JudgeReply | Failure:
         """Return the content of a response, or the reason why it cannot be used."""
 
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
-        screen = asked.frame.ref
-        body = self._body(asked.part, Observation(asked.words, screen, screen, (), lambda _: asked.frame.png, report))
+    def _answer(
+        self,
+        form: type[AnyAnswer],
+        rules: str,
+        question: str,
+        schema: JsonObject,
+        frame: Frame,
+        timeout_s: float,
+        report: Report,
+    ) -> tuple[AnyAnswer | None, JudgeReply]:
+        """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
+
+        The usage is the sum of both replies.
+        """
+        screen, name, deadline = frame.ref, "value" if form is Value else "verdict", Deadline(timeout_s)
+        observation = Observation(question, screen, screen, (), lambda _: frame.png, report)
+        body = self._body(rules.format(box=self._grid(screen).in_words), observation)
 
         def bound() -> JsonObject:
-            return {**body, **({} if asked.name in self._unbound else self._binding(asked.name, asked.schema))}
+            return {**body, **({} if name in self._unbound else self._binding(name, schema))}
 
         def unbind(attempt: Attempt[JudgeReply]) -> Attempt[JudgeReply]:
             failure = attempt.result
             # a subclass means the key, the quota or an outage: the request itself is right
-            if isinstance(failure, Failure) and type(failure.error) is PlannerError and asked.name not in self._unbound:
-                self._unbound.add(asked.name)
+            if isinstance(failure, Failure) and type(failure.error) is PlannerError and name not in self._unbound:
+                self._unbound.add(name)
                 return replace(attempt, result=replace(failure, again=True, after_s=0.0))
             return attempt
 
-        return ask(
-            self._service,
-            bound,
-            purpose="judge",
-            read=self._read,
-            timeout_s=timeout_s,
-            report=report,
-            backoff=self._backoff,
-            after=unbind,
-        )
+        def requested() -> JudgeReply:
+            return ask(
+                self._service,
+                bound,
+                purpose="judge",
+                read=self._read,
+                timeout_s=deadline.remaining_s,
+                report=report,
+                backoff=self._backoff,
+                after=unbind,
+            )
+
+        reply = requested()
+        if (answer := answer_in(reply.text, form)) is not None:
+            return answer, reply
+        again = requested()
+        return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
+
+
+def _unreadable(reply: JudgeReply) -> str:
+    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"

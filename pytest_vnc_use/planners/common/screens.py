@@ -111,6 +111,13 @@ class ScaledScreens:
         return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
 
 
+def within(png: bytes, longest_side: int) -> bytes:
+    """Return the PNG, scaled down where a side of it is longer."""
+    width, height = png_size(png)
+    scale = min(1.0, longest_side / max(width, height))
+    return resized(png, (max(1, round(width * scale)), max(1, round(height * scale))))
+
+
 def halved(png: bytes) -> bytes:
     """Return the PNG; in half its width and height if it has more than 200 KB."""
     if len(png) <= MOST_KILOBYTES * 1000:

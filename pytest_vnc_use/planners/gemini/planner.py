@@ -29,7 +29,7 @@ from pytest_vnc_use.planners.common.http import (
     found_url,
     post_json,
 )
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, Question, ScreenJudge
+from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
 from pytest_vnc_use.planners.common.planner import ServicePlanner
 from pytest_vnc_use.planners.common.screens import halved
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
@@ -85,6 +85,8 @@ SAFETY_POLICIES = (
     "LEGAL_TERMS_AND_AGREEMENTS",
 )
 KEPT_SCREENSHOTS = 3
+ALL_TURNS = 40
+"""The turns that go back whole in the older dialect and in a browser: as many as a run has by default."""
 
 
 class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
@@ -192,7 +194,7 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
     def _rebuild_contents(self, observation: Observation) -> list[JsonObject]:
         """Return the conversation so far. The newest turns have images, one a step, `keep_screenshots` or more."""
         turns = [*_with_urls([turn for turn in observation.turns if turn.steps])]
-        in_words = removed_of(len(turns) - (self._keep or KEPT_SCREENSHOTS), KEPT_TURNS)
+        in_words = removed_of(len(turns) - self._keep, KEPT_TURNS) if self._keep else removed_of(len(turns), ALL_TURNS)
         steps = [step for turn in turns for step in turn.steps]
         seen = [*(step.frame_before for step in steps[1:]), observation.frame]  # the screen of the next request
         keep = self._keep or len(steps) + 1
@@ -303,7 +305,7 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
         return types.FunctionResponse.model_validate_json(json.dumps(response))
 
 
-class GeminiJudge(ScreenJudge):
+class GeminiJudge(ServiceJudge):
     """A judge that asks Gemini, without the Computer Use tool. Its answer is JSON that is bound to a schema.
 
     Raises KeyMissing if no key is set.
@@ -318,37 +320,24 @@ class GeminiJudge(ScreenJudge):
         max_output_tokens: int = 4096,
         backoff: Backoff | None = None,
     ) -> None:
-        self._service, self._backoff = gemini_service(model, api_key, base_url), backoff or Backoff()
-        self._max_output_tokens = max_output_tokens
+        super().__init__(gemini_service(model, api_key, base_url), backoff=backoff)
+        self._generation: JsonObject = {"maxOutputTokens": max_output_tokens}
 
     def _grid(self, screen: FrameRef) -> Grid:
         return Grid(1000, 1000, rows_first=True)
 
-    def _ask(self, asked: Question, report: Report, timeout_s: float) -> JudgeReply:
-        body = {
-            "contents": [_user(asked.words, asked.frame.png)],
-            "systemInstruction": _system(asked.part),
-            "generationConfig": {
-                "maxOutputTokens": self._max_output_tokens,
-                "responseMimeType": "application/json",
-                "responseJsonSchema": {**asked.schema, "propertyOrdering": asked.schema["required"]},
-            },
-        }
+    def _body(self, part: str, asked: Observation) -> JsonObject:
+        question = _user(asked.task, asked.load_png(asked.frame))
+        return {"contents": [question], "systemInstruction": _system(part), "generationConfig": self._generation}
 
-        def read(answered: JsonObject) -> GeminiAnswer | Failure:
-            answer = read_answer(answered)
-            return answer_failure(answer) or answer
+    def _binding(self, name: str, schema: JsonObject) -> JsonObject:
+        ordered = {**schema, "propertyOrdering": schema["required"]}
+        bound = {"responseMimeType": "application/json", "responseJsonSchema": ordered}
+        return {"generationConfig": {**self._generation, **bound}}
 
-        answer = ask(
-            self._service,
-            body,
-            purpose="judge",
-            read=read,
-            timeout_s=timeout_s,
-            report=report,
-            backoff=self._backoff,
-        )
-        return JudgeReply(answer.words, answer.model, answer.usage)
+    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+        answer = read_answer(body)
+        return answer_failure(answer) or JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:

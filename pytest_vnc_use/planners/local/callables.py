@@ -13,16 +13,16 @@ import pkgutil
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Union, cast
+from typing import Any, Union, cast, get_args
 
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import AgentFailed, RunDirectoryError, SettingsError
 from pytest_vnc_use.errors.faults import lines_in
-from pytest_vnc_use.planners.common.decisions import decision_of
-from pytest_vnc_use.runs.directory import to_json
+from pytest_vnc_use.runs.directory import from_json, to_json
 from pytest_vnc_use.runs.transcript import plain
-from pytest_vnc_use.types import Action, Decision, KeyCombo, Observation, Proposal, Scroll
+from pytest_vnc_use.types import Action, CallFunction, Decision, DecisionKind, KeyCombo, Observation, Proposal, Scroll
 from pytest_vnc_use.types.actions import TOO_DEEP, is_shallow
 from pytest_vnc_use.types.protocols import Planner
 
@@ -159,3 +159,38 @@ def finish(params: Mapping[str, Any] | None = None, *, message: str = "") -> Dec
 def give_up(reason: str) -> Decision:
     """Return the decision that the task cannot be done."""
     return Decision("gave_up", reason)
+
+
+_KINDS = get_args(DecisionKind)
+
+
+def decision_of(answer: object, whose: str) -> Decision:
+    """Return a decision, an action, or several actions or proposals, as a decision with valid actions.
+
+    Raises AgentFailed if it is none of these, or if a field does not fit; `whose` names the answer in the message.
+    """
+    if isinstance(answer, Decision):
+        if answer.kind not in _KINDS:
+            raise AgentFailed(f"{whose} must be of the kind {', '.join(_KINDS)}, got {answer.kind!r}")
+        if answer.kind == "act" and not answer.proposals:
+            raise AgentFailed(f"{whose} is `act` without any action; it must propose at least one")
+        return replace(answer, proposals=tuple(_proposal(item, whose) for item in answer.proposals))
+    if isinstance(answer, (Proposal, *get_args(Action))):
+        return Decision("act", proposals=(_proposal(answer, whose),))
+    if not isinstance(answer, Sequence) or isinstance(answer, str) or not answer:
+        raise AgentFailed(
+            f"{whose} must be an action, a list of actions, finish(), give_up(reason) or a Decision, got {answer!r}"
+        )
+    return Decision("act", proposals=tuple(_proposal(item, whose) for item in answer))
+
+
+def _proposal(item: Any, whose: str) -> Proposal:
+    proposal = item if isinstance(item, Proposal) else Proposal(item)
+    if not isinstance(proposal.action, get_args(Action)):
+        raise AgentFailed(f"{whose} must hold actions or proposals, got {item!r}")
+    if isinstance(proposal.action, CallFunction) and not is_shallow(proposal.action.arguments):
+        return proposal  # the loop reports it to its planner
+    try:
+        return replace(proposal, action=from_json(type(proposal.action), to_json(proposal.action)))
+    except RunDirectoryError as exc:
+        raise AgentFailed(f"{whose} holds an invalid {type(proposal.action).__name__}: {exc}") from exc

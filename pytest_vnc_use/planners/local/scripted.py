@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Union
 
 from pytest_vnc_use.errors import PlannerError, RunDirectoryError
-from pytest_vnc_use.planners.common.decisions import decision_of
+from pytest_vnc_use.planners.local.callables import decision_of
 from pytest_vnc_use.runs.uitask_trace import Execution, ExecutionStep
 from pytest_vnc_use.types import Action, CallFunction, Decision, Limits, Observation, Proposal
 

@@ -20,8 +20,8 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.recordings.store import Key
 from pytest_vnc_use.runs.directory import path_of
 from pytest_vnc_use.settings.layers import read_value
-from pytest_vnc_use.settings.secret_sources import read_secret
 from pytest_vnc_use.settings.settings import FIELDS
+from pytest_vnc_use.settings.variables import read_secret
 from support.fuzzing.directories import write_run
 from support.fuzzing.mutations import any_text
 from support.fuzzing.trial import Target, Try

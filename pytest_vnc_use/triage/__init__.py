@@ -1,1 +1,0 @@
-"""The meaning of a failed test."""

@@ -1,0 +1,187 @@
+"""The line on a terminal that says where a run is: its text, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_vnc_use.plain_text import columns_of, fit
+from pytest_vnc_use.runs.progress import LiveLine, can_show
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.types import (
+    NO_FRAME,
+    Click,
+    GateAwaited,
+    Limits,
+    ModelAsked,
+    ModelExchange,
+    Outcome,
+    Proposal,
+    Ruling,
+    RunEnded,
+    RunEvent,
+    RunStarted,
+    Step,
+    StepFinished,
+    StepStarted,
+    Usage,
+)
+from support.terminal import Terminal
+
+STARTED = RunStarted("id", "Buy", "now", "gemini (m)", NO_FRAME, limits=Limits(steps=40))
+ASKED = ModelAsked("planner", "gemini-m", 10, 1, 100)
+PROPOSAL, RULING = Proposal(Click(1, 2), "open the basket"), Ruling("allow", "policy")
+STEP_STARTED = StepStarted(3, 3, PROPOSAL, RULING)
+FINISHED = StepFinished(Step(3, 3, PROPOSAL, RULING, NO_FRAME, NO_FRAME))
+ENDED = RunEnded(Outcome.DONE, "")
+WAITS = "step 0 of 40: waits for gemini (m) (0 s)"
+
+
+def answered(dollars: float | None = 0.041, retry_in_s: float | None = None, error: str = "") -> ModelExchange:
+    return ModelExchange(
+        "planner", 1, {}, {}, 2.0, error, retry_in_s, model="gemini-m", usage=Usage(9, 0, 9), dollars=dollars
+    )
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    screen = Terminal(60, 5)
+    yield screen
+    screen.close()
+
+
+def text_after(*events: RunEvent, columns: int = 100, hide: Callable[[str], str] = str) -> str:
+    null = os.open(os.devnull, os.O_WRONLY)
+    line = LiveLine(null, "test_basket", hide)
+    os.close(null)
+    for event in events:
+        line.observe(event)
+    text = line.text(columns)
+    line.close()
+    return re.sub(r"\d+ s([,)])", r"N s\1", text)
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ((STARTED,), "0 of 40: waits for gemini (m) (N s)"),
+        ((STARTED, ASKED), "0 of 40: asks gemini-m (N s)"),
+        ((STARTED, ASKED, answered(), STEP_STARTED), "3 of 40: open the basket (N s, 4.1 cents)"),
+        ((STARTED, STEP_STARTED, FINISHED, ASKED), "3 of 40: asks gemini-m, last: open the basket (N s)"),
+        ((STARTED, answered(0.0004)), "0 of 40: waits for gemini (m) (N s, 0.04 cents)"),
+        ((STARTED, answered(None), answered()), "0 of 40: waits for gemini (m) (N s, price unknown)"),
+        ((STARTED, GateAwaited(7.9)), "0 of 40: waits for the recorded screen, 8 s left (N s)"),
+        ((STARTED, ASKED, answered(None, 4.0, "503")), "0 of 40: asks gemini-m again in 4 s: 503 (N s, price unknown)"),
+    ],
+)
+def test_text_names_step_activity_seconds_cents(events: tuple[RunEvent, ...], text: str) -> None:
+    assert text_after(*events) == f"test_basket: step {text}"
+
+
+@pytest.mark.parametrize("columns", [20, 33, 60, 200])
+def test_text_control_characters_stay_on_line(columns: int) -> None:
+    nasty = Proposal(Click(1, 2), "\x1b[2J\x1b]0;title\x07\r\n\u202e" + "篮子" * 99)
+    line = text_after(STARTED, StepStarted(1, 1, nasty, RULING), columns=columns)
+    assert columns_of(line) <= columns
+    assert line.isprintable()
+
+
+def test_text_hides_secrets() -> None:
+    hide = Redactor({"PASSWORD": "hunter2hunter2"}).hide_pieces
+    for intent in "type hunter2hunter2", "type hunter2\x1b[1mhunter2 hunter2\nhunter2", "x" * 38 + "hunter2hunter2":
+        line = text_after(STARTED, StepStarted(1, 1, Proposal(Click(1, 2), intent), RULING), columns=80, hide=hide)
+        assert "hunter2" not in line
+
+
+def shows(terminal: Terminal, *rows: str) -> bool:
+    def is_shown() -> bool:
+        return [re.sub(r"\(\d+ s\)", "(0 s)", row) for row in terminal.rows] == list(rows)
+
+    return terminal.read_until(is_shown, 10.0)
+
+
+def test_line_drawn_below_output_and_erased(terminal: Terminal) -> None:
+    os.write(terminal.slave, b"test_a.py ..")
+    line = LiveLine(terminal.slave, "", str)
+    judge = ModelAsked("judge", "m", 1, 1, 1)
+    for shown, erased, text in (
+        (STARTED, ENDED, WAITS),
+        (judge, answered(0.0), "asks the judge (0 s)"),
+    ):
+        line.observe(shown)
+        assert shows(terminal, "test_a.py ..", text if shown is STARTED else f"step 0 of 40: {text}")
+        assert terminal.cursor == (0, 12)
+        line.observe(erased)
+        assert shows(terminal, "test_a.py ..")
+    os.write(terminal.slave, b".")
+    assert shows(terminal, "test_a.py ...")
+    line.close()
+
+
+def test_line_at_last_row_scrolls_output(terminal: Terminal) -> None:
+    os.write(terminal.slave, b"1\n2\n3\n4\ntest_a.py ..")
+    line = LiveLine(terminal.slave, "", str)
+    line.observe(STARTED)
+    assert shows(terminal, "2", "3", "4", "test_a.py ..", WAITS)
+    with line.interrupted():
+        os.write(terminal.slave, b"F\nlonger than the line was")
+    assert shows(terminal, "3", "4", "test_a.py ..F", "longer than the line was", WAITS)
+    line.close()
+    os.write(terminal.slave, b"\nend")
+    assert terminal.read_until(lambda: terminal.rows[-1] == "end", 5.0)
+    assert not any(row.startswith("step") for row in terminal.rows)
+
+
+def test_line_follows_width_of_terminal(terminal: Terminal) -> None:
+    line = LiveLine(terminal.slave, "", str)
+    line.observe(StepStarted(1, 1, Proposal(Click(1, 2), "篮" * 40), RULING))
+    assert shows(terminal, "step 1: " + "篮" * 21 + "... (0 s)")
+    terminal.resize(30)
+    assert shows(terminal, "step 1: " + "篮" * 6 + "... (0 s)")
+    line.close()
+    assert shows(terminal)
+
+
+def test_line_waits_until_terminal_is_free(terminal: Terminal) -> None:
+    is_free = False
+    line = LiveLine(terminal.slave, "", str, lambda: is_free)
+    line.observe(STARTED)
+    assert not terminal.read_until(lambda: bool(terminal.raw), 0.6)
+    is_free = True
+    assert shows(terminal, WAITS)
+    line.close()
+    line.close()
+
+
+def test_line_terminal_gone_raises_nothing() -> None:
+    terminal = Terminal()
+    line = LiveLine(terminal.slave, "", str)
+    line.observe(STARTED)
+    terminal.close()
+    line.erase()
+    line.close()
+    line.observe(STARTED)
+
+
+def test_can_show_only_interactive_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("CI", raising=False)
+    assert can_show(terminal.slave)
+    read, write = os.pipe()
+    assert not can_show(write)
+    os.close(read)
+    os.close(write)
+    for name, value in ("CI", "true"), ("BUILD_NUMBER", "7"), ("TERM", "dumb"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert not can_show(terminal.slave)
+
+
+@pytest.mark.parametrize("columns", range(12))
+def test_fit_cuts_to_columns(columns: int) -> None:
+    for text in "abcdefghijklm", "篮子篮子篮子篮", "e\u0301" * 13, "❤\ufe0f" * 7:
+        assert columns_of(fit(text, columns)) <= columns
+    assert fit("abc", 3) == "abc"
