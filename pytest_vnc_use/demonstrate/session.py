@@ -15,7 +15,7 @@ from pytest_vnc_use import clock
 from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.deadline import Deadline
+from pytest_vnc_use.deadline import Deadline, uncounted
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
@@ -105,7 +105,8 @@ class ManualSession:
     def _next(self) -> tuple[Motion, float] | None:
         while True:
             try:
-                motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
+                with uncounted():  # what is done and looked at counts in the run's limit
+                    motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
                 self._looks.append(self._eyes.frame())
                 self._rest()

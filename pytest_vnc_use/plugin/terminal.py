@@ -53,6 +53,7 @@ def print_line(config: pytest.Config, text: str) -> None:
         with capture.global_and_fixture_disabled():
             terminal.ensure_newline()
             terminal.write_line(f"  {text}")
+            terminal.flush()
 
 
 def open_line(item: pytest.Item) -> list[LiveLine]:

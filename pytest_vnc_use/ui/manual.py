@@ -107,7 +107,7 @@ class PageUser:
             "steps": [],
             "notice": self._notice,
         }
-        with uncounted(), _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
+        with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
             end = session.run()
         answer = inbox.answer
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
