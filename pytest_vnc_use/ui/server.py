@@ -221,7 +221,7 @@ class Desk:
     async def _answer(self, number: str, answer: dict[str, Any]) -> None:
         if self.review and number in self.review.groups and answer["kind"] in get_args(AnswerKind):
             async with self._reviewing:  # two pages may answer
-                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])  # type: ignore[arg-type]  # checked
+                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
             self.tell(self.review.facts())
             return
         websocket, question = self.questions.pop(number, (None, None))

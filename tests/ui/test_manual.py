@@ -230,7 +230,7 @@ def test_end_that_user_vouched_for_replays(
     assert done.code == 0, done.out
     assert recording(tmp_path).runs[0].vouched_by == "user"
     assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
-    assert "\n  rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
+    assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
     assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
     for replays in (source, ENDED):
         done = replayed(start, replays)
