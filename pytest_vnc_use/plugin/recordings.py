@@ -74,8 +74,19 @@ LEFT_OVER = (
 )
 
 
+TIMED = (
+    "--vnc-record=accept waits for a reviewer, but pytest-timeout ends a test after {} s. Add --timeout=0 to have no "
+    "such limit in this session"
+)
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse `--vnc-record=manual` together with pytest-xdist. Raises UsageError."""
+    """Refuse `--vnc-record=manual` with pytest-xdist, and `accept` with pytest-timeout. Raises UsageError."""
+    if config.stash[SETTINGS].record == "accept" and config.pluginmanager.has_plugin("timeout"):
+        given = config.getoption("timeout", None), os.environ.get("PYTEST_TIMEOUT"), config.getini("timeout")
+        limit = next((str(value) for value in given if value not in (None, "")), "0")
+        if limit.strip("0.") != "":
+            raise pytest.UsageError(TIMED.format(limit))
     if config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") != "no":
         raise pytest.UsageError(ONE_PERSON)
 

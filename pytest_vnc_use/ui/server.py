@@ -16,11 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.accept import AnswerKind
 from pytest_vnc_use.ui.approve import WaitingRuns
+from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.runner import PytestRunner
 
 try:
@@ -50,7 +52,10 @@ CLOSED_PAGE_S = 10.0
 """How long after the last page has closed a question is answered with no: a page may be loaded again."""
 LOOK_S = 2.0
 """How often the runs that wait in their directories are looked for while a page is open."""
-_FILES = {"/": "index.html", **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "approve.js")}}
+_FILES = {
+    "/": "index.html",
+    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "approve.js", "review.js")},
+}
 _PAGE = Path(__file__).with_name("page")
 
 
@@ -93,6 +98,8 @@ class Desk:
         self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
         """The open questions, each with who asked: a session, or None for a run that waits in its directory."""
         self.waiting: WaitingRuns | None = None
+        self.review: CiReview | None = None
+        self._reviewing = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self.is_paused = False
         self.on_idle: Callable[[], None] = lambda: None
@@ -138,6 +145,8 @@ class Desk:
         if self.waiting and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look_for_waiting(self.waiting))
         page.put(self._state())
+        if self.review:
+            page.put(json.dumps(self.review.facts()))
         self._watch()
         sending = asyncio.create_task(page.send_all())
         try:
@@ -179,7 +188,8 @@ class Desk:
     async def _obey(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "run" if self.runner and not self.runner.is_running:
-                self.runner.run([str(test) for test in message["tests"]])
+                options = ["--vnc-record=accept"] if message.get("accept") else []
+                self.runner.run([str(test) for test in message["tests"]], options)
                 self._tell_session()
             case "stop":
                 if self.runner and self.runner.is_running:
@@ -199,7 +209,19 @@ class Desk:
             case _:
                 pass  # nothing that a page of this version sends
 
+    async def image(self, request: Request) -> Response:
+        """Return an image of a drift of CI."""
+        if not self.is_local(request) or not self.is_known(request):
+            return Response("open the page first", 403, HEADERS)
+        file = self.review.image(request.path_params["name"]) if self.review else None
+        return FileResponse(file, headers=HEADERS) if file else Response("no such image", 404, HEADERS)
+
     async def _answer(self, number: str, answer: dict[str, str]) -> None:
+        if self.review and number in self.review.groups and answer["kind"] in get_args(AnswerKind):
+            async with self._reviewing:  # two pages may answer
+                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])  # type: ignore[arg-type]  # checked
+            self.tell(self.review.facts())
+            return
         websocket, question = self.questions.pop(number, (None, None))
         if question is None:
             return
@@ -335,6 +357,7 @@ def application(desk: Desk, host: str) -> Starlette:
         routes=[
             *(Route(path, _file) for path in _FILES),
             Route("/login", desk.log_in, methods=["POST"]),
+            Route("/image/{name}", desk.image),
             WebSocketRoute("/page", desk.serve_page),
             WebSocketRoute("/session", desk.serve_session),
         ]

@@ -1,4 +1,5 @@
 import { renderApprovals, renderResult, showAll } from "./approve.js";
+import { renderGroups } from "./review.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
@@ -7,6 +8,8 @@ const questions = new Map();
 const session = { can_run: false, is_running: false, is_paused: false };
 let selected = "";
 let socket = null;
+let ci = { groups: [], left_out: [] };
+let chosen = ""; // the group of CI's drifts that the dialog shows
 let follows = true; // the large screen shows the newest running test until the user selects one
 
 const send = (message) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
@@ -74,6 +77,9 @@ function take(message) {
     case "answered":
       questions.delete(message.id);
       break;
+    case "groups":
+      ci = message;
+      break;
     case "result":
       renderResult(message);
       break;
@@ -121,6 +127,7 @@ function render() {
   renderTests(all);
   renderScreen();
   renderQuestion();
+  renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
   const approvals = [...questions.values()].filter((question) => question.about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
 }
@@ -198,7 +205,8 @@ function small(test) {
 
 let asked = "";
 function renderQuestion() {
-  const question = [...questions.values()].find((each) => each.about === undefined);
+  const question = [...questions.values()].find((each) => each.about === undefined)
+    ?? ci.groups.find((each) => each.id === chosen);
   if (!question) {
     asked = "";
     if ($("question").open) $("question").close();
@@ -207,15 +215,19 @@ function renderQuestion() {
   if (asked === question.id) return;
   asked = question.id;
   $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : "The screen differs from its recording";
-  $("question-test").textContent = question.test;
+  const isOfCi = question.about === "ci";
+  $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
-  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = `data:image/png;base64,${question.images[number]}`; });
+  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`; });
   $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
   answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
+  answer("no").textContent = isOfCi ? "Leave it" : "No";
+  $("later").hidden = !isOfCi;
+  $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
   $("bug").hidden = true;
@@ -239,6 +251,8 @@ function outline(shot, boxes) {
 
 function reply(kind, words = "") {
   send({ type: "answer", id: asked, kind, words });
+  chosen = "";
+  schedule();
 }
 
 function view(name) {
@@ -264,7 +278,11 @@ document.querySelectorAll("[data-answer]").forEach((button) => {
   };
 });
 $("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-words").value); };
-$("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
+$("later").onclick = () => { chosen = ""; schedule(); };
+$("question").oncancel = (event) => { // a question of a test that waits is answered by a button
+  event.preventDefault();
+  $("later").onclick();
+};
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
   if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
