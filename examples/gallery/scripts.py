@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_vnc_use.types import Action, Click, KeyCombo, TypeText
+from pytest_vnc_use.types import Action, Click, KeyCombo, TypeText, Wait
 
 SCRIPTS: dict[str, list[list[Action]]] = {
     "Add the line 'see you on Monday.' at the end of the letter, and save it": [
@@ -21,10 +21,11 @@ SCRIPTS: dict[str, list[list[Action]]] = {
         [TypeText("3", 310, 135, clear_first=True, press_enter=True)],
     ],
     "Write 12 and 30 into the first two cells, and their sum below": [
+        [Wait(10.0)],  # on a busy machine the toolbars come seconds after the window
         [TypeText("12\n")],
         [TypeText("30\n")],
         [TypeText("=SUM(A1:A2)\n")],
-        [KeyCombo(("ctrl", "s"))],
+        [KeyCombo(("ctrl", "s")), Wait(5.0)],
     ],
     "Type 'hello, guest' into the machine": [[TypeText("hello, guest")]],
     "Choose the file letter.txt in the dialog": [

@@ -202,7 +202,14 @@ class XvncDesktop(StartedDesktop):
             os.close(reader)
 
     def _connect(self) -> VNCController:
-        return connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+        """Connect, and move the pointer to the corner.
+
+        TigerVNC draws the pointer for a client that has not put it where it is, and counts (0, 0) as put. So no first
+        screen has a pointer, whose theme and size another machine may lack.
+        """
+        screen = connect(self.server, self._password, timeout_s=self._timeout_s, encoding="raw")
+        screen.move(0, 0)
+        return screen
 
     def _show(self, command: Sequence[str], deadline: Deadline) -> None:
         """Start the program, and wait until it shows, over a connection that stays until `stop()`, stable.

@@ -431,32 +431,32 @@ def _caret_of(part: Mask, region: Region) -> Region | None:
 
 
 FAMILIES = ("sans-serif", "serif", "monospace")
-_LOOK_S = 10.0
+_LOOK_S = 20.0
 _STARTED = ("xvnc", "qt")
+_TOOLS = "dash|bash|coreutils|findutils|grep|sed|dpkg|dbus.*|dconf.*|.*-common"
+"""Packages that draw nothing: of the commands below, of wrappers and services, and doubles of a program's own."""
 _LOOK = f"""
 for family in {" ".join(FAMILIES)}; do fc-match -f "$family: %{{family[0]}}\\n" $family; done
 fc-match -f 'text: antialias %{{antialias}}, hinting %{{hinting}} %{{hintstyle}}, subpixels %{{rgba}}\\n' sans-serif
 echo "scale: GTK ${{GDK_SCALE:-1}}, Qt ${{QT_SCALE_FACTOR:-1}}"
 xdpyinfo | sed -n 's/^ *depth of root window: *\\([0-9]*\\).*/depth: \\1/p'
-[ "$1" != xvnc ] || {{
-    (Xtigervnc -version || Xvnc -version) 2>&1
-    dpkg-query -W -f 'Xvnc TigerVNC ${{Version}}\\n' tigervnc-standalone-server
-}} | sed -n '/^Xvnc TigerVNC/{{s/^Xvnc \\(TigerVNC [0-9.]*\\).*/server: \\1/p;q}}'
+[ -z "$1" ] || grep -lsz "^HOME=$HOME$" /proc/[0-9]*/environ | sed 's/environ$/exe/' | xargs readlink | sort -u \\
+    | xargs dpkg-query -S | sed -n 's/^\\([^ :,]*\\)[:,] *.*/\\1/p' | grep -vxE '{_TOOLS}' \\
+    | xargs -r dpkg-query -W -f '${{Package}}: ${{Version}}\\n'
 """
 """It prints what is known there, a line each, and nothing for a program that is not installed.
 
-Debian 13's TigerVNC does not print its version.
+The last command prints the versions of the packages of all programs that have the home of a desktop that we started.
 """
 
 
 def machine_of(desktop: Desktop, settings: Settings) -> dict[str, str]:
-    """Return what draws on a desktop, by its name: fonts, text, scale, depth, server, rendering.
+    """Return what draws on a desktop, by its name: fonts, text, scale, depth, server, rendering, versions of packages.
 
     What is not known there is left out. Nothing of it names a host or a user.
     """
     kind = settings.server if settings.server in _STARTED else ""
-    known = {"rendering": settings.rendering} if kind else {}
-    known |= {"server": kind} if kind == "qt" else {}
+    known = {"rendering": settings.rendering, "server": kind} if kind else {}
     with suppress(VncUseError, AttributeError):  # only VNC reaches it, it is gone, or is a user's own without `run`
         for line in desktop.run(["sh", "-c", _LOOK, "sh", kind], timeout_s=_LOOK_S).stdout.splitlines():
             name, _, value = line.partition(": ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -9,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
+from pytest_vnc_use.desktops import session
 from pytest_vnc_use.desktops.qt import QtDesktop
-from pytest_vnc_use.desktops.session import missing_faces
+from pytest_vnc_use.desktops.session import make_environment, missing_faces
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.errors import SettingsError
 from support.qt_desktop import WHY_OPEN
 from support.vnc_servers import require, require_pyside
 
@@ -71,3 +75,42 @@ def test_missing_faces_without_dejavu_names_them(tmp_path: Path) -> None:
     (tmp_path / "dejavu" / "DejaVuSans.ttf").touch()
     expected = ["DejaVuSans-Bold.ttf", "DejaVuSansMono.ttf", "DejaVuSerif.ttf"]
     assert missing_faces([tmp_path, tmp_path / "none"]) == expected
+
+
+def test_pinned_environment_without_dejavu_names_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_FACES", ("Absent.ttf",))
+    with pytest.raises(SettingsError, match=r"Absent\.ttf is not installed.*apt-get install fonts-dejavu-core"):
+        make_environment(tmp_path, tmp_path, pinned=True)
+
+
+def test_pinned_environment_fixes_theme_locale_and_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_user = {"LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo", "GTK_THEME": "HighContrast", "QT_SCALE_FACTOR": "2"}
+    for name, value in of_user.items():
+        monkeypatch.setenv(name, value)
+    variables = make_environment(tmp_path, tmp_path, pinned=True)
+    names = ("LANG", "TZ", "GTK_THEME", "QT_SCALE_FACTOR", "QT_STYLE_OVERRIDE", "XCURSOR_THEME", "XCURSOR_SIZE")
+    assert [variables.get(name) for name in names] == ["C.UTF-8", "UTC", None, None, "Fusion", "Adwaita", "24"]
+    for version in ("gtk-3.0", "gtk-4.0"):
+        settings = Path(variables["XDG_CONFIG_HOME"], version, "settings.ini").read_text("utf-8")
+        for kind in ("theme", "icon-theme", "cursor-theme"):
+            assert f"gtk-{kind}-name=Adwaita\n" in settings
+        assert "gtk-font-name=DejaVu Sans 10\n" in settings
+
+
+SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"
+FAMILIES = {
+    **dict.fromkeys(("sans-serif", "system-ui", "Arial", "Helvetica", "Liberation Sans", "Cantarell", "Ubuntu"), SANS),
+    **dict.fromkeys(("Noto Sans", "Segoe UI", "Roboto", "Verdana", "Not Installed"), SANS),
+    **dict.fromkeys(("serif", "Times New Roman", "Liberation Serif", "Georgia", "Noto Serif"), SERIF),
+    **dict.fromkeys(("monospace", "Courier New", "Liberation Mono", "Consolas", "Noto Sans Mono"), MONO),
+}
+
+
+def test_usual_families_are_dejavu_grey_and_unhinted() -> None:
+    require("fc-match")
+    config = Path(session.__file__).with_name("fonts.conf")
+    form = "%{family[0]} %{antialias} %{hinting} %{rgba} %{embeddedbitmap} %{dpi}"
+    for family, resolved in FAMILIES.items():
+        argv = ["fc-match", "-f", form, family]
+        ran = subprocess.run(argv, env={**os.environ, "FONTCONFIG_FILE": str(config)}, capture_output=True, text=True)
+        assert ran.stdout == f"{resolved} True False 5 False 96", family

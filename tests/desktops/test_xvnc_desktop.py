@@ -74,6 +74,16 @@ def test_size_and_depth_are_those_asked_for(start: Start) -> None:
     assert "Depth: 16\n" in desktop.run(["xwininfo", "-root"]).stdout
 
 
+def test_first_screen_has_no_pointer(start: Start) -> None:
+    desktop = start(["xterm", "-e", "printf '\\033[?25l'; exec sleep 99"], start_timeout_s=60)  # and no cursor
+    with closing(connect(desktop.server, password=desktop.password)) as controller:
+        controller.settle()
+        first = controller.screenshot_png()
+        controller.move(200, 200)
+        controller.settle()
+        assert controller.screenshot_png() == first
+
+
 def test_program_meets_new_user(start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("DBUS_SESSION_BUS_ADDRESS", *(f"XDG_{each}_HOME" for each in ("CONFIG", "DATA", "STATE"))):
         monkeypatch.setenv(name, str(tmp_path))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from pytest_vnc_use.desktops.external import ExternalDesktop
+from pytest_vnc_use.desktops.xvnc import XvncDesktop
 from pytest_vnc_use.recordings.gates import difference, machine_of
 from pytest_vnc_use.settings.settings import Settings
 from support.qt_desktop import QtDesktop
@@ -29,10 +29,10 @@ FONTS = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif"}
             "Fonts differ from the recording's machine: sans-serif is Liberation Sans here, DejaVu Sans there.",
         ),
         (
-            {**FONTS, "server": "TigerVNC 1.12.0"},
-            {"serif": "Gelasio", "server": "TigerVNC 1.15.0"},
+            {**FONTS, "xterm": "379-1", "nano": "7.2-1"},
+            {"serif": "Gelasio", "xterm": "398-1"},
             "Fonts differ from the recording's machine: serif is Gelasio here, DejaVu Serif there. "
-            "This machine differs from the recording's: server is TigerVNC 1.15.0 here, TigerVNC 1.12.0 there.",
+            "This machine differs from the recording's: xterm is 398-1 here, 379-1 there.",
         ),
     ],
 )
@@ -56,29 +56,16 @@ def test_machine_of_desktop_without_commands_is_unknown(desktop: object) -> None
     assert machine_of(cast(Any, desktop), Settings(server="127.0.0.1::1")) == {}
 
 
-class FakeMachine:
-    """It runs commands here, beside programs that a directory replaces."""
-
-    def __init__(self, programs: Path) -> None:
-        self.programs = programs
-
-    def run(self, argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": f"{self.programs}:/usr/bin:/bin"}
-        return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(
-    ("prints", "package", "server"),
-    [
-        ("Xvnc TigerVNC 1.12.0 - built 2023-01-06 16:01", "1.12.0+dfsg-8", "TigerVNC 1.12.0"),
-        ("", "1.15.0+dfsg-2.1~deb13u1", "TigerVNC 1.15.0"),
-        ("", "", None),
-    ],
-)
-def test_machine_of_xvnc_knows_its_version(prints: str, package: str, server: str | None, tmp_path: Path) -> None:
-    package_line = f"echo 'Xvnc TigerVNC {package}'" if package else "exit 1"
-    for name, script in {"Xtigervnc": f"echo '{prints}' >&2", "Xvnc": "exit 1", "dpkg-query": package_line}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    machine = machine_of(cast(Any, FakeMachine(tmp_path)), Settings(server="xvnc"))
-    assert (machine["rendering"], machine.get("server")) == ("pinned", server)
+@pytest.mark.desktop
+def test_machine_of_xvnc_has_versions_of_programs() -> None:
+    for program in ("Xtigervnc", "xterm", "dpkg-query"):
+        require(program)
+    desktop = XvncDesktop(["sh", "-c", "exec xterm"], start_timeout_s=60)
+    try:
+        machine = machine_of(desktop, Settings(server="xvnc"))
+    finally:
+        desktop.stop()
+    query = ["dpkg-query", "-W", "-f", "${Version}", "xterm"]
+    version = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    assert (machine["server"], machine["xterm"]) == ("xvnc", version)
+    assert not {"dash", "coreutils"} & set(machine)

@@ -1,0 +1,281 @@
+"""A user's session on a desktop: their input is performed there, and kept as actions."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
+from pytest_vnc_use.backends.pixels import boxes_of
+from pytest_vnc_use.backends.vnc import VNCController
+from pytest_vnc_use.deadline import Deadline, uncounted
+from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
+from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
+from pytest_vnc_use.errors import ActionError, SettingsError
+from pytest_vnc_use.recordings.format import RecordedStep, Screen
+from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
+from pytest_vnc_use.recordings.images import pixels_of
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.types import (
+    Action,
+    DesktopAction,
+    Drag,
+    Frame,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+    TypeText,
+)
+from pytest_vnc_use.types.actions import points
+from pytest_vnc_use.types.protocols import Controller
+
+Notify = Callable[[str], None]
+INEXACT = " (not straight, held still, or right after a click: it is recorded as a plain drag; look at its replay)"
+HOVER_S = 0.5
+"""The time without movement after which the pointer rests. Then it is moved there on the desktop."""
+_LOOK_AGAIN_S = 0.25
+_MOVES_S, _SAMPLE_S = 1.35, 0.15
+"""The time for which a moving part is watched to know it as a caret.
+
+A part that does not change in that time counts as resting.
+"""
+_LOOKS = 8
+"""The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
+_ECHO_PX = 80
+"""The height up to which a change may be the echo of a text, or a pressed button."""
+
+
+class ManualSession:
+    """A session that performs a user's events on a desktop, and keeps the actions that they make.
+
+    `notify` gets a message for the user, `show` the actions so far after each change. `eyes` act on the same desktop,
+    and see what may be recorded of it; they perform under `lock`.
+    """
+
+    def __init__(
+        self,
+        desktop: VNCController,
+        notify: Notify,
+        elements_of: ElementsOf = no_elements,
+        eyes: Controller | None = None,
+        show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
+    ) -> None:
+        self.demonstration = Demonstration()
+        self.lock = threading.Lock()
+        self._elements_of = Asker(elements_of)
+        self._desktop, self._notify, self._show = desktop, notify, show
+        self._eyes = eyes or desktop
+        self._size = desktop.size
+        self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
+        self._down: set[str] = set()
+        self._looks: deque[Frame] = deque(maxlen=_LOOKS)
+        self._let_go_s = -math.inf
+        """When a button was last released on the desktop."""
+        self._at: tuple[int, int] | None = None
+        """The pointer's place on the desktop, without the places where it only rests."""
+        self._rests: list[Rest] = []
+        self._hovers: tuple[tuple[int, int], float] | None = None
+        """The place of the user's pointer, and since when it is there."""
+
+    def receive(self, motion: Motion | None, at_s: float) -> None:
+        """Take in an event; None means that no more come. Any thread may call it."""
+        self._motions.put((motion, at_s))
+
+    def run(self) -> Screen:
+        """Perform events until no more come; return the screen at the end. Raises DesktopError, SettingsError."""
+        while event := self._next():
+            self._take(*event)
+            self._show(self.demonstration.steps)
+        self._do(self.demonstration.end(clock.monotonic()))
+        screen = self._look(None, partial(screen_at_rest, self._eyes))
+        self._check_size()
+        return screen
+
+    def _next(self) -> tuple[Motion, float] | None:
+        while True:
+            try:
+                with uncounted():  # what is done and looked at counts in the run's limit
+                    motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
+            except queue.Empty:
+                self._looks.append(self._eyes.frame())
+                self._rest()
+            else:
+                return (motion, at_s) if motion else None
+
+    def _take(self, motion: Motion, at_s: float) -> None:
+        if isinstance(motion, Move):
+            self._hovers = (motion.x, motion.y), at_s
+        if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
+            self._notify("not done: this VNC server has no wheel; scroll with the keys")
+        elif not self._is_late_repetition(motion):
+            if self._has_changed():
+                self.demonstration.close()
+            self._do(self.demonstration.actions(motion, at_s))
+
+    def _has_changed(self) -> bool:
+        """Return whether the person may have seen more change, since the growing action began, than its echo."""
+        growing = self.demonstration.growing
+        if not self._looks or growing is None or growing.screen is None:
+            return False
+        differs = differing(growing.screen, Screen(pixels=partial(pixels_of, self._looks[-1].png)))
+        return any(box.bottom - box.top > _ECHO_PX for box in boxes_of(differs))
+
+    def _is_late_repetition(self, motion: Motion) -> bool:
+        """Return whether a held key has repeated while other events were still waiting."""
+        repeated = isinstance(motion, KeyDown) and motion.key in self._down
+        if isinstance(motion, KeyDown):
+            self._down.add(motion.key)
+        elif isinstance(motion, KeyUp):
+            self._down.discard(motion.key)
+        return repeated and not self._motions.empty()
+
+    def _do(self, gestures: Iterable[GestureAction]) -> None:
+        for gesture in gestures:
+            if gesture.begins:
+                gesture.begins.screen = self._look(gesture.action, self._screen)
+                gesture.begins.elements = self._elements_of(gesture.action)
+                if isinstance(gesture.action, MouseDown):  # clicks that are two in the recording are two there
+                    self._desktop.wait(max(0.0, self._let_go_s + AGAIN_S - clock.monotonic()))
+            elif isinstance(gesture.action, MouseUp) and isinstance(
+                (drag := self.demonstration.steps[-1]).action, Drag
+            ):
+                both = drag.elements or (None,), self._elements_of(gesture.action) or (None,)
+                drag.elements = both[0] + both[1] if both != ((None,), (None,)) else ()
+            try:
+                self._perform(gesture.action)
+            except ActionError as exc:
+                self._notify(f"not done: {exc}")
+                self.demonstration.take_back(gesture.action)
+
+    def _perform(self, action: DesktopAction) -> None:
+        with self.lock:
+            self._eyes.perform(action)
+        self._looks.clear()
+        self._at = next(iter(points(action)[-1:]), self._at)
+        if isinstance(action, MouseUp):
+            self._let_go_s = clock.monotonic()
+
+    def _rest(self) -> None:
+        """Move the pointer to where it rests, so that anything that opens on hovering opens."""
+        if self._hovers is None or self._at is None or not self.demonstration.may_rest:
+            return
+        place, since = self._hovers
+        is_there = near(place, self._rests[-1].at if self._rests else self._at)
+        if not is_there and clock.monotonic() - since >= HOVER_S:
+            self._rests.append(Rest(place, self._screen()))
+            self._eyes.perform(Move(*place))
+            self._looks.clear()
+
+    def _look(self, action: Action | None, look: Callable[[], Screen]) -> Screen:
+        """Return the screen as a replay will see it.
+
+        In a replay the pointer rests only where that matters.
+        """
+        rests, self._rests = self._rests, []
+        if not rests:
+            return look()
+        resting = self._screen()
+        kept = needed(rests, action, resting) if action else []
+        self.demonstration.insert([DemonstratedAction(Move(*rest.at), rest.screen) for rest in kept])
+        left_out = rests[rests.index(kept[-1]) + 1 :] if kept else rests
+        self._at = kept[-1].at if kept else self._at
+        if not left_out or self._at is None or not differing(left_out[0].screen, resting).any():
+            return resting if action else look()  # at the end, watch for quiet
+        self._perform(Move(*self._at))
+        return restored(left_out[0].screen, resting, look())
+
+    def _screen(self) -> Screen:
+        """Return the screen that the person sees, once it is stable."""
+        self._eyes.settle()
+        frame = self._eyes.frame()
+        self._check_size()
+        moving = Moving(frame)
+        for look in self._looks:
+            if not self._eyes.changed_since(look.taken_at):  # before, it was another screen
+                moving.add(look)
+        deadline = Deadline(_MOVES_S)
+        while not moving.is_known and deadline.remaining_s:
+            self._eyes.wait_changed(clock.monotonic(), _SAMPLE_S)
+            moving.add(self._eyes.glance())
+        return Screen(dynamic=tuple(moving.parts()), pixels=partial(pixels_of, frame.png))
+
+    def _check_size(self) -> None:
+        if self._desktop.size != self._size:
+            raise SettingsError(
+                f"the desktop's size changed from {self._size} to {self._desktop.size}, but a recording must have "
+                "one size"
+            )
+
+
+def recorded_steps(
+    actions: Iterable[DemonstratedAction], declared: Redactor, ambient: Redactor
+) -> tuple[RecordedStep, ...]:
+    """Return a user's actions as recorded. The `declared` secrets may be typed, the `ambient` ones may not.
+
+    Raises SettingsError where a secret would be recorded.
+    """
+    steps = tuple(
+        RecordedStep(
+            action=_without_secrets(number, step.action, declared, ambient),  # type: ignore[arg-type]  # a user makes no waits
+            screen=step.screen,
+            elements=cut_names(ambient.hide_in(declared.hide_in(step.elements))),
+        )
+        for number, step in enumerate(_with_whole_secrets(actions, declared, ambient), 1)
+        if step.screen is not None
+    )
+    _check_pieces(steps, declared)
+    return steps
+
+
+def _with_whole_secrets(
+    actions: Iterable[DemonstratedAction], declared: Redactor, ambient: Redactor
+) -> Iterator[DemonstratedAction]:
+    """Yield the actions; texts in a row that only together contain a secret become one text."""
+    for is_text, run in groupby(actions, lambda step: isinstance(step.action, TypeText)):
+        pieces = [*run]
+        text = _typed(pieces)
+        if is_text and ambient.hide(declared.hide(text)) != text:
+            pieces[0].action = TypeText(text)
+            del pieces[1:]
+        yield from pieces
+
+
+def _without_secrets(number: int, action: Action, declared: Redactor, ambient: Redactor) -> Action:
+    """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
+    if not isinstance(action, TypeText):
+        return action
+    text = declared.hide(action.text)
+    if (hidden := ambient.hide(text)) != text:
+        name = hidden.partition("<secret:")[2].partition(">")[0]
+        raise SettingsError(
+            f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
+            f"--secret {name}, or as secrets={name!r} in the marker"
+        )
+    return replace(action, text=text)
+
+
+def _check_pieces(steps: Sequence[RecordedStep], declared: Redactor) -> None:
+    """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
+    without_deleted = ""
+    for step in steps:
+        if step.action == KeyCombo(("backspace",)):
+            without_deleted = without_deleted[:-1]
+        else:
+            without_deleted += _typed([step])
+    if any(declared.hide(text) != text for text in (_typed(steps), without_deleted)):
+        raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
+
+
+def _typed(steps: Iterable[DemonstratedAction | RecordedStep]) -> str:
+    return "".join(step.action.text for step in steps if isinstance(step.action, TypeText))

@@ -1,0 +1,226 @@
+"""The report's bytes, time to write and time to open in Chromium, beside the bounds of each.
+
+    python tests/bench/run.py report [--runs 200]
+
+Runs of 10 steps, 1440x900, one in 20 of a failed test. Their frames are those of an example, each with its own tint and
+number, so that no two images are equal. Opened is the time until Chromium has painted two frames, the median of five.
+The page in one file is also checked with axe, for requests, and without its script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import sync_playwright
+from ratios import head, machine, row
+
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.report.pages import write_report
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace, write_ended_test
+from pytest_vnc_use.types import (
+    Decision,
+    Frame,
+    FrameRef,
+    Outcome,
+    RunEnded,
+    RunStarted,
+    Step,
+    StepFinished,
+    StepStarted,
+    TurnDecided,
+)
+from support.paths import EXAMPLES
+
+MB, STEPS, ROUNDS = 1_000_000, 10, 5
+FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+NUMBER = np.s_[880:896, 8:136]
+"""The region of the screen, at its lower left, that shows the numbers of the step and of the run as bits."""
+CONFTEST = """
+import os
+from pathlib import Path
+
+import pytest
+from pytest_vnc_use.plugin import reporting
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
+        reporting.add_runs(item, report, [run], "")
+    return report
+"""
+TESTS = """
+import os
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(int(os.environ["COUNT"])))
+def test_it(number, request):
+    assert number % 20
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="report")
+    parser.add_argument("--runs", type=int, default=200)
+    count = parser.parse_args(arguments).runs
+    with tempfile.TemporaryDirectory(prefix="report-") as name, sync_playwright() as playwright:
+        chromium = shutil.which("chromium") or shutil.which("google-chrome")
+        assert chromium, "needs Chromium: apt-get install chromium"
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        directory, runs = Path(name), Path(name, "runs")
+        write_runs(directory / "example", runs, count)
+        print(f"{machine()}\n\n{count} runs of {STEPS} steps, their images {megabytes(runs):.0f} MB\n")
+        print(head("", "measured", "bound"), flush=True)
+        for about, target, one_file in (
+            ("beside the runs", runs, False),
+            ("directory of its own", directory / "pages", False),
+            ("one file", directory / "one", True),
+        ):
+            times = written(runs, target, one_file=one_file)
+            show(f"{about}: written, a step", times, "10 ms" if target == runs else "60 ms")
+            if target != runs:
+                show("  size", f"{megabytes(target):.1f} MB", f"{0.2 * count:.0f} MB")
+            show("  opened", f"{opened(browser, target / 'index.html'):.2f} s", "1 s")
+        page = (directory / "one" / "index.html").as_uri()
+        for address in (page, f"{page}#run-1"):
+            show(f"  axe, requests, words without a script: {address[len(page) :]}", check(browser, address), "0, 0")
+        report = pytest_html(runs, directory, count)
+        show("pytest-html, self-contained: size", f"{megabytes(report):.1f} MB", "")
+        show("  opened", f"{opened(browser, report / 'report.html'):.2f} s", "2 s")
+        browser.close()
+    return 0
+
+
+def show(*cells: str) -> None:
+    print(row(*cells), flush=True)
+
+
+def megabytes(path: Path) -> float:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) / MB
+
+
+def written(runs: Path, target: Path, *, one_file: bool) -> str:
+    """Write the report as the command does; return the time of a step, by the clock and of the processor."""
+    paths = sorted(path.parent for path in runs.glob("*/trace.jsonl"))
+    began_s, busy_s = time.perf_counter(), time.process_time()
+    write_report(paths, target, one_file=one_file)
+    times = time.perf_counter() - began_s, time.process_time() - busy_s
+    took_ms, busy_ms = (1000 * seconds / len(paths) / STEPS for seconds in times)
+    return f"{took_ms:.1f} ms, {busy_ms:.1f} ms of the processor"
+
+
+def opened(browser: Any, page: Path) -> float:
+    times_s = []
+    for _ in range(ROUNDS):
+        context = browser.new_context(viewport={"width": 1280, "height": 720})
+        tab = context.new_page()
+        tab.set_default_timeout(120_000)
+        began_s = time.perf_counter()
+        tab.goto(page.as_uri())
+        tab.evaluate(FRAMES)
+        times_s.append(time.perf_counter() - began_s)
+        context.close()
+    return statistics.median(times_s)
+
+
+def check(browser: Any, address: str) -> str:
+    """Return what axe finds, how many requests the page makes, and how many words it shows without its script."""
+    context = browser.new_context(viewport={"width": 1280, "height": 720})
+    tab = context.new_page()
+    tab.set_default_timeout(600_000)
+    requests: list[str] = []
+    tab.on("request", lambda request: requests.append(request.url))
+    tab.goto(address)
+    requests = [url for url in requests if not url.startswith(("data:", address.partition("#")[0]))]
+    violations = Axe().run(tab).response["violations"]
+    context.close()
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(address)
+    words = len(tab.locator("main:visible").first.inner_text().split())
+    context.close()
+    return f"{len(violations)}, {len(requests)}, {words}"
+
+
+def pytest_html(runs: Path, directory: Path, count: int) -> Path:
+    """Return the directory with pytest-html's report, in one file, of tests that made these runs."""
+    tests = directory / "tests"
+    tests.mkdir()
+    for name, text in (("conftest.py", CONFTEST), ("test_it.py", TESTS), ("pytest.ini", "[pytest]\n")):
+        (tests / name).write_text(text)
+    options = ["-q", "-p", "no:cacheprovider", "--html=../html/report.html", "--self-contained-html"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, f"--vnc-runs-dir={runs}"],
+        cwd=tests,
+        env={**os.environ, "RUNS": str(runs), "COUNT": str(count)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    return directory / "html"
+
+
+def write_runs(example: Path, runs_dir: Path, count: int) -> None:
+    """Replay an example into a directory, and write so many runs of its steps and screens."""
+    test = EXAMPLES / "test_shop.py"
+    options = ["-q", "-p", "no:cacheprovider", "-k", "order_is_placed", "--vnc-record=replay"]
+    command = [sys.executable, "-m", "pytest", str(test), *options, f"--vnc-runs-dir={example}"]
+    subprocess.run(command, cwd=test.parents[1], check=True, stdout=subprocess.DEVNULL)
+    traces = [read_trace(path.parent) for path in sorted(example.glob("*/trace.jsonl"))]
+    steps = [step for trace in traces for step in trace.steps]
+    files = [trace.path / "screens" / f"{step.frame_before.digest}.png" for trace in traces for step in trace.steps]
+    screens = [np.asarray(Image.open(file).convert("RGBX")).view(np.uint32)[..., 0] for file in files]
+    for number in range(count):
+        write_run(runs_dir, number, steps, [tinted(screens[at % len(screens)], number, at) for at in range(STEPS + 1)])
+
+
+def tinted(screen: npt.NDArray[np.uint32], run: int, at: int) -> Frame:
+    pixels = screen ^ np.uint32((run * 0x010305) & 0x0F0F0F)
+    bits = [(number >> place) & 1 for number in (at, run) for place in range(16)]
+    pixels[NUMBER] = np.repeat(np.array(bits, np.uint32) * 0xFFFFFF, 4)
+    png = encode_png(pixels)
+    return Frame(FrameRef(hashlib.sha256(png).hexdigest(), *pixels.shape[::-1]), png)
+
+
+def write_run(runs_dir: Path, number: int, steps: Sequence[Step], frames: Sequence[Frame]) -> None:
+    """Write a run of these screens, and the result of its test."""
+    directory = RunDirectory.create(runs_dir, f"run-{number:04}")
+    test, started_at = f"test_shop.py::test_{number}", "2026-01-02T03:04:05+00:00"
+    task = "Order the bread for Alice Liddell, Oxford Street 1, Oxford, by express, gift-wrapped"
+    directory.append(RunStarted(directory.path.name, task, started_at, "recording", frames[0].ref, test_id=test))
+    refs = [directory.store(frame) for frame in frames]
+    for at, (before, after) in enumerate(itertools.pairwise(refs), start=1):
+        like = steps[(at - 1) % len(steps)]
+        step = replace(like, number=at, turn=at, frame_before=before, frame_after=after, passed=())
+        directory.append(TurnDecided(at, Decision("act", step.words, (step.proposal,), "a-model"), 0.5))
+        directory.append(StepStarted(at, at, step.proposal, step.ruling))
+        directory.append(StepFinished(step))
+    directory.append(RunEnded(Outcome.DONE, "the order is placed"))
+    bad = number % 20 == 0
+    ended = EndedTest(test, "failed" if bad else "passed", triage="product" if bad else "", seconds=10.0)
+    write_ended_test(directory.path, ended)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

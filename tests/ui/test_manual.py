@@ -1,0 +1,476 @@
+"""`--vnc-record=manual`: pytest in a process of its own, a user of the page that it names, and the till."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.format import Recording
+from pytest_vnc_use.recordings.store import load, save
+from pytest_vnc_use.runs.directory import read_trace
+from pytest_vnc_use.types import REDACTED_COLOUR, Action, Click, KeyCombo, Region, TypeText
+from support import vnc_servers
+from support.forked_python import ForkedPython
+from support.memory_desktop import PaintedController
+from support.person import Page, Person, read_url
+from support.tills import TILL
+from support.vnc_servers import require_package
+
+require_package("starlette")
+pytestmark = pytest.mark.desktop
+
+TIMEOUT_S = 240
+TASK = "Enter alice, add two apples and pay"
+HEAD = "import pytest\n"
+PAID = f"""{HEAD}
+@pytest.mark.vnc_task("{TASK}", expect=None)
+def test_till(vnc_desktop):
+    assert vnc_desktop.read_file("total.txt") == "alice pays 5.00"
+"""
+CLAIMED = f"""{HEAD}
+@pytest.mark.vnc_task("{TASK}", expect="the till says paid")
+def test_till():
+    pass
+"""
+CALLED = f"""
+def test_till(vnc_agent):
+    vnc_agent.run("{TASK}", expect=None)
+    vnc_agent.verify("the till says paid")
+"""
+ENDED = CLAIMED.replace(', expect="the till says paid"', "")
+WRONG = PAID.replace("5.00", "7.50")
+SECRET = "w0nder-land"
+PAYING = (Click(130, 224), Click(150, 224), Click(380, 224))
+
+
+@dataclass
+class Ended:
+    """The exit code and the output of pytest."""
+
+    code: int
+    out: str
+
+
+class Session:
+    """pytest on the one test of a directory."""
+
+    def __init__(self, directory: Path, *options: str, **environment: str) -> None:
+        app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL))}"
+        desktop = ["--vnc-server=qt", f"--vnc-app={app}", "--vnc-screen-size=800x400"]
+        command = ["pytest", "-p", "no:pytest-vnc", "-p", "no:cacheprovider", *desktop, *options]
+        env = {**os.environ, "CI": "", **environment}
+        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=subprocess.DEVNULL)
+        self._said = ""
+        self._page: Page | None = None
+        self._limit = threading.Timer(TIMEOUT_S, self.process.kill)
+        self._limit.start()
+
+    def person(self, verdict: str = "holds") -> Person:
+        """Somebody who does the next task, on the page that pytest names."""
+        return Person(self.page, verdict)
+
+    @property
+    def page(self) -> Page:
+        if self._page is None:
+            assert self.process.stdout
+            lines, url = read_url(self.process.stdout)
+            self._said += "".join(lines)
+            assert url, f"nobody was asked to do a task:\n{self._said}"
+            self._page = Page(url)
+        return self._page
+
+    def ended(self) -> Ended:
+        assert self.process.stdout
+        self._said += self.process.stdout.read()
+        return Ended(self.process.wait(TIMEOUT_S), self._said)
+
+    def close(self) -> None:
+        self._limit.cancel()
+        if self._page:
+            self._page.__exit__(None, None, None)
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Session]]:
+    """Start pytest on a test's source."""
+    vnc_servers.require_pyside()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    with ExitStack() as stack:
+
+        def started(source: str, *options: str, **more: Any) -> Session:
+            (tmp_path / "test_till.py").write_text(source, encoding="utf-8")
+            session = Session(tmp_path, *options, **more)
+            stack.callback(session.close)
+            return session
+
+        yield started
+
+
+@pytest.fixture
+def demonstrate(start: Callable[..., Session]) -> Callable[..., Session]:
+    """Start it where a person does the tasks."""
+    return lambda source, *options, **more: start(source, "--vnc-record=manual", *options, **more)
+
+
+def file_in(directory: Path) -> Path:
+    return directory / "__vnc_recordings__" / "test_till" / "test_till.json"
+
+
+def recording(directory: Path) -> Recording:
+    found = load(file_in(directory))
+    assert found
+    return found
+
+
+def actions(directory: Path, run: int = 0) -> list[Action]:
+    return [step.action for step in recording(directory).runs[run].steps]
+
+
+def enter(person: Person, name: str) -> None:
+    person.click(200, 60)
+    person.type(name)
+
+
+def pay(person: Person) -> None:
+    """Two apples, and whatever name was typed."""
+    for click in PAYING:
+        person.click(click.x, click.y)
+
+
+def done_by(session: Session, verdict: str = "holds") -> Ended:
+    with session.person(verdict) as person:
+        enter(person, "alice")
+        pay(person)
+    return session.ended()
+
+
+def replayed(start: Callable[..., Session], source: str, **environment: str) -> Ended:
+    return start(source, "--vnc-record=replay", **environment).ended()
+
+
+@pytest.mark.slow
+def test_demonstration_is_recorded_and_replays(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    done = done_by(demonstrate(PAID, "-ovnc_step_delay=0.01"))
+    assert done.code == 0, done.out
+    assert "vnc-use: 1 recording written" in done.out
+    assert "vnc-use: 1 run planned by a person" in done.out
+    assert actions(tmp_path) == [Click(200, 60), TypeText("alice"), *PAYING]
+    assert (recording(tmp_path).runs[0].planner, recording(tmp_path).runs[0].vouched_by) == ("a person", "body")
+    check_run(tmp_path)
+    done = replayed(start, PAID)
+    assert done.code == 0, done.out
+    assert "vnc-use: 1 run planned by recording" in done.out
+
+
+ENTER = KeyCombo(("return",))
+SAVED = f"""{HEAD}
+@pytest.mark.vnc_task("Save the letter as note.txt", expect=None)
+def test_till(request):
+    assert request.path.with_name("home").joinpath("note.txt").read_text().strip() == "Dear all"
+"""
+
+
+@pytest.mark.slow
+def test_enter_in_gtk_dialog_replays_thrice(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    """GTK's dialog takes a name, and ignores an Enter that comes at once."""
+    vnc_servers.require("mousepad")
+    home = tmp_path / "home"
+    home.mkdir()
+    app = f"export HOME={shlex.quote(str(home))}; cd; exec mousepad --disable-server"
+    options = "--vnc-server=xvnc", f"--vnc-app=sh -c {shlex.quote(app)}", "-ovnc_rehearse=0"
+    session = demonstrate(SAVED, *options)
+    with session.person() as person:
+        person.type("Dear all")
+        time.sleep(1.2)
+        person.press("Control", "Shift", "S")
+        person.until(lambda shown: len(shown["steps"]) == 2)
+        time.sleep(2.4)  # the dialog opens
+        person.type("note.txt")
+        time.sleep(1.2)
+        person.press("Enter")
+        vnc_servers.wait_for((home / "note.txt").exists, "the file")
+        time.sleep(1.2)
+    done = session.ended()
+    assert done.code == 0, done.out
+    assert actions(tmp_path)[-2:] == [TypeText("note.txt"), ENTER]
+    for _ in range(3):
+        (home / "note.txt").unlink()
+        done = start(SAVED, "--vnc-record=replay", *options).ended()
+        assert done.code == 0, done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [CLAIMED, ENDED], ids=["its claim", "its end"])
+def test_end_that_user_vouched_for_replays(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path, source: str
+) -> None:
+    done = done_by(demonstrate(source, "-ovnc_rehearse=1"))
+    assert done.code == 0, done.out
+    assert recording(tmp_path).runs[0].vouched_by == "user"
+    assert done.out.count("do the task at") == 1, "a rehearsal needs no user"
+    assert "rehearsal 1 of 1: the recording is replayed, to see that it repeats\n" in done.out
+    assert "vnc-use: 1 recording repeated in 1 rehearsal" in done.out
+    for replays in (source, ENDED):
+        done = replayed(start, replays)
+        assert done.code == 0, done.out
+
+
+def check_run(directory: Path) -> None:
+    """The run tells each step, with its images."""
+    (run,) = (path for path in (directory / "runs").iterdir() if path.is_dir())
+    trace = read_trace(run)
+    assert trace.started.planner == "a person"
+    assert trace.ended
+    assert trace.ended.message == "a person did it, in 5 steps"
+    assert [step.proposal.action for step in trace.steps] == actions(directory)
+    shown = [step.frame_after for step in trace.steps]  # the first click may change no pixel but the caret's
+    assert len(set(shown)) == 5, "each step changes what the till shows"
+    assert [step.frame_before for step in trace.steps[1:]] == shown[:-1]
+    assert all((run / "screens" / f"{frame.digest}.png").exists() for frame in shown)
+
+
+@pytest.mark.slow
+def test_several_tasks_with_secret_replay(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    source = f"""{HEAD}
+@pytest.mark.vnc_task("Enter <secret:TILL_NAME>", secrets=["TILL_NAME"], expect=None)
+@pytest.mark.vnc_task("Add two apples and pay", expect=None)
+def test_till(vnc_agent, vnc_desktop):
+    vnc_agent.run("Add one more and pay", expect=None)
+    assert vnc_desktop.read_file("total.txt").endswith("pays 7.50")
+"""
+    session = demonstrate(source, TILL_NAME=SECRET)
+    with session.person() as person:
+        enter(person, f"x{SECRET}")
+    with session.person() as person:
+        pay(person)
+    with session.person() as person:
+        person.click(130, 224)
+        person.click(380, 224)
+    done = session.ended()
+    assert done.code == 0, done.out
+    assert [actions(tmp_path, run) for run in range(3)] == [
+        [Click(200, 60), TypeText("x<secret:TILL_NAME>")],
+        [*PAYING],
+        [Click(130, 224), Click(380, 224)],
+    ]
+    assert SECRET not in done.out
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET in path.name or SECRET.encode() in path.read_bytes()]
+    ends = [run.end.pixels() for run in recording(tmp_path).runs]
+    assert all((end[50:70, 70:350] == REDACTED_COLOUR).all() for end in ends)
+    done = replayed(start, source, TILL_NAME=SECRET)
+    assert done.code == 0, done.out
+
+
+@pytest.mark.slow
+def test_verified_claim_is_asked_on_page(
+    start: Callable[..., Session], demonstrate: Callable[..., Session], tmp_path: Path
+) -> None:
+    mask = Region(700, 300, 710, 340)
+    save(file_in(tmp_path), Recording(test="test_till.py::test_till", screen_size=(800, 400), masks=(mask,)))
+    session = demonstrate(CALLED, "-ovnc_rehearse=0")
+    with session.person() as person:
+        enter(person, "alice")
+        pay(person)
+        person.done(masks=[[600, 300, 620, 320]])
+    question = session.page.asked("claim")
+    session.page.send(type="answer", id=question["id"], kind="holds")
+    done = session.ended()
+    assert done.code == 0, done.out
+    masks = (mask, Region(600, 300, 620, 320))
+    assert recording(tmp_path).masks == masks, "they outlive a new recording"
+    (claim,) = recording(tmp_path).runs[0].claims
+    assert (claim.claim, claim.verdict, claim.reason) == (
+        "the till says paid",
+        "holds",
+        "whoever recorded it said: it holds",
+    )
+    done = replayed(start, CALLED)
+    assert done.code == 0, done.out
+
+
+@pytest.mark.slow
+def test_drawn_region_is_evidence_of_claim(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(CLAIMED, "-ovnc_rehearse=0")
+    with session.person() as person:
+        pay(person)
+        person.done(regions={"the till says paid": [10, 280, 400, 300]})
+    assert session.ended().code == 0
+    (claim,) = recording(tmp_path).runs[0].claims
+    assert claim.region == Region(10, 280, 400, 300)
+
+
+REFUSED = "recording refused by its user: nothing was recorded"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "is_done", "verdict", "told"),
+    [
+        (WRONG, "holds", "holds", "product"),
+        (CLAIMED, "holds", "fails", f"inconclusive: {REFUSED}"),
+        (CLAIMED, "holds", "unsure", "inconclusive: "),
+        (CLAIMED, "fails", "holds", REFUSED),
+        (ENDED, "fails", "", REFUSED),
+        (ENDED, "unsure", "", "inconclusive: "),
+        (ENDED, "discard", "", f"{REFUSED}\n  whoever recorded it said: it was discarded"),
+    ],
+    ids=[
+        "body fails",
+        "claim fails",
+        "claim unsure",
+        "claim holds, not done",
+        "end fails",
+        "end unsure",
+        "discarded",
+    ],
+)
+def test_failed_test_is_not_recorded(
+    demonstrate: Callable[..., Session], tmp_path: Path, source: str, is_done: str, verdict: str, told: str
+) -> None:
+    session = demonstrate(source)
+    with session.person(verdict) as person:
+        pay(person)
+        if is_done == "discard":
+            person.discard()
+        else:
+            person.done(is_done)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert told in done.out
+
+
+@pytest.mark.slow
+def test_closed_page_records_nothing(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(ENDED)
+    person = session.person()
+    pay(person)
+    session.page.__exit__(None, None, None)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert "the page was closed" in done.out
+
+
+@pytest.mark.slow
+def test_secret_is_typed_by_name(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]').replace("alice", SECRET)
+    session = demonstrate(source, "-ovnc_rehearse=0", TILL_NAME=SECRET)
+    with session.person() as person:
+        assert person.question["secrets"] == ["TILL_NAME"]
+        person.click(200, 60)
+        person.event("secret", "TILL_NAME")
+        person.event("secret", "PATH")
+        person.until(lambda shown: shown["notice"])
+        pay(person)
+    done = session.ended()
+    assert done.code == 0, done.out
+    assert actions(tmp_path)[:2] == [Click(200, 60), TypeText("<secret:TILL_NAME>")]
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "total.txt"]
+    assert not [path for path in files if SECRET.encode() in path.read_bytes() and "home" not in path.parts]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pieces", [True, False], ids=["in pieces", "the password"])
+def test_undeclared_or_divided_secret_is_not_recorded(
+    demonstrate: Callable[..., Session], tmp_path: Path, pieces: bool
+) -> None:
+    source = PAID.replace(f'"{TASK}"', f'"{TASK}", secrets=["TILL_NAME"]') if pieces else PAID
+    session = demonstrate(source, **{"TILL_NAME" if pieces else "VNC_USE_PASSWORD": SECRET})
+    with session.person() as person:
+        enter(person, SECRET[:3])
+        if pieces:
+            person.press("End")
+        person.type(SECRET[3:])
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert ("typed in several pieces" if pieces else "'VNC_USE_PASSWORD', so nothing is written") in done.out
+    assert SECRET not in done.out
+
+
+@pytest.mark.slow
+def test_step_that_policy_denies_is_not_recorded(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text(
+        'on_deny = "continue"\n[[rule]]\nname = "no alice"\ntext = "alice"\ndecision = "deny"\n', encoding="utf-8"
+    )
+    done = done_by(demonstrate(PAID, "--vnc-policy=policy.toml"))
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert "step 2 was shown, but must not be performed: denied" in done.out
+
+
+@pytest.mark.slow
+def test_nothing_done_gives_up(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(PAID)
+    with session.person() as person:
+        person.point(100, 100)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (1, False), done.out
+    assert "gave_up: nothing was done" in done.out
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_session(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    session = demonstrate(PAID)
+    enter(session.person(), "alice")
+    session.process.send_signal(signal.SIGINT)
+    done = session.ended()
+    assert (done.code, file_in(tmp_path).exists()) == (pytest.ExitCode.INTERRUPTED, False), done.out
+    assert "KeyboardInterrupt" in done.out
+    assert "vnc-use: 1 test did not end, as you pressed Ctrl-C; nothing was recorded of it\n" in done.out
+    assert "infra" not in done.out
+
+
+@pytest.mark.parametrize("asks", ["option", pytest.param("marker", marks=pytest.mark.slow)])
+def test_demonstrate_with_xdist_is_refused(start: Callable[..., Session], asks: str) -> None:
+    marked = PAID.replace(f'"{TASK}"', f'"{TASK}", record="manual"')
+    done = start(PAID, "--vnc-record=manual", "-n1").ended() if asks == "option" else start(marked, "-n1").ended()
+    code = pytest.ExitCode.USAGE_ERROR if asks == "option" else pytest.ExitCode.TESTS_FAILED
+    assert done.code == code, done.out
+    assert "--vnc-record=manual needs one process" in done.out
+    assert "add -n 0 where addopts has them" in done.out
+
+
+def test_demonstrate_unwritable_recording_asks_no_user(demonstrate: Callable[..., Session], tmp_path: Path) -> None:
+    (tmp_path / "__vnc_recordings__").write_text("a file in the place of the directory", encoding="utf-8")
+    done = demonstrate(PAID).ended()
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.out
+    assert "test_till.json' cannot be written, so nothing is done: [Errno 20] Not a directory" in done.out
+
+
+@pytest.mark.parametrize("app", [True, False], ids=["a program", "none"])
+def test_desktop_without_program_is_reported(demonstrate: Callable[..., Session], app: bool) -> None:
+    vnc_servers.require("Xtigervnc")
+    session = demonstrate(PAID, "--vnc-server=xvnc", *([] if app else ["--vnc-app="]))
+    with session.person() as person:
+        assert person.question["notice"].startswith("no program is started on this desktop") != app
+        person.discard()
+    assert session.ended().code == 1
+
+
+def test_demonstrate_needs_vnc_controller() -> None:
+    hands: Any = PaintedController()
+    with pytest.raises(SettingsError, match="got a 'PaintedController'"):
+        build.vnc_behind(hands)
