@@ -9,8 +9,8 @@ import numpy as np
 
 from pytest_vnc_use.backends.pixels import Area, Rectangle
 from pytest_vnc_use.backends.screen import Framebuffer
-from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.types import KeyDown, MouseDown, Scroll
+from support.vnc_desktop_server import Motion, ViewerServer
 
 SIZE = (400, 300)
 
