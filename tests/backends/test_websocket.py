@@ -196,7 +196,7 @@ def test_addresses_that_make_no_sense() -> None:
     for address, wire, message in (
         ("ws://", Wire(), r"ws://HOST:PORT/PATH or wss://…, got 'ws://'"),
         ("ws://alice:secret@h/", Wire(), "because reports show it"),
-        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is stored nowhere.*give the whole address"),
+        ("ws://h/path?…", Wire(), "the query of 'ws://h/path\\?…' is stored nowhere.*give the whole URL"),
         ("ws://h:1/?a=s3cret", Wire(tls="require"), r"give wss://, got 'ws://h:1/\?…'$"),
         ("ws://h:x/?a=s3cret", Wire(), r"or wss://…, got 'ws://h:x/\?…'$"),
         ("ws://h/#s3cret", Wire(), r"or wss://…, got 'ws://h/\?…'$"),
