@@ -1,9 +1,10 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
-`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
+`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do on its page.
 `cua-vnc report` writes the pages of runs for a reviewer, and puts the results of several jobs together.
 `cua-vnc ui` serves a page to run and watch the tests.
 `cua-vnc mask` leaves a part of the screen out of a test's comparisons.
+`cua-vnc recordings log` prints who accepted which changes of them.
 `cua-vnc screenshots` makes the screenshots of a harness agent's run from its recording.
 `cua-vnc mcp` offers a coding agent everything else, over the Model Context Protocol.
 
@@ -37,7 +38,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 from typing import Any
 
-from pytest_vnc_use.cli import doctor, init, mask, policy, record, report, run, screenshots, ui
+from pytest_vnc_use.cli import doctor, init, mask, policy, record, recordings, report, run, screenshots, ui
 from pytest_vnc_use.cli.options import (
     DESKTOP_OPTIONS,
     RUN_OPTIONS,
@@ -110,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     ours = f"pytest-vnc-use {version('pytest-vnc-use')}"
     root.add_argument("--version", action="version", version=ours, help="print the version")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for module in (run, record, report, ui, mask, screenshots, init, policy, doctor):
+    for module in (run, record, report, ui, mask, recordings, screenshots, init, policy, doctor):
         module.add(commands)
     mcp = commands.add_parser(
         "mcp",

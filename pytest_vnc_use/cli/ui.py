@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Serve a page that lists the tests, runs one, a file, what failed or all, shows the live screen of each running test with
 its steps, pauses before each step, and puts the questions of --vnc-record=accept. With --approve-options it also shows
-the actions of runs that wait for approval. Open the printed URL; it works once.
+the actions of runs that wait for approval; with --review the drifts of a CI job, in groups. Open the printed URL; it
+works once.
 """
 
 
@@ -39,6 +40,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "--approve-options",
         metavar="TEXT",
         help="options of `cua-vnc approve` for runs that wait, such as '--vnc localhost::5901 --policy policy.toml'",
+    )
+    ui.add_argument(
+        "--review", metavar="RUNS", help="run directories of a CI job, or a zip of them, whose drifts are accepted here"
     )
     ui.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1); others need TLS")
     ui.add_argument("--port", type=int, default=0, help="port (default: any free one)")
@@ -72,12 +76,15 @@ def _waiting_runs(options: str) -> WaitingRuns:
 def _ui(arguments: argparse.Namespace) -> int:
     if os.environ.get("CI"):
         raise SettingsError("cua-vnc ui needs a user at a browser, but CI is set. Use pytest in CI")
+    from pytest_vnc_use.ui.review import CiReview
     from pytest_vnc_use.ui.runner import PytestRunner
     from pytest_vnc_use.ui.server import Desk, DeskServer
 
     runner = PytestRunner(arguments.path, shlex.split(arguments.options))
     desk = Desk(runner)
     desk.last_results = _last_results()
+    if arguments.review is not None:
+        desk.review = CiReview(Path(arguments.review))
     if arguments.approve_options is not None:
         desk.waiting = _waiting_runs(arguments.approve_options)
     try:
@@ -92,4 +99,6 @@ def _ui(arguments: argparse.Namespace) -> int:
         runner.close()
         if desk.waiting:
             desk.waiting.close()
+        if desk.review:
+            desk.review.close()
     return 0

@@ -104,7 +104,8 @@ def _keys(action: Action, context: ReviewContext) -> str:
 
 
 def _exactly(texts: list[str]) -> str:
-    return rf"\A(?:{'|'.join(map(re.escape, dict.fromkeys(texts)))})\Z"
+    patterns = "|".join(re.escape(text).replace("\\ ", " ") for text in dict.fromkeys(texts))
+    return rf"\A(?:{patterns})\Z"
 
 
 def _quoted(text: str) -> str:

@@ -37,10 +37,10 @@ class PytestRunner:
         """Whether a session runs."""
         return self._process is not None and self._process.poll() is None
 
-    def run(self, tests: list[str]) -> None:
+    def run(self, tests: list[str], options: Sequence[str] = ()) -> None:
         """Run these tests, or all for an empty list. Node IDs come from the page, so none may be an option."""
         wanted = [test for test in tests if not test.startswith("-")]
-        self._start([*self._options, *(wanted or self._paths)])
+        self._start([*self._options, *options, *(wanted or self._paths)])
 
     def collect(self) -> None:
         """List the tests, without running one."""

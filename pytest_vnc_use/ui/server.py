@@ -16,11 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.recordings.accept import AnswerKind
 from pytest_vnc_use.ui.approve import WaitingRuns
+from pytest_vnc_use.ui.review import CiReview
 from pytest_vnc_use.ui.runner import PytestRunner
 
 try:
@@ -50,7 +52,10 @@ CLOSED_PAGE_S = 10.0
 """How long after the last page has closed a question is answered with no: a page may be loaded again."""
 LOOK_S = 2.0
 """How often the runs that wait in their directories are looked for while a page is open."""
-_FILES = {"/": "index.html", **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "approve.js")}}
+_FILES = {
+    "/": "index.html",
+    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "record.js", "approve.js", "review.js")},
+}
 _PAGE = Path(__file__).with_name("page")
 
 
@@ -93,6 +98,8 @@ class Desk:
         self.questions: dict[str, tuple[WebSocket | None, dict[str, Any]]] = {}
         """The open questions, each with who asked: a session, or None for a run that waits in its directory."""
         self.waiting: WaitingRuns | None = None
+        self.review: CiReview | None = None
+        self._reviewing = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self.is_paused = False
         self.on_idle: Callable[[], None] = lambda: None
@@ -138,6 +145,8 @@ class Desk:
         if self.waiting and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look_for_waiting(self.waiting))
         page.put(self._state())
+        if self.review:
+            page.put(json.dumps(self.review.facts()))
         self._watch()
         sending = asyncio.create_task(page.send_all())
         try:
@@ -179,7 +188,8 @@ class Desk:
     async def _obey(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "run" if self.runner and not self.runner.is_running:
-                self.runner.run([str(test) for test in message["tests"]])
+                options = ["--vnc-record=accept"] if message.get("accept") else []
+                self.runner.run([str(test) for test in message["tests"]], options)
                 self._tell_session()
             case "stop":
                 if self.runner and self.runner.is_running:
@@ -193,19 +203,33 @@ class Desk:
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
-                await self._answer(message["id"], {"kind": message["kind"], "words": str(message.get("words", ""))})
+                await self._answer(message["id"], {"words": "", **message})
+            case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
+                await _send(asker, message)
             case "whole":
                 self._watch()
             case _:
                 pass  # nothing that a page of this version sends
 
-    async def _answer(self, number: str, answer: dict[str, str]) -> None:
+    async def image(self, request: Request) -> Response:
+        """Return an image of a drift of CI."""
+        if not self.is_local(request) or not self.is_known(request):
+            return Response("open the page first", 403, HEADERS)
+        file = self.review.image(request.path_params["name"]) if self.review else None
+        return FileResponse(file, headers=HEADERS) if file else Response("no such image", 404, HEADERS)
+
+    async def _answer(self, number: str, answer: dict[str, Any]) -> None:
+        if self.review and number in self.review.groups and answer["kind"] in get_args(AnswerKind):
+            async with self._reviewing:  # two pages may answer
+                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
+            self.tell(self.review.facts())
+            return
         websocket, question = self.questions.pop(number, (None, None))
         if question is None:
             return
         self.tell({"type": "answered", "id": number})
         if websocket is not None:
-            await _send(websocket, {"type": "answer", "id": number, **answer})
+            await _send(websocket, {**answer, "type": "answer", "id": number})
         elif self.waiting and (problem := self.waiting.answer(question, answer["kind"])):
             self.tell({"type": "result", "run": question["run"], "text": problem})
 
@@ -290,6 +314,9 @@ class Desk:
             case "question":
                 self.questions[message["id"]] = websocket, message
                 self.tell(message)
+            case "recorded" if message["id"] in self.questions:
+                self.questions[message["id"]][1].update(steps=message["steps"], notice=message["notice"])
+                self.tell(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
                 steps[:] = [step for step in steps if step["number"] != message["number"]][-MAX_STEPS:]
@@ -335,6 +362,7 @@ def application(desk: Desk, host: str) -> Starlette:
         routes=[
             *(Route(path, _file) for path in _FILES),
             Route("/login", desk.log_in, methods=["POST"]),
+            Route("/image/{name}", desk.image),
             WebSocketRoute("/page", desk.serve_page),
             WebSocketRoute("/session", desk.serve_session),
         ]
@@ -369,7 +397,6 @@ class DeskServer:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        desk.on_idle = lambda: None
 
     @property
     def address(self) -> str:

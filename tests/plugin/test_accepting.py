@@ -138,6 +138,11 @@ def test_change_without_terminal_is_not_asked(project: Project) -> None:
     assert files_of(project) == before
 
 
+def test_reviewer_with_pytest_timeout_is_refused(project: Project) -> None:
+    refused = project.run("--vnc-record=accept", ONE, "--timeout=60")
+    assert (refused.code, "Add --timeout=0" in refused.out) == (4, True), refused.out
+
+
 def test_bug_fails_as_product_with_reviewers_words(project: Project) -> None:
     before = files_of(project)
     called = reviewed(project, "spelling", BUG, options="")

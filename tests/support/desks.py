@@ -36,7 +36,7 @@ class Served:
         with closing(http.client.HTTPConnection(self.netloc, timeout=WITHIN_S)) as connection:
             connection.request(method, path, body, headers)
             response = connection.getresponse()
-            return response.status, response.read().decode(), dict(response.getheaders())
+            return response.status, response.read().decode(errors="replace"), dict(response.getheaders())
 
     def log_in(self, token: str = "", **headers: str) -> tuple[int, str, str]:
         status, text, got = self.ask("POST", "/login", token or self.token, **headers)

@@ -1,4 +1,6 @@
 import { renderApprovals, renderResult, showAll } from "./approve.js";
+import { renderClaim, renderRecord } from "./record.js";
+import { renderGroups } from "./review.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
@@ -7,6 +9,8 @@ const questions = new Map();
 const session = { can_run: false, is_running: false, is_paused: false };
 let selected = "";
 let socket = null;
+let ci = { groups: [], left_out: [] };
+let chosen = ""; // the group of CI's drifts that the dialog shows
 let follows = true; // the large screen shows the newest running test until the user selects one
 
 const send = (message) => socket?.readyState === WebSocket.OPEN && socket.send(JSON.stringify(message));
@@ -68,11 +72,17 @@ function take(message) {
       test.steps = [...test.steps.filter((step) => step.number !== message.number), message];
       break;
     }
+    case "recorded":
+      Object.assign(questions.get(message.id) ?? {}, message, { type: "question" });
+      break;
     case "question":
       questions.set(message.id, message);
       break;
     case "answered":
       questions.delete(message.id);
+      break;
+    case "groups":
+      ci = message;
       break;
     case "result":
       renderResult(message);
@@ -119,9 +129,12 @@ function render() {
   $("stop").disabled = !session.is_running;
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
-  renderScreen();
+  const asked = [...questions.values()];
+  if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
+  renderClaim(asked.find(({ about }) => about === "claim"), send);
   renderQuestion();
-  const approvals = [...questions.values()].filter((question) => question.about === "approval");
+  renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
+  const approvals = asked.filter(({ about }) => about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
 }
 
@@ -198,7 +211,8 @@ function small(test) {
 
 let asked = "";
 function renderQuestion() {
-  const question = [...questions.values()].find((each) => each.about === undefined);
+  const question = [...questions.values()].find((each) => each.about === undefined)
+    ?? ci.groups.find((each) => each.id === chosen);
   if (!question) {
     asked = "";
     if ($("question").open) $("question").close();
@@ -207,15 +221,19 @@ function renderQuestion() {
   if (asked === question.id) return;
   asked = question.id;
   $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : "The screen differs from its recording";
-  $("question-test").textContent = question.test;
+  const isOfCi = question.about === "ci";
+  $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
-  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = `data:image/png;base64,${question.images[number]}`; });
+  ["recorded", "now", "difference"].forEach((id, number) => { $(id).src = isOfCi ? question.urls[number] : `data:image/png;base64,${question.images[number]}`; });
   $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
   answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
+  answer("no").textContent = isOfCi ? "Leave it" : "No";
+  $("later").hidden = !isOfCi;
+  $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
   $("bug").hidden = true;
@@ -239,6 +257,8 @@ function outline(shot, boxes) {
 
 function reply(kind, words = "") {
   send({ type: "answer", id: asked, kind, words });
+  chosen = "";
+  schedule();
 }
 
 function view(name) {
@@ -264,10 +284,14 @@ document.querySelectorAll("[data-answer]").forEach((button) => {
   };
 });
 $("bug").onsubmit = (event) => { event.preventDefault(); reply("bug", $("bug-words").value); };
-$("question").oncancel = (event) => event.preventDefault(); // a question is answered by a button
+$("later").onclick = () => { chosen = ""; schedule(); };
+$("question").oncancel = (event) => { // a question of a test that waits is answered by a button
+  event.preventDefault();
+  $("later").onclick();
+};
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
-  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };

@@ -1,0 +1,45 @@
+// The drifts of a CI job in groups: what one group shows is the same difference in each of its tests.
+
+const $ = (id) => document.getElementById(id);
+
+/** Show the groups; `choose` opens the question of a group, `replay` runs its tests here. */
+export function renderGroups({ groups, left_out }, canReplay, choose, replay) {
+  $("ci").hidden = !groups.length && !left_out.length;
+  $("ci-heading").textContent = `CI: ${groups.length} ${groups.length === 1 ? "difference" : "differences"}`;
+  $("groups").replaceChildren(...groups.map((group) => card(group, canReplay, choose, replay)));
+  $("left-out").replaceChildren(...left_out.map((text) => made("li", text)));
+  $("left-out-heading").hidden = !left_out.length;
+}
+
+function card(group, canReplay, choose, replay) {
+  const item = made("li");
+  const image = Object.assign(document.createElement("img"), { src: group.urls[1], alt: "the screen in CI", loading: "lazy" });
+  const facts = made("div");
+  const count = group.tests.length;
+  facts.append(made("h3", `${count} ${count === 1 ? "test" : "tests"}`), made("p", group.problem));
+  const tests = made("ul");
+  tests.append(...group.tests.map(({ test, result }) => made("li", result ? `${test}: ${result}` : test)));
+  const controls = made("div");
+  controls.className = "controls";
+  const review = made("button", "Review…");
+  review.onclick = () => choose(group.id);
+  review.disabled = group.tests.every(({ result }) => /^(accepted|masked)/.test(result));
+  controls.append(review);
+  const accepted = group.tests.filter(({ result }) => /^(accepted|masked)/.test(result)).map(({ test }) => test);
+  if (accepted.length) {
+    const again = made("button", "Replay here");
+    again.title = "Replay these tests on this machine, and ask about what comes after that gate";
+    again.disabled = !canReplay;
+    again.onclick = () => replay(accepted);
+    controls.append(again);
+  }
+  facts.append(tests, controls);
+  item.append(image, facts);
+  return item;
+}
+
+function made(name, text = "") {
+  const element = document.createElement(name);
+  element.textContent = text;
+  return element;
+}

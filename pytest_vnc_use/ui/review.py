@@ -1,0 +1,240 @@
+"""The drifts of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
+
+A run reached one gate that stayed closed, and only that gate is accepted; what comes after it is unknown until the test
+is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. Run
+directories may come from an untrusted source: a recording is changed only within this directory, only where it exists,
+and only if it still has the screen that CI compared with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError, VncUseError
+from pytest_vnc_use.files import read_regular
+from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question, Review, Reviewer, changes_of
+from pytest_vnc_use.recordings.format import Recording, Screen
+from pytest_vnc_use.recordings.gates import Gate
+from pytest_vnc_use.recordings.images import Pixels, frame_of, pixels_of
+from pytest_vnc_use.recordings.replay import gate_to
+from pytest_vnc_use.recordings.store import Key, add_masks, load, recordings_of, save
+from pytest_vnc_use.runs.directory import RunDirectory, read_ended_test
+from pytest_vnc_use.runs.trace import Trace, read_trace
+from pytest_vnc_use.types import Drifted, StepFinished
+from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.ui.link import facts_of
+
+MAX_UNPACKED = 4_000_000_000
+"""The most bytes that a zip of run directories may unpack to."""
+
+
+@dataclass(eq=False)
+class Drift:
+    """One gate that stayed closed in CI: the recording's file and text then, the place in it, and what was seen."""
+
+    test: str
+    problem: str
+    path: Path
+    text: bytes
+    run: int
+    step: int
+    seen: Pixels
+
+    def opened(self) -> tuple[Recording, Screen, Gate, tuple[Point, ...]]:
+        """Return the recording as it is now, the gate's screen in it, the gate, and where the step acts.
+
+        Raises RecordingError.
+        """
+        recording = load(self.path)
+        assert recording
+        run = recording.runs[self.run]
+        steps = run.steps
+        before = recording.runs[self.run - 1].steps if self.run else ()
+        gate = gate_to(run, self.step, recording.masks, before[-1].screen if before else None)
+        screen = steps[self.step].screen if self.step < len(steps) else run.end
+        return recording, screen, gate, tuple(points(steps[self.step].action)) if self.step < len(steps) else ()
+
+    def ask(self, reviewer: Reviewer, directory: RunDirectory) -> tuple[Review, Answer]:
+        """Have the reviewer answer as in a replay; return the review, and the answer. Raises RecordingError."""
+        recording, screen, gate, due = self.opened()
+        review = Review(reviewer, self.test, directory)
+        answer = Answer("accept")
+        if review.opened(gate, self.seen, due).mismatch(self.seen):
+            answer = review.ask(gate, frame_of(self.seen), self.problem, recording.runs[self.run], due)
+        if answer.kind == "accept":
+            if still := review.opened(gate, self.seen, due).mismatch(self.seen):
+                return review, Answer("no", f"it cannot be accepted: {review.moved or still.problem}")
+            review.note(screen, gate, self.seen, due)
+            save(self.path, review.accepted(recording))
+        elif answer.kind == "mask":
+            add_masks(self.path, review.masks)
+        return review, answer
+
+
+@dataclass(eq=False)
+class Group:
+    """Drifts that look the same, and what became of each, by test."""
+
+    drifts: list[Drift] = field(default_factory=list)
+    question: Question | None = None
+    results: dict[str, str] = field(default_factory=dict)
+
+
+class CiReview:
+    """The drifts in a directory of runs, or in a zip of one. Raises SettingsError if there are no runs in it."""
+
+    def __init__(self, source: Path) -> None:
+        self._temporary = TemporaryDirectory(prefix="vnc-use-review-")  # 0700
+        self.groups: dict[str, Group] = {}
+        self.left_out: list[str] = []
+        """Why a drift cannot be shown, a line each."""
+        self._directory = RunDirectory.create(Path(self._temporary.name, "questions"), "review")
+        try:
+            runs = self._unpacked(source) if source.is_file() else source
+            found = sorted({trace.parent for trace in runs.rglob("trace.jsonl")}, reverse=True)  # the newest first
+            if not found:
+                raise SettingsError(f"there is no run directory in {str(source)!r}: it must hold the runs of a CI job")
+        except SettingsError:
+            self.close()
+            raise
+        known = set[tuple[Path, int, int]]()
+        for path in found:
+            try:
+                for drift in _drifts_of(path):
+                    if (place := (drift.path, drift.run, drift.step)) not in known:
+                        known.add(place)
+                        self._add(drift)
+            except (VncUseError, OSError) as exc:
+                self.left_out.append(f"{path.name}: {exc}")
+
+    def _unpacked(self, source: Path) -> Path:
+        target = Path(self._temporary.name, "runs")
+        try:
+            with zipfile.ZipFile(source) as packed:
+                if sum(member.file_size for member in packed.infolist()) > MAX_UNPACKED:
+                    raise SettingsError(f"{str(source)!r} unpacks to more than {MAX_UNPACKED:,} bytes")
+                packed.extractall(target)
+        except (OSError, zipfile.BadZipFile) as exc:
+            raise SettingsError(f"{str(source)!r} must be a directory of runs, or a zip of one: {exc}") from exc
+        return target
+
+    def _add(self, drift: Drift) -> None:
+        """Add a drift to its group; the first of a group is the one whose images are shown."""
+        _, _, gate, _ = drift.opened()
+        changes = changes_of(gate, drift.seen) if gate.expected.shape == drift.seen.shape else []
+        if not changes:
+            self.left_out.append(f"{drift.test}: {drift.problem}")
+            return
+        digest = hashlib.sha256(repr(drift.seen.shape).encode())
+        for change in changes:
+            pixels = (change.box.part_of(screen).tobytes() for screen in (gate.expected, drift.seen))
+            digest.update(b"".join([repr(change.box).encode(), *pixels]))
+        group = self.groups.setdefault(digest.hexdigest()[:16], Group())
+        group.drifts.append(drift)
+        if group.question is None:
+            group.question = self._question(drift)
+
+    def _question(self, drift: Drift) -> Question:
+        asked: list[Question] = []
+
+        def ask(question: Question) -> Answer:
+            asked.append(question)
+            return NO
+
+        drift.ask(Reviewer(ask), self._directory)
+        return asked[0]
+
+    def image(self, name: str) -> Path | None:
+        """Return the file of an image that a group shows."""
+        names = {path.name: path for group in self.groups.values() if group.question for path in group.question.images}
+        return names.get(name)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the page shows."""
+        groups = []
+        for number, group in self.groups.items():
+            assert group.question
+            tests = [
+                {"test": drift.test, "problem": drift.problem, "result": group.results.get(drift.test, "")}
+                for drift in group.drifts
+            ]
+            images = [f"image/{path.name}" for path in group.question.images]
+            groups.append({**facts_of(group.question), "id": number, "about": "ci", "tests": tests, "urls": images})
+        return {"type": "groups", "groups": groups, "left_out": self.left_out}
+
+    def answer(self, number: str, kind: AnswerKind, words: str) -> None:
+        """Write one answer into the recordings of a group; what was refused is noted beside its test."""
+        group = self.groups[number]
+        reviewer = Reviewer(lambda question: Answer(kind, words))
+        for drift in group.drifts:
+            if group.results.get(drift.test, "").startswith(("accepted", "masked")):
+                continue
+            group.results[drift.test] = self._written(drift, reviewer, kind, words)
+
+    def _written(self, drift: Drift, reviewer: Reviewer, kind: AnswerKind, words: str) -> str:
+        if kind in ("bug", "no"):
+            return f"a bug: {words}" if kind == "bug" else "left as it is"
+        try:
+            if read_regular(drift.path) != drift.text:
+                return "refused: the recording has changed since; replay the test"
+            _, answer = drift.ask(reviewer, self._directory)
+        except (VncUseError, OSError) as exc:
+            return f"refused: {exc}"
+        if answer.kind != kind:
+            return f"refused: {answer.words or 'its target has moved, so record the test again'}"
+        return "accepted" if kind == "accept" else "masked"
+
+    def close(self) -> None:
+        """Remove what was unpacked."""
+        self._temporary.cleanup()
+
+
+def _drifts_of(path: Path) -> Iterator[Drift]:
+    """Yield the drift that ended a run of a test; none of a rehearsal, and none at which a model continued."""
+    trace = read_trace(path)
+    ended = read_ended_test(path)
+    last = [drift for drift in trace.drifts if not drift.healed and not drift.problem.startswith("the evidence for")]
+    if not trace.started.test_id or not last or (ended and ended.is_rehearsal):
+        return
+    drift = last[-1]
+    file = _file_of(trace.started.test_id)
+    text = read_regular(file)
+    recording = load(file)
+    assert recording
+    directory = RunDirectory.open(path)
+    recorded, seen = (pixels_of(directory.load_png(ref)) for ref in (drift.recorded, drift.seen))
+    done = _done_before(trace, drift)
+    for number, run in enumerate(recording.runs):
+        if run.task != trace.started.task or done > len(run.steps):
+            continue
+        screen = (run.steps[done].screen if done < len(run.steps) else run.end).pixels()
+        if screen.shape == recorded.shape and bool((screen == recorded).all()):
+            yield Drift(trace.started.test_id, drift.problem, file, text, number, done, seen)
+            return
+    raise RunDirectoryError(f"{trace.started.test_id}: the recording is not the one that CI compared with")
+
+
+def _done_before(trace: Trace, drift: Drifted) -> int:
+    """Return how many steps were performed before a drift."""
+    done = 0
+    for timed in trace.events:
+        if timed.event is drift:
+            return done
+        done += isinstance(timed.event, StepFinished)
+    return done
+
+
+def _file_of(test: str) -> Path:
+    """Return the recording of a test of CI. Raises RecordingError, RunDirectoryError."""
+    module, _, name = test.partition("::")
+    path = Key(Path(module).resolve(), f"{Path(module).name}::{name}").path
+    path = path if path.exists() else recordings_of(test)[0]
+    if not path.resolve().is_relative_to(Path.cwd()):
+        raise RunDirectoryError(f"{test!r} is not a test of this directory: start `cua-vnc ui` where pytest is started")
+    return path.resolve()
