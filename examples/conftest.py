@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from scripts import SCRIPTS, Turn
 
-from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.planners.local.scripted import AT_ITS_END, ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Decision, Observation
+from pytest_vnc_use.types import Decision, Frame, Observation, Report, Verdict
 from pytest_vnc_use.types.protocols import Judge, Planner
 
 collect_ignore = ["gallery"]  # a project of its own, whose programs need not be here: python -m pytest examples/gallery
@@ -72,16 +71,15 @@ def scripted_turn(observation: Observation) -> Turn | Decision:
 
 @pytest.fixture
 def vnc_judge(request: pytest.FixtureRequest, vnc_settings: Settings) -> Judge | None:
-    """The model that the settings name; without one whoever is at the keyboard, where nothing is replayed."""
+    """The model that the settings name, or who records; without one a claim that is not replayed skips its test."""
     if vnc_settings.planner or vnc_settings.judge or vnc_settings.record == "manual":
         judge: Judge | None = request.getfixturevalue("vnc_judge")
         return judge
-    return AtTheKeyboard(asked)
+    return NoJudge()
 
 
-def asked(question: str) -> str:
-    """The answer of whoever is at the keyboard; without anybody, the test is skipped."""
-    try:
-        return input(question)
-    except (EOFError, OSError):
-        pytest.skip(f"its claim needs a judge, and no user is at the keyboard (pytest -s): {WITH_A_MODEL}")
+class NoJudge:
+    """Nobody who could say whether a claim holds."""
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        pytest.skip(f"its claim needs a judge: {WITH_A_MODEL}")

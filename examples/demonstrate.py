@@ -1,87 +1,103 @@
-"""Makes the recordings of the examples again, by demonstration, with nobody there: plays the person at the VNC viewer.
+"""Makes the recordings of the examples again, with nobody there: plays the user of the page that pytest names.
 
     python examples/demonstrate.py [OPTION OF PYTEST …]
 
-What is done for each sentence stands in scripts.py: pointer and keyboard go to the viewer's port that pytest names, at
-a person's pace. What is said of the claims stands here, as read off the screen that the sentence ends on; after the
-shop was changed, look at it again: it is the screenshot of the recording's end.
+What is done for each sentence stands in scripts.py, and goes to the page at a person's pace. Every claim is said to
+hold; after the shop was changed, look at the screenshots of the recordings' ends.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TextIO, cast
+from urllib.parse import urlsplit
 
 from scripts import SCRIPTS
+from websockets.sync.client import ClientConnection, connect
 
-from pytest_vnc_use.backends.vnc import VNCController, connect
-from pytest_vnc_use.types import Click, DesktopAction, KeyCombo, Proposal, TypeText, Wait
+from pytest_vnc_use.types import Click, DesktopAction, Drag, KeyCombo, Proposal, Scroll, TypeText, Wait
 
-DONE = "The screen shows that this task has been carried out completely: "
-SAID = {
-    "the basket shows 2 apples and a total of 3.00": (
-        "yes, the one row says Apples, 1.50 each, 2 and 3.00, and below stands Total 3.00"
-    ),
-    f"{DONE}Sign in as alice with the password wonderland": "yes, the products are shown, and Signed in: alice",
-    f"{DONE}Try to sign in as alice with the password queen": "yes, it says Wrong name or password",
-    f"{DONE}Try to sign in as alice with the password wonderland in capitals": "yes, it says Wrong name or password",
-    f"{DONE}Try to sign in as mallory with the password wonderland": "yes, it says Wrong name or password",
-    f"{DONE}Sign in as alice, add two apples to the basket and open the basket": "yes, the basket shows 2 apples",
-    f"{DONE}Add one honey and one tea to the basket, then make it two honey in the basket": (
-        "yes, the rows say honey 2 and tea 1"
-    ),
-    f"{DONE}Put tea into the basket, then empty the basket and confirm it in the dialog": "yes, The basket is empty",
-    f"{DONE}Put tea into the basket, then ask to empty the basket but keep it after all": "yes, the tea is there",
-    f"{DONE}Write a note of two lines, 'No nuts, please.' and 'Merci, René & Zoë!', and save it": (
-        "yes, both lines are there, and it says Saved"
-    ),
-    f"{DONE}Load the stock report, wait until it is there, and confirm the stock": "yes, it says Stock confirmed",
-    f"{DONE}Drag the apples and then the pears from the shelf into the gift box": "yes, both are in the box",
-    f"{DONE}Read the terms to their end and accept them": "yes, it says Accepted",
-    f"{DONE}Sign in as bob with the password builder and open the gift box": (
-        "yes, the page Gift box is open, marked in the sidebar, and below stands Signed in: bob"
-    ),
-}
 LOOKS_S, TYPES_S = 1.0, 0.1
 """So long a person looks at what came of an action, and takes from one character to the next."""
 
 
 def main(options: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "--vnc-record=manual", *options]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as pytest:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as pytest:
         try:
-            attend(cast(TextIO, pytest.stdout), cast(TextIO, pytest.stdin))
+            attend(cast(TextIO, pytest.stdout))
         except BaseException:  # whatever it was, nobody is there any more who would do the tasks
             pytest.kill()
             raise
     return pytest.returncode
 
 
-def attend(told: TextIO, keyboard: TextIO) -> None:
-    """Do each task that pytest asks for, and answer about each claim."""
-    before = ""
-    for line in map(str.rstrip, told):
-        sys.stdout.write(f"{line}\n")
+def attend(told: TextIO) -> None:
+    """Do each task that pytest asks for on the page that it names."""
+    for line in told:
+        sys.stdout.write(line)
         sys.stdout.flush()
-        if "vncviewer" in line:
-            show(before, line.split()[-1])
-        elif line in SAID:
-            keyboard.write(f"{SAID[line]}\n")
-            keyboard.flush()
-        before = line
+        if url := re.search(r"http://\S+#\S+", line):
+            threading.Thread(target=record, args=(url[0],), daemon=True).start()
 
 
-def show(task: str, address: str) -> None:
-    """Do the task in a viewer of the desktop at that address."""
-    with closing(connect(address)) as viewer:
-        for proposal in (proposal for turn in SCRIPTS[task] for proposal in turn):
-            for action in by_hand(proposal):
-                viewer.perform(action)
-            look(viewer)
+def record(url: str) -> None:
+    """Do the tasks on the page of that URL, as long as it asks for one."""
+    parts = urlsplit(url)
+    with closing(http.client.HTTPConnection(parts.netloc)) as connection:
+        connection.request("POST", "/login", parts.fragment)
+        cookie = {"Cookie": connection.getresponse().headers["set-cookie"].partition(";")[0]}
+    with connect(f"ws://{parts.netloc}/page", additional_headers=cookie, proxy=None, max_size=None) as page:
+        for message in (json.loads(message) for message in page if isinstance(message, str)):
+            for question in message["questions"] if message["type"] == "state" else [message]:
+                if question.get("about") == "record" and question["type"] == "question":
+                    send = partial(tell, page, question["id"])
+                    for proposal in (proposal for turn in SCRIPTS[question["task"]] for proposal in turn):
+                        for action in by_hand(proposal):
+                            perform(send, action)
+                        time.sleep(LOOKS_S)
+                    verdicts = dict.fromkeys(question["claims"], "holds")
+                    answer = {"kind": "done", "is_done": "holds", "verdicts": verdicts}
+                    page.send(json.dumps({"type": "answer", "id": question["id"], **answer}))
+
+
+def tell(page: ClientConnection, question: str, *event: object) -> None:
+    page.send(json.dumps({"type": "input", "id": question, "event": event}))
+
+
+def perform(send: Callable[..., None], action: DesktopAction) -> None:
+    """Send the events that a user's pointer and keyboard make."""
+    match action:
+        case Click(x, y, button, count):
+            send("move", x, y)
+            for _ in range(count):
+                send("down", x, y, button)
+                send("up", x, y, button)
+        case Drag():
+            send("down", action.x, action.y, "left")
+            send("move", action.to_x, action.to_y)
+            send("up", action.to_x, action.to_y, "left")
+        case Scroll(x, y, direction, clicks):
+            for _ in range(clicks):
+                send("scroll", x, y, direction)
+        case KeyCombo(keys):
+            send("chord", keys)
+        case TypeText(text):
+            send("text", text)
+        case Wait(seconds):
+            time.sleep(seconds)
+        case _:
+            raise NotImplementedError(action)
 
 
 def by_hand(proposal: Proposal) -> Iterator[DesktopAction]:
@@ -96,11 +112,6 @@ def by_hand(proposal: Proposal) -> Iterator[DesktopAction]:
                 yield KeyCombo(("return",))
         case action:
             yield action  # type: ignore[misc]  # no script calls a function
-
-
-def look(viewer: VNCController) -> None:
-    viewer.settle()
-    viewer.perform(Wait(LOOKS_S))
 
 
 if __name__ == "__main__":

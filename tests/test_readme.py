@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import VNCController
 from support.paths import ROOT
-from support.person import demonstrate
+from support.person import Person, record
 from support.vnc_servers import require
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,15 +43,15 @@ def test_readme_first_test_replays(tmp_path: Path) -> None:
     for program in ("Xtigervnc", "xterm", "nano"):
         require(program)
     (block,) = [block for block in blocks("bash") if "cua-vnc init" in block]
-    init, record, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
+    init, records, replay = (shlex.split(line) for line in block.splitlines() if not line.startswith("sudo "))
     done = subprocess.run([sys.executable, "-m", "pytest_vnc_use.cli", *init[1:]], cwd=tmp_path, check=False)
     assert done.returncode == 0
 
-    def show(viewer: VNCController) -> None:
-        viewer.type_text("hello")
-        viewer.key_combo("ctrl+s")
+    def show(person: Person) -> None:
+        person.type("hello")
+        person.press("Control", "s")
 
-    code, output = demonstrate(tmp_path, show, *(word for word in record[3:] if "--vnc-record" not in word))
+    code, output = record(tmp_path, show, *(word for word in records[3:] if "--vnc-record" not in word))
     assert (code, "1 recording written" in output) == (0, True), output
     (test,) = [block for block in blocks("python") if "def test_first" in block]
     tmp_path.joinpath("tests/test_first.py").write_text(test, encoding="utf-8")

@@ -16,6 +16,7 @@ import html
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,12 +25,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.report.annotate import mark_action
 from pytest_vnc_use.report.phrases import action_in_words
 from pytest_vnc_use.runs.directory import RunDirectory, read_trace
@@ -60,13 +61,12 @@ def test_hello(vnc_desktop):
 SHOP = ("examples/shop/**/*.py", "examples/shop/fonts/*", "docs/scripts/images.py")
 ORDER = (*SHOP, "examples/__vnc_recordings__/test_shop/test_an_order_is_placed*")
 PAGES = (*SHOP, "examples/__vnc_recordings__/test_shop/test_basket*", "pytest_vnc_use/report/report.css")
-TEXTS = ("pytest_vnc_use/demonstrate/viewer_session.py", "pytest_vnc_use/planners/local/person_judge.py")
 MADE_OF = {
     "run.gif": ORDER,
     "report.png": (*ORDER, "pytest_vnc_use/report/report.css", "pytest_vnc_use/report/templates/*.html.j2"),
     "session.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
     "drift.png": (*PAGES, "pytest_vnc_use/report/templates/*.html.j2"),
-    "recording.png": (*TEXTS, "docs/scripts/images.py"),
+    "recording.png": ("pytest_vnc_use/ui/page/*", "docs/scripts/images.py"),
     "desk.png": (*SHOP, "pytest_vnc_use/ui/page/*"),
     "live.png": ("pytest_vnc_use/runs/progress.py", "docs/scripts/images.py"),
 }
@@ -74,13 +74,13 @@ MADE_OF = {
 
 
 def digest(patterns: Sequence[str]) -> str:
-    """Return a digest of the files; of those of TEXTS and of the live line only the texts that they can print."""
+    """Return a digest of the files; of the live line only the texts that it can print."""
     found = [path for pattern in patterns for path in ROOT.glob(pattern)]
     inside = [path for directory in found if directory.is_dir() for path in directory.iterdir()]
     total = hashlib.sha256()
     for path in sorted({path for path in (*found, *inside) if path.is_file()}):
         name = path.relative_to(ROOT).as_posix()
-        of_texts = name in (*TEXTS, "pytest_vnc_use/runs/progress.py")
+        of_texts = name == "pytest_vnc_use/runs/progress.py"
         content = printed(path).encode() if of_texts else path.read_bytes().replace(b"\r\n", b"\n")
         total.update(name.encode() + b"\0" + content + b"\0")
     return total.hexdigest()[:16]
@@ -139,27 +139,41 @@ def a_wrong_total(directory: Path) -> None:
 
 
 def a_recording(directory: Path) -> None:
-    """Record a test by demonstration, as a person does who types and then says yes: recording.png."""
+    """Record a test by hand, as a user does who types on the page: recording.png."""
     directory.joinpath("test_notes.py").write_text(NOTES, encoding="utf-8")
-    shown = [
-        "test_notes.py",
-        "-q",
-        "--vnc-server=xvnc",
-        "--vnc-app=xterm -e nano notes.txt",
-        "--vnc-record=manual",
-    ]
-    with Typist([*PYTEST, *shown], directory) as typist:
-        typist.wait_for("vncviewer ")
-        address = next(row for row in typist.rows if "vncviewer " in row).split()[-1]
-        with closing(connect(address)) as viewer:
-            viewer.settle()
-            viewer.type_text("hello")
-            viewer.key_combo("ctrl+s")
-            viewer.settle()
-        typist.wait_for("Yes, or no")
-        typist.answer("yes")
-        typist.wait_for(" passed")
-        draw_terminal([f"$ pytest {shlex.join(shown)}", *typist.rows], SCREENSHOTS / "recording.png")
+    options = ["--vnc-server=xvnc", "--vnc-app=xterm -e nano notes.txt", "--vnc-record=manual", "-ovnc_rehearse=0"]
+    with on_page([*PYTEST, "test_notes.py", "-q", *options], directory) as page:
+        page.locator("#record-screen canvas").click(timeout=60_000)
+        page.keyboard.type("hello")
+        page.keyboard.press("Control+s")
+        page.locator("#record-steps li").nth(2).wait_for(timeout=60_000)
+        page.keyboard.press("Shift+Escape")
+        page.keyboard.press("Enter")
+        for name in ("Yes", "It holds"):
+            page.get_by_label(name, exact=True).check()
+        page.screenshot(path=SCREENSHOTS / "recording.png")
+        page.get_by_role("button", name="Record", exact=True).click()
+    reduce_colours(SCREENSHOTS / "recording.png")
+
+
+@contextmanager
+def on_page(command: Sequence[str], directory: Path) -> Iterator[Any]:
+    """Yield the page whose URL a command prints; end the command with the page."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    server = subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.PIPE, text=True, env={**os.environ, "CI": "", "PYTHONUNBUFFERED": "1"}
+    )
+    with server, sync_playwright() as playwright:
+        assert server.stdout
+        url = next(filter(None, (re.search(r"http://\S+#\S+", line) for line in server.stdout)))
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 720})
+        page.goto(url[0])
+        yield page
+        browser.close()
+        server.send_signal(signal.SIGINT)
 
 
 def a_live_run(directory: Path) -> None:
@@ -203,25 +217,12 @@ class Typist:
         assert self._terminal.read_until(ready), f"{text!r} did not come:\n" + "\n".join(self.rows)
         time.sleep(0.1)
 
-    def answer(self, text: str) -> None:
-        """Type a line."""
-        os.write(self._terminal._master, f"{text}\n".encode())
-
 
 def a_desk(directory: Path) -> None:
     """Pause a test in the middle, on the page of `cua-vnc ui`: desk.png."""
-    from playwright.sync_api import sync_playwright
-
     options = shlex.join(["-p", "no:cacheprovider", f"--vnc-runs-dir={directory / 'runs'}"])
     command = [sys.executable, "-m", "pytest_vnc_use.cli", "ui", TESTS, "--options", options]
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "CI": ""})
-    with server, sync_playwright() as playwright:
-        assert server.stdout
-        url = server.stdout.readline().split()[-1]
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1280, "height": 720})
-        page.goto(url)
+    with on_page(command, ROOT) as page:
         page.locator("#run-all:enabled").wait_for(timeout=60_000)
         page.keyboard.press("p")
         page.get_by_role("button", name="Run test_basket", exact=True).click()
@@ -233,10 +234,7 @@ def a_desk(directory: Path) -> None:
         page.screenshot(path=SCREENSHOTS / "desk.png")
         page.keyboard.press("p")
         page.locator("#result").get_by_text("passed").wait_for(timeout=60_000)
-        browser.close()
-        server.send_signal(signal.SIGINT)
-    Image.open(SCREENSHOTS / "desk.png").convert("RGB").quantize(128).save(SCREENSHOTS / "desk.png", optimize=True)
-    report_size(SCREENSHOTS / "desk.png")
+    reduce_colours(SCREENSHOTS / "desk.png")
 
 
 def draw_terminal(rows: Sequence[str], path: Path) -> None:
@@ -301,6 +299,12 @@ def photograph(page: Path, path: Path, size: tuple[int, int]) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         whole = Image.open(shot).convert("RGB").crop((0, 0, *size))  # a very low window is not drawn whole
         whole.quantize(128).save(path, optimize=True)
+    report_size(path)
+
+
+def reduce_colours(path: Path) -> None:
+    """Make a screenshot smaller."""
+    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
     report_size(path)
 
 

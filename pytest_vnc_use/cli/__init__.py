@@ -1,6 +1,6 @@
 """`cua-vnc`: run a task without pytest, answer a run that waits, resume one, read policy files, and check what works.
 
-`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do in a VNC viewer.
+`cua-vnc init` writes a first test into your project. `cua-vnc record` writes one of what you do on its page.
 `cua-vnc report` writes the pages of runs for a reviewer, and puts the results of several jobs together.
 `cua-vnc ui` serves a page to run and watch the tests.
 `cua-vnc mask` leaves a part of the screen out of a test's comparisons.

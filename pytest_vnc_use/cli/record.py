@@ -1,17 +1,31 @@
-"""The arguments of `cua-vnc record`, and its exit code."""
+"""`cua-vnc record`: a user does a task on the page, and a test is written with its recording."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+import signal
 import sys
-from functools import partial
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.options import add_options
-from pytest_vnc_use.errors import InfraError
+from pytest_vnc_use.errors import InfraError, SettingsError
 from pytest_vnc_use.plain_text import without_query
+from pytest_vnc_use.settings.settings import Settings, argument
+from pytest_vnc_use.settings.variables import VARIABLES
 from pytest_vnc_use.triage import sanitize
+
+if TYPE_CHECKING:
+    from pytest_vnc_use.demonstrate.codegen import CodegenRequest
+    from pytest_vnc_use.recordings.format import RecordedRun
+    from pytest_vnc_use.ui.manual import PageUser
 
 OPTIONS = {
     "--vnc": "server",
@@ -26,19 +40,19 @@ ABOUT = {
     "app": "command line of the program to start on the desktop; the test starts it too",
     "cdp": "Chrome's DevTools on the desktop (host:port): the recording then names what you clicked",
     "elements": "on: the recording names what you clicked, from the accessibility tree (see vnc_elements)",
-    "password_env": "environment variable that holds the VNC password, which your viewer is asked for too",
+    "password_env": "environment variable that holds the VNC password",
 }
 DESCRIPTION = """\
-Connect to a VNC desktop and let you do the task there, in any VNC viewer, through the address that is printed. When
-you close the viewer, or press Ctrl-C, a test is written, with a recording that replays your actions without a model.
+Connect to a VNC desktop and let you do the task there, on a page of your browser. When you press Done, a test is
+written, with a recording that replays your actions without a model. Open the printed URL; it works once.
 
 Keys become text; presses and moves become clicks and drags. Each action begins once the screen is stable, so work
 slowly. Your actions move the pointer on the desktop; it also moves once it has rested in a place for half a second.
 Such a rest is recorded only if you use what it made appear. The clipboard is not shared.
 """
 EXIT_CODES = """\
-exit code: 0 if a test was written, 1 if nothing was done, 2 for wrong usage, 9 if the desktop could not be
-used, 130 for Ctrl-C pressed twice
+exit code: 0 if a test was written, 1 if nothing was done or it was discarded, 2 for wrong usage, 9 if the desktop
+could not be used, 130 for Ctrl-C
 """
 NOTHING_DONE, INFRA, CTRL_C = 1, 9, 130
 
@@ -47,7 +61,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     record = commands.add_parser(
         "record",
-        help="watch you do a task in a VNC viewer, and write a test of it with its recording",
+        help="watch you do a task on a page, and write a test of it with its recording",
         description=DESCRIPTION,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -59,7 +73,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         action="append",
         default=[],
         metavar="CLAIM",
-        help="what the screen shows at the end; repeatable; without it you are asked at the terminal",
+        help="what the screen shows at the end; repeatable; without it the page asks for claims",
     )
     record.add_argument(
         "--secret",
@@ -68,43 +82,113 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="NAME",
         help="environment variable whose value you will type: only its name is written; repeatable",
     )
-    record.add_argument(
-        "--listen",
-        default="localhost::0",
-        metavar="HOST::PORT",
-        help="where your viewer connects to (default: any free port of localhost; elsewhere only with a password)",
-    )
     add_options(record, OPTIONS, ABOUT)
     record.set_defaults(command=_record)
 
 
 def _record(arguments: argparse.Namespace) -> int:
+    if os.environ.get("CI"):
+        raise SettingsError("cua-vnc record needs a user at a browser, but CI is set")
     from pytest_vnc_use.demonstrate.codegen import CodegenRequest
-    from pytest_vnc_use.demonstrate.demonstrate import demonstrate
 
     settings = build.settings_of({field: getattr(arguments, field) for field in OPTIONS.values()})
     names = tuple(dict.fromkeys(arguments.secret))
     request = CodegenRequest(arguments.task, Path(arguments.out), tuple(arguments.expect), names, settings.app)
     try:
-        done = demonstrate(request, settings, arguments.listen, partial(print, flush=True), _ask)
+        return _write_test(request, settings)
     except InfraError as exc:
         print(sanitize(f"infra: {type(exc).__name__}: {exc}; nothing is written", hide=without_query), file=sys.stderr)
         return INFRA
     except KeyboardInterrupt:
         print("interrupted: nothing is written", file=sys.stderr)
         return CTRL_C
-    return 0 if done else NOTHING_DONE
 
 
-def _ask() -> list[str]:
-    """Return claims that the person at the terminal types; none if there is no terminal."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return []
-    print("what does the screen show now that it must show each time? a sentence a line, an empty line ends")
-    claims: list[str] = []
+def _write_test(request: CodegenRequest, settings: Settings) -> int:
+    """Let the user do the task, and write the test. Raises SettingsError, DesktopError, RunDirectoryError."""
+    from pytest_vnc_use.demonstrate.codegen import write
+    from pytest_vnc_use.runs.redaction import Redactor
+
+    request.check()
+    secrets = {name: VARIABLES.get(name, "") for name in request.secrets}
+    hide = Redactor(secrets).hide
+    if hide(settings.app) != settings.app:
+        raise SettingsError(
+            "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
+        )
+    done, user, machine = _recorded(request, settings, secrets)
+    if isinstance(done, str):
+        print(done)
+        return NOTHING_DONE
+    if not done.steps:
+        print("nothing was done, so nothing is written")
+        return NOTHING_DONE
+    claims = tuple(map(hide, request.expect or user.claims))
+    request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
+    write(replace(request, machine=machine, masks=user.masks), done)
+    _print_result(request, settings)
+    return 0
+
+
+def _recorded(
+    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str]
+) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
+    """Return what the user did on the desktop that the settings name, the user, and what draws there."""
+    from pytest_vnc_use.backends.redaction import RedactingController
+    from pytest_vnc_use.recordings.gates import machine_of
+    from pytest_vnc_use.runs.redaction import Redactor
+    from pytest_vnc_use.ui.link import Link, Watcher
+    from pytest_vnc_use.ui.manual import PageUser
+    from pytest_vnc_use.ui.server import Desk, DeskServer
+
+    desktop = build.lease_desktop(settings, "cua-vnc record", request.key.test)
+    desk = Desk()
+    server = DeskServer(desk)
+    threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
+    hide = Redactor(secrets).hide
     try:
-        while claim := input("> ").strip():
-            claims.append(claim)
-    except EOFError:  # Ctrl-D
-        pass
-    return claims
+        password = desktop.password or build.given_password(settings)
+        at_desktop = build.settings_at(settings, desktop.server)
+        with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
+            link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
+            link.send(type="collected", tests=[request.key.test])
+            user = PageUser(
+                link,
+                request.key.test,
+                secrets=secrets,
+                ambient=build.ambient_secrets(settings, password),
+                elements_of=build.elements_asker(settings, desktop),
+                asks_claims=not request.expect,
+            )
+            watcher = Watcher(link, request.key.test, hide)
+            watcher.start()
+            print(f"do the task at {server.url}", flush=True)
+            hides = bool(secrets) and not settings.show_secrets
+            shown = RedactingController(controller, hide) if hides else controller
+            try:
+                done = user.record(request.task, request.expect, shown, watcher)
+            finally:
+                watcher.close()
+                link.close()
+            return done, user, machine_of(desktop, settings)
+    finally:
+        server.end()
+        desktop.stop()
+
+
+def _print_result(request: CodegenRequest, settings: Settings) -> None:
+    if not request.expect:
+        print("no claim was given, so one is proposed: the screen ends as it did now. Write a better one")
+    print(f"wrote {request.out} and {request.key.path}, with its images")
+    default, (width, height) = Settings(), settings.screen_size
+    options = {
+        "server": without_query(settings.server),
+        "exec": settings.exec,
+        "password_env": settings.password_env if settings.password_env != default.password_env else "",
+        "screen_size": f"{width}x{height}" if settings.screen_size != default.screen_size else "",
+    }
+    replay = shlex.join(
+        ["pytest", str(request.out), *(argument(name, value) for name, value in options.items() if value)]
+    )
+    started = "" if settings.app else "bring the program back to where it was at the start, then "
+    print(f"{started}replay it: {replay}")

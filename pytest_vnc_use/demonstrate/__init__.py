@@ -1,1 +1,1 @@
-"""Recording by hand: a person demonstrates a task in a VNC viewer."""
+"""Recording by hand: a user's input becomes the steps of a recording, or a new test."""

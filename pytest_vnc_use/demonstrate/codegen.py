@@ -37,7 +37,8 @@ class CodegenRequest:
     """The task to demonstrate, and the file for the test.
 
     `expect` are claims, `secrets` names of environment variables. `app` is the program that the test starts, if any.
-    Where `redacts` is true, typed secrets are redacted in the images. `machine` is what draws on the desktop.
+    Where `redacts` is true, typed secrets are redacted in the images. `machine` is what draws on the desktop. `masks`
+    are regions that no comparison looks at.
     """
 
     task: str
@@ -47,6 +48,7 @@ class CodegenRequest:
     app: str = ""
     redacts: bool = True
     machine: Mapping[str, str] = field(default_factory=dict)
+    masks: tuple[Region, ...] = ()
 
     @property
     def test(self) -> str:
@@ -113,6 +115,7 @@ def _recording(
         redacts=request.redacts and bool(key.secrets),
         screen_size=(width, height),
         machine=dict(request.machine),
+        masks=request.masks,
         runs=(run,),
     )
 

@@ -32,7 +32,8 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.elements import Elements
 
-Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp]
+Motion = Union[MouseDown, MouseUp, Move, Scroll, KeyDown, KeyUp, TypeText]
+"""One event of a pointer or a keyboard, or a text that comes at once: composed, pasted, or a secret."""
 NEAR_PX = 4
 """The distance within which the pointer has not moved: a hand is never quite still."""
 AGAIN_S = 0.5
@@ -108,6 +109,8 @@ class Demonstration:
                 yield from self._key(key)
             case KeyUp(key):
                 yield from self._let_go(key)
+            case TypeText(text):
+                yield from self._type(text)
             case _:
                 assert_never(motion)
 
@@ -132,11 +135,11 @@ class Demonstration:
         """Insert actions before the last one."""
         self.steps[-1:-1] = moves
 
-    def take_back(self) -> None:
-        """Remove the last action, or the last character of its text: the desktop could not do it."""
-        last = self.steps[-1]
-        if isinstance(last.action, TypeText) and len(last.action.text) > 1:
-            last.action = replace(last.action, text=last.action.text[:-1])
+    def take_back(self, action: Action) -> None:
+        """Remove the last action, or the end of its text: the desktop could not do it."""
+        last, length = self.steps[-1], len(action.text) if isinstance(action, TypeText) else 1
+        if isinstance(last.action, TypeText) and len(last.action.text) > length:
+            last.action = replace(last.action, text=last.action.text[:-length])
         else:
             del self.steps[-1]
         self.close()
@@ -213,9 +216,7 @@ class Demonstration:
         self._modifiers.update(dict.fromkeys(chord, True))
         text = self.growing.action.text if self.growing and isinstance(self.growing.action, TypeText) else ""
         if len(key) == 1 and _FOR_CHARACTERS.issuperset(chord):
-            begins = None if text else self._begin(TypeText(key), is_open=True)
-            self.steps[-1].action = TypeText(text + key)
-            yield GestureAction(TypeText(key), begins)
+            yield from self._type(key)
         elif not chord and key == "backspace" and len(text) > 1:
             # never typed; but the first character may have taken the place of what was selected
             self.steps[-1].action = TypeText(text[:-1])
@@ -224,6 +225,12 @@ class Demonstration:
             made_by = [held for held in chord if held != "altgr"] if len(key) == 1 else chord
             combo = KeyCombo((*made_by, "space" if key == " " else key.lower()))
             yield GestureAction(combo, self._begin(combo))
+
+    def _type(self, text: str) -> Iterator[GestureAction]:
+        before = self.growing.action.text if self.growing and isinstance(self.growing.action, TypeText) else ""
+        begins = None if before else self._begin(TypeText(text), is_open=True)
+        self.steps[-1].action = TypeText(before + text)
+        yield GestureAction(TypeText(text), begins)
 
     def _let_go(self, key: str) -> Iterator[GestureAction]:
         was_of_use = self._modifiers.pop(key, True)

@@ -10,10 +10,10 @@ import os
 import re
 import shlex
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,6 @@ from pytest_vnc_use.errors import (
     VncUseError,
 )
 from pytest_vnc_use.plain_text import line, plain
-from pytest_vnc_use.planners.local.person_judge import AtTheKeyboard
 from pytest_vnc_use.planners.local.scripted import NoPlanner
 from pytest_vnc_use.plugin import costs, terminal
 from pytest_vnc_use.plugin.markers import authored_name, declared_secrets
@@ -50,14 +49,14 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.record import RecordedTest
     from pytest_vnc_use.recordings.rehearse import Rehearsal
     from pytest_vnc_use.recordings.store import Key
-    from pytest_vnc_use.types import Drifted
+    from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
 ONE_PERSON = (
-    "--vnc-record=manual needs one process, as there is one person at one terminal: leave out pytest-xdist's -n "
+    "--vnc-record=manual needs one process, as one user does one task after the other: leave out pytest-xdist's -n "
     "and --dist, or add -n 0 where addopts has them"
 )
 
@@ -221,12 +220,26 @@ def _is_gone(key: Key) -> bool:
 
 
 def judge_of(item: pytest.Item, settings: Settings) -> Judge | None:
-    """Return the user at the terminal if a user does the tasks and no judge is configured; else None."""
+    """Return the user at the page if a user does the tasks and no judge is configured; else None."""
     state = state_of(item)
-    state.user_judges = settings.record == "manual" and not state.rehearsal and not build.judge_of(settings)
-    if not state.user_judges:
+    if settings.record != "manual" or state.rehearsal or build.judge_of(settings):
         return None
-    return AtTheKeyboard(partial(terminal.ask, item.config), records=True)
+    return _UserAsJudge(item)
+
+
+class _UserAsJudge:
+    """A Judge: the user who does the test's tasks."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Return the user's verdict. Raises Inconclusive for a no."""
+        from pytest_vnc_use.plugin import ui
+
+        user = ui.desk_of(self._item.config).user
+        assert user is not None, "only what a user did by hand is judged by the user"
+        return user.judge(claim, frame, timeout_s=timeout_s, report=report)
 
 
 def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> None:
@@ -238,8 +251,6 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
     judged = [spec for spec in state.specs if not spec.body_checks]
     if not judged or state.rehearsal:
         return
-    if state.user_judges:
-        terminal.check_keyboard(item.config)
     key, has_judge = _key(item, declared_secrets(item)), judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_judge)
     recording = load_of(key) if mode in ("auto", "replay") else None
@@ -259,19 +270,30 @@ def check_judge(item: pytest.Item, settings: Settings, judge: Judge | None) -> N
 
 
 def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> Show:
-    """Return the function with which a person does tasks. Raises SettingsError without a terminal for instructions."""
+    """Return the function with which a user does tasks at the page. Raises SettingsError, UsageError without a page."""
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
-    from pytest_vnc_use.demonstrate.demonstrate import ViewerTasks
+    from pytest_vnc_use.plugin import ui
+    from pytest_vnc_use.ui.manual import PageUser
 
-    say = partial(terminal.say, item.config)
-    tasks = ViewerTasks(settings, secrets, desktop.password, say, build.elements_asker(settings, desktop))
+    desk = ui.desk_of(item.config)
+    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+    has_program = settings.server != "xvnc" or not logs or "program" in logs()
+    user = desk.user = PageUser(
+        desk.link,
+        item.nodeid,
+        secrets=secrets,
+        ambient=build.ambient_secrets(settings, desktop.password),
+        elements_of=build.elements_asker(settings, desktop),
+        notice="" if has_program else NO_PROGRAM,
+    )
 
-    def show(task: str, controller: Controller, limit_s: float) -> RecordedRun:
-        logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
-        if settings.server == "xvnc" and logs and "program" not in logs():
-            say(f"\n{NO_PROGRAM}")
-        return tasks(task, controller, limit_s)
+    def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
+        assert desk.watcher is not None, "the agent of the test has one"
+        done = user.record(task, claims, controller, desk.watcher)
+        if recorded := state_of(item).recorded:
+            recorded.add_masks(user.masks)
+        return done
 
     return show
 

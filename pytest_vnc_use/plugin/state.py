@@ -80,8 +80,6 @@ class ItemState:
     """The settings that its recording is made with."""
     recorded: RecordedTest | None = None
     """The test with its recording; None if it is neither replayed nor recorded."""
-    user_judges: bool = False
-    """True if the user at the terminal judges the test."""
     rehearsal: Rehearsal | None = None
     """The rehearsal, while the test is run again to rehearse its recording."""
 

@@ -12,14 +12,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.terminal import TerminalReporter  # `pytest.TerminalReporter` is newer than the oldest pytest that we take
 
-from pytest_vnc_use.errors import SettingsError
-from pytest_vnc_use.planners.local.person_judge import InputEnded
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SETTINGS
 from pytest_vnc_use.runs.progress import LiveLine, can_show
@@ -28,10 +25,6 @@ from pytest_vnc_use.triage import sanitize
 if TYPE_CHECKING:
     from pytest_vnc_use.recordings.accept import Answer, Question, Review, Reviewer
 
-NO_TERMINAL = (
-    "--vnc-record=manual asks at the terminal whether what must be seen is there, but stdin is no terminal, got "
-    "{!r}: run the test at a terminal, or name a judge, such as --vnc-judge=gemini, with its key"
-)
 _STDOUT = 1
 _LINE: pytest.StashKey[LiveLine] = pytest.StashKey()
 _REVIEWER: pytest.StashKey[Reviewer] = pytest.StashKey()
@@ -60,35 +53,7 @@ def print_line(config: pytest.Config, text: str) -> None:
         with capture.global_and_fixture_disabled():
             terminal.ensure_newline()
             terminal.write_line(f"  {text}")
-
-
-def say(config: pytest.Config, text: str) -> None:
-    """Print instructions for the user."""
-    with at_terminal(config):
-        sys.stdout.write(f"{sanitize(text, str)}\n")
-        sys.stdout.flush()
-
-
-def ask(config: pytest.Config, question: str) -> str:
-    """Return the user's answer. Raises InputEnded after Ctrl-D, EOFError where stdin is no terminal and has ended."""
-    with at_terminal(config):
-        try:
-            return input(f"{question}> ")
-        except EOFError:
-            if sys.stdin and sys.stdin.isatty():
-                raise InputEnded from None
-            raise
-
-
-def check_keyboard(config: pytest.Config) -> None:
-    """Raise SettingsError where the user is to judge, and stdin cannot answer: /dev/null. A pipe may answer."""
-    with at_terminal(config):
-        try:
-            is_null = sys.stdin is None or os.path.samestat(os.fstat(sys.stdin.fileno()), Path(os.devnull).stat())
-        except (OSError, ValueError):  # it is no file, but may answer
-            is_null = False
-        if is_null:
-            raise SettingsError(NO_TERMINAL.format(os.devnull if sys.stdin else None))
+            terminal.flush()
 
 
 def open_line(item: pytest.Item) -> list[LiveLine]:

@@ -1,4 +1,4 @@
-"""`--vnc-ui`, and sessions that `cua-vnc ui` starts: the connection of this process to the desk."""
+"""The connection of this process to the desk: of `--vnc-ui`, `--vnc-record=manual`, and what `cua-vnc ui` starts."""
 
 from __future__ import annotations
 
@@ -16,20 +16,33 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
 from pytest_vnc_use.plugin.state import attached_to, state_of
+from pytest_vnc_use.plugin.terminal import print_line
 from pytest_vnc_use.triage import sanitize
 
 try:
     from pytest_vnc_use.ui.approve import PageApprover
     from pytest_vnc_use.ui.link import Link, Watcher
 except ImportError as exc:
-    raise SettingsError(f"--vnc-ui needs a library ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
+    raise SettingsError(f"the page needs a library ({exc}): pip install 'pytest-vnc-use[ui]'") from exc
 from pytest_vnc_use.ui.runner import VARIABLE
 
 if TYPE_CHECKING:
     from pytest_vnc_use.agent.agent import VncUseAgent
     from pytest_vnc_use.recordings.accept import Answer, Question
+    from pytest_vnc_use.ui.manual import PageUser
 
 _STARTS_S = 20.0
+NAME = "vnc_use_ui"
+
+
+def desk_of(config: pytest.Config) -> DeskPlugin:
+    """Return the connection to the desk; if there is none, start one and print its page's URL. Raises UsageError."""
+    desk: DeskPlugin | None = config.pluginmanager.get_plugin(NAME)
+    if desk is None:
+        desk = DeskPlugin(config)
+        config.pluginmanager.register(desk, NAME)
+        print_line(config, f"vnc-use: do the task at {desk.page}")
+    return desk
 
 
 class DeskPlugin:
@@ -41,6 +54,10 @@ class DeskPlugin:
         worker = getattr(config, "workerinput", {}).get("workerid", "")
         self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
         self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self.watcher: Watcher | None = None
+        """The observer of the newest test's runs."""
+        self.user: PageUser | None = None
+        """The user who does the newest test's tasks by hand."""
         self._allowed: dict[str, set[str]] = {}
         """The actions that the user has allowed, by test, for its rehearsals."""
 
@@ -86,7 +103,8 @@ class DeskPlugin:
 
     def watcher_of(self, item: pytest.Item) -> Watcher:
         """Return the observer of a test's runs."""
-        return Watcher(self.link, item.nodeid, secrets_of(item.config).hide)
+        self.watcher = Watcher(self.link, item.nodeid, secrets_of(item.config).hide)
+        return self.watcher
 
     def watch(self, watcher: Watcher, agent: VncUseAgent) -> None:
         """Show the live screen of the test's agent."""
@@ -125,12 +143,14 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
         url, token = json.loads(Path(file).read_text("utf-8"))
         return url, token, ""
     if os.environ.get("CI"):
-        raise pytest.UsageError("--vnc-ui needs a user at a browser, but CI is set. Leave it out in CI")
+        raise pytest.UsageError(
+            "--vnc-ui and --vnc-record=manual need a user at a browser, but CI is set. Leave them out in CI"
+        )
     command = [sys.executable, "-m", "pytest_vnc_use.ui"]
     desk = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     assert desk.stdout is not None
     first = desk.stdout.readline()
     if not first:
-        raise pytest.UsageError(f"--vnc-ui: the page's server ended with exit code {desk.wait(_STARTS_S)}")
+        raise pytest.UsageError(f"the page's server ended with exit code {desk.wait(_STARTS_S)}")
     page, url, token = json.loads(first)
     return url, token, page

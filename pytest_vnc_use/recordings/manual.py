@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Union
 
 from pytest_vnc_use.recordings.format import PERSON, RecordedRun, Screen
 from pytest_vnc_use.recordings.images import frame_of
@@ -10,13 +11,13 @@ from pytest_vnc_use.types import Action, Decision, DesktopAction, Frame, Glance,
 from pytest_vnc_use.types.elements import Elements
 from pytest_vnc_use.types.protocols import Controller, ForwardingController
 
-NOTHING_DONE = "the viewer was closed before anything was done there, so nothing is recorded"
+NOTHING_DONE = "nothing was done, so nothing is recorded"
 
-Show = Callable[[str, Controller, float], RecordedRun]
-"""A function that has a user do a task. It takes the task, the desktop and a limit in seconds.
+Show = Callable[[str, Sequence[str], Controller], Union[RecordedRun, str]]
+"""A function that has a user do a task. It takes the task, the claims that will be judged, and the desktop.
 
-It returns the steps and the end, without secrets. Raises DeadlineExceeded, DesktopError, and SettingsError where what
-was done cannot be recorded.
+It returns the steps and the end, without secrets, or why nothing is recorded. Raises DesktopError, and SettingsError
+where what was done cannot be recorded.
 """
 
 
@@ -28,7 +29,7 @@ class ManualRun(ForwardingController):
 
     name = PERSON
 
-    def __init__(self, show: Callable[[float], RecordedRun], desktop: Controller) -> None:
+    def __init__(self, show: Callable[[], RecordedRun | str], desktop: Controller) -> None:
         super().__init__(desktop)
         self._show = show
         self._done: RecordedRun | None = None
@@ -45,9 +46,9 @@ class ManualRun(ForwardingController):
                 why = f"step {refused.number} was shown, but must not be performed: {refused.error}"
                 return Decision("gave_up", why)
             return Decision("finished", f"{PERSON} did it, in {len(steps)} {'step' if len(steps) == 1 else 'steps'}")
-        done = self._show(timeout_s)
-        if not done.steps:
-            return Decision("gave_up", NOTHING_DONE)
+        done = self._show()
+        if isinstance(done, str) or not done.steps:
+            return Decision("gave_up", done if isinstance(done, str) else NOTHING_DONE)
         self._done = done
         return Decision("act", proposals=tuple(step.proposal for step in done.steps))
 

@@ -323,6 +323,10 @@ class RecordedTest:
         """Return whether a reviewer is asked about what differs."""
         return self._review is not None
 
+    def add_masks(self, masks: Iterable[Region]) -> None:
+        """Add what a user has drawn to the masks."""
+        self._masks = (*self._masks, *masks)
+
     @property
     def masks(self) -> tuple[Region, ...]:
         """The parts of the screen that no comparison looks at. They are redacted too once a secret was typed."""
@@ -347,7 +351,8 @@ class RecordedTest:
         if self._records and self._recording is None:
             _ = self._machine  # the desktop may be gone once the recording is written
         if self._show:
-            user = ManualRun(partial(self._show, started.task, desktop), desktop)
+            expected = () if started.body_checks else started.expect
+            user = ManualRun(partial(self._show, started.task, expected, desktop), desktop)
             self._runs.append(_Run(started, user.name, directory, emit, user.screen))
             return user, user
         known = self._known(started.task, desktop)

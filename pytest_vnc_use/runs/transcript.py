@@ -42,7 +42,6 @@ from pytest_vnc_use.types import (
     Wait,
 )
 from pytest_vnc_use.types.elements import Element, Elements
-from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
 LONGEST_NAME = 200
 LAST_STEPS = 5
@@ -200,8 +199,6 @@ def format_run_failure(headline: str, result: RunResult) -> str:
     """Return a failure in a few lines: the headline, the task, the last steps with their reasons, the run directory."""
     lines = transcript(result.steps[-LAST_STEPS:]).splitlines()
     steps = [f"last steps of {len(result.steps)}:", *(f"  {each}" for each in lines)] if lines else ["no step was made"]
-    if VIEWER_OPEN in result.message:
-        steps = []
     return "\n  ".join([headline, f"task: {line(result.task)}", *steps, f"run directory: {result.run_dir}"])
 
 

@@ -15,10 +15,8 @@ T = TypeVar("T")
 VerdictKind = Literal["holds", "fails", "unsure"]
 Triage = Literal["product", "agent", "infra", "budget", "policy", "inconclusive"]
 TRIAGES: tuple[Triage, ...] = get_args(Triage)
-VIEWER_OPEN = "what you did was not recorded, because the viewer was still open"
-"""The message of a run that a person did not end in time."""
 PERSON_SAID = "whoever recorded it said: "
-"""The beginning of the reason of a verdict that a person at the terminal gave."""
+"""The beginning of the reason of a verdict that the user gave who recorded the test."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import json
 import queue
 import struct
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends.pixels import encode_png
 from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.errors import DesktopError
 from pytest_vnc_use.recordings.accept import NO, Answer, AnswerKind, Question
 from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.types import (
@@ -46,6 +47,9 @@ LEAST_S = 1 / 15
 """The shortest time between two frames of a test."""
 SHARE = 8
 """A frame's encoding is followed by so many times as long without one: watching may not slow a test down."""
+HURRY_S = 1.0
+"""How long after a user's input frames come without a limit."""
+GONE = {"type": "answer", "kind": "no", "words": "the page is gone"}
 MAX_PARTS = 8
 """The most rectangles of one frame; more become the box around them."""
 
@@ -64,6 +68,7 @@ class Link:
         self._changed = threading.Condition()
         self._answers: dict[str, tuple[str, str]] = {}
         self._questions = 0
+        self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
         self.is_open, self.is_paused, self.watched = True, False, 0
         """`watched` is 0 while no page looks, else it grows each time that pages need whole screens."""
@@ -111,6 +116,23 @@ class Link:
             self._changed.wait_for(lambda: number in self._answers or not self.is_open)
             return self._answers.pop(number, ("no", ""))
 
+    @contextmanager
+    def asking(self, listener: Callable[[dict[str, Any]], None], **question: Any) -> Iterator[str]:
+        """Put a question to the page, and yield its ID. A thread calls `listener` with all that pages send about it.
+
+        The last of that is an answer. It is a no once the desk is gone.
+        """
+        self._questions += 1
+        number = f"{id(self)}-{self._questions}"
+        self._listeners[number] = listener
+        self.send(type="question", id=number, **question)
+        if not self.is_open:
+            listener(GONE)
+        try:
+            yield number
+        finally:
+            del self._listeners[number]
+
     def _send_all(self) -> None:
         try:
             while (message := self._outgoing.get()) is not None:
@@ -122,12 +144,16 @@ class Link:
     def _receive_all(self) -> None:
         try:
             for text in self._websocket:
-                self._obey(json.loads(text))
+                message = json.loads(text)
+                listener = self._listeners.get(message.get("id", ""), self._obey)
+                listener(message)
         except (OSError, WebSocketException):
             pass  # as at the end
         with self._changed:
             self.is_open, self.watched = False, 0
             self._changed.notify_all()
+        for listener in list(self._listeners.values()):
+            listener(GONE)
 
     def _obey(self, message: dict[str, Any]) -> None:
         with self._changed:
@@ -173,7 +199,7 @@ class Watcher:
 
     def __init__(self, link: Link, test: str, hide: Callable[[str], str]) -> None:
         self._link, self._test, self._hide = link, test, hide
-        self._ended = threading.Event()
+        self._ended, self._woken, self._hurries_until_s = False, threading.Event(), 0.0
         self.screen: Callable[[], Framebuffer | None] = lambda: None
         self.stored: Callable[[FrameRef], bytes | None] = lambda ref: None
         self._dollars = 0.0
@@ -184,7 +210,13 @@ class Watcher:
 
     def close(self) -> None:
         """Send no more frames."""
-        self._ended.set()
+        self._ended = True
+        self._woken.set()
+
+    def hurry(self) -> None:
+        """Send frames without a limit for a while: a user's input is on its way."""
+        self._hurries_until_s = clock.monotonic() + HURRY_S
+        self._woken.set()
 
     def observe(self, event: RunEvent) -> None:
         """Tell the desk what happened; wait before a step while a user has paused the tests."""
@@ -228,10 +260,19 @@ class Watcher:
         self._link.send(type="step", test=self._test, number=number, **facts)
 
     def _send_frames(self) -> None:
+        with suppress(DesktopError):  # the test reports that its desktop is gone
+            self._send_frames_of_desktop()
+
+    def _send_frames_of_desktop(self) -> None:
         sent, since, pause_s = 0, float("-inf"), LEAST_S
-        while not self._ended.wait(pause_s):
+        while not self._ended:
             watched = self._link.wait_watched(LEAST_S)
             screen = self.screen() if watched else None
+            if screen and clock.monotonic() < self._hurries_until_s:
+                screen.wait_changed(since, LEAST_S)
+            else:
+                self._woken.wait(pause_s)
+            self._woken.clear()
             if screen is None or not all(screen.size):
                 continue
             began_s = clock.monotonic()

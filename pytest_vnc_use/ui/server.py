@@ -54,7 +54,7 @@ LOOK_S = 2.0
 """How often the runs that wait in their directories are looked for while a page is open."""
 _FILES = {
     "/": "index.html",
-    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "approve.js", "review.js")},
+    **{f"/{name}": name for name in ("desk.css", "desk.js", "screens.js", "record.js", "approve.js", "review.js")},
 }
 _PAGE = Path(__file__).with_name("page")
 
@@ -203,7 +203,9 @@ class Desk:
             case "next":
                 await self._to_sessions({"type": "next", "test": message["test"]})
             case "answer":
-                await self._answer(message["id"], {"kind": message["kind"], "words": str(message.get("words", ""))})
+                await self._answer(message["id"], {"words": "", **message})
+            case "input" if asker := self.questions.get(message["id"], (None, None))[0]:
+                await _send(asker, message)
             case "whole":
                 self._watch()
             case _:
@@ -216,10 +218,10 @@ class Desk:
         file = self.review.image(request.path_params["name"]) if self.review else None
         return FileResponse(file, headers=HEADERS) if file else Response("no such image", 404, HEADERS)
 
-    async def _answer(self, number: str, answer: dict[str, str]) -> None:
+    async def _answer(self, number: str, answer: dict[str, Any]) -> None:
         if self.review and number in self.review.groups and answer["kind"] in get_args(AnswerKind):
             async with self._reviewing:  # two pages may answer
-                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])  # type: ignore[arg-type]  # checked
+                await asyncio.to_thread(self.review.answer, number, answer["kind"], answer["words"])
             self.tell(self.review.facts())
             return
         websocket, question = self.questions.pop(number, (None, None))
@@ -227,7 +229,7 @@ class Desk:
             return
         self.tell({"type": "answered", "id": number})
         if websocket is not None:
-            await _send(websocket, {"type": "answer", "id": number, **answer})
+            await _send(websocket, {**answer, "type": "answer", "id": number})
         elif self.waiting and (problem := self.waiting.answer(question, answer["kind"])):
             self.tell({"type": "result", "run": question["run"], "text": problem})
 
@@ -312,6 +314,9 @@ class Desk:
             case "question":
                 self.questions[message["id"]] = websocket, message
                 self.tell(message)
+            case "recorded" if message["id"] in self.questions:
+                self.questions[message["id"]][1].update(steps=message["steps"], notice=message["notice"])
+                self.tell(message)
             case "step":
                 steps = self._test(message["test"])["steps"]
                 steps[:] = [step for step in steps if step["number"] != message["number"]][-MAX_STEPS:]
@@ -392,7 +397,6 @@ class DeskServer:
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
-        desk.on_idle = lambda: None
 
     @property
     def address(self) -> str:

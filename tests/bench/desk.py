@@ -2,6 +2,9 @@
 
 An xterm clears its screen in another colour, as often as TIMES says (default: 50); a page's websocket waits for the
 frame. Beside it: how soon the same change is in the test's own framebuffer, which both stand on.
+
+Then an xterm that changes its colour at each click: how soon after a click in the canvas its pixels are on the page
+while a task is recorded, and how soon after a click by a VNC client they are at that client, with the ratio.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from websockets.sync.client import connect
 from pytest_vnc_use import clock
 from pytest_vnc_use.backends import vnc
 from pytest_vnc_use.desktops.xvnc import XvncDesktop
+from pytest_vnc_use.types import MouseDown, MouseUp, Wait
 from pytest_vnc_use.ui.link import Link, Watcher
+from pytest_vnc_use.ui.manual import PageUser
 from pytest_vnc_use.ui.server import Desk, DeskServer
 
 PAUSE_S = 0.3
@@ -38,11 +43,17 @@ def main(times: int) -> None:
                 on_page, in_test = _measure(controller, fifo, times)
         finally:
             desktop.stop()
-    for name, taken in (("on the page", on_page), ("in the test's framebuffer", in_test)):
-        ordered = sorted(1000 * each for each in taken)
-        print(
-            f"{name}: median {statistics.median(ordered):.0f} ms, 90 % within {ordered[len(ordered) * 9 // 10]:.0f} ms"
-        )
+    _print(("on the page", on_page), ("in the test's framebuffer", in_test))
+    on_page, direct = _measure_clicks(times)
+    _print(("click to pixels on the page", on_page), ("click to pixels of a VNC client", direct))
+    print(f"ratio: {statistics.median(on_page) / statistics.median(direct):.2f}")
+
+
+def _print(*rows: tuple[str, list[float]]) -> None:
+    for name, taken in rows:
+        ordered = sorted(1000 * seconds for seconds in taken)
+        within = ordered[len(ordered) * 9 // 10]
+        print(f"{name}: median {statistics.median(ordered):.0f} ms, 90 % within {within:.0f} ms")
 
 
 def _measure(controller: vnc.VNCController, fifo: Path, times: int) -> tuple[list[float], list[float]]:
@@ -73,6 +84,65 @@ def _measure(controller: vnc.VNCController, fifo: Path, times: int) -> tuple[lis
     link.close()
     server.end()
     return on_page, in_test
+
+
+CLICKED = r"""stty raw -echo; printf '\033[?1000h'; n=0
+while IFS= read -rsn6 event; do n=$((n % 6 + 1)); printf "\033[4${n}m\033[2J"; done"""
+
+
+def _measure_clicks(times: int) -> tuple[list[float], list[float]]:
+    """Return how long a click took to its pixels: by the page, and by a VNC client."""
+    desktop = XvncDesktop(["xterm", "-geometry", "100x40+0+0", "-e", "bash", "-c", CLICKED])
+    try:
+        with closing(vnc.connect(desktop.server, desktop.password)) as controller:
+            controller.settle()
+            direct = [_click(controller) for _ in range(times)]
+            return _click_on_page(controller, times), direct
+    finally:
+        desktop.stop()
+
+
+def _click(controller: vnc.VNCController) -> float:
+    controller.perform(Wait(PAUSE_S))
+    started = clock.monotonic()
+    controller.perform(MouseDown(100, 100))
+    controller.screen.wait_until(lambda: controller.screen.changed_at > started, 10)
+    took = controller.screen.changed_at - started
+    controller.perform(MouseUp(100, 100))
+    return took
+
+
+def _click_on_page(controller: vnc.VNCController, times: int) -> list[float]:
+    desk = Desk()
+    server = DeskServer(desk)
+    threading.Thread(target=server.run, daemon=True).start()
+    link = Link(server.session_url, desk.session_token, "", lambda: None)
+    watcher, user = Watcher(link, "bench", str), PageUser(link, "bench", secrets={}, ambient={})
+    recording = threading.Thread(target=user.record, args=("click", [], controller, watcher), daemon=True)
+    cookie = {"Cookie": f"vnc_use_desk={desk._cookie}"}
+    taken = []
+    with connect(f"{server.address.replace('http', 'ws')}/page", additional_headers=cookie, proxy=None) as page:
+        watcher.start()
+        recording.start()
+        question: dict[str, str] = {}
+        while question.get("about") != "record":
+            message = page.recv(30)
+            question = json.loads(message) if isinstance(message, str) else {}
+        event = {"type": "input", "id": question["id"]}
+        for _ in range(times):
+            _drain(page)
+            started = clock.monotonic()
+            page.send(json.dumps({**event, "event": ["down", 100, 100, "left"]}))
+            while not isinstance(page.recv(10), bytes):
+                pass
+            taken.append(clock.monotonic() - started)
+            page.send(json.dumps({**event, "event": ["up", 100, 100, "left"]}))
+        page.send(json.dumps({"type": "answer", "id": question["id"], "kind": "no"}))
+        recording.join(30)
+    watcher.close()
+    link.close()
+    server.end()
+    return taken
 
 
 def _drain(page: object) -> None:

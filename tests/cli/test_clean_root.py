@@ -1,6 +1,6 @@
 """The jobs of CI files in a clean Debian: with its own Python, this plugin's wheel, and nothing else of this machine.
 
-A person records the test there first, by the command of docs/ci.md, with a viewer on this machine.
+A person records the test there first, by the command of docs/ci.md, on the page that it serves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli.init import Project, read_target
 from support.ci_jobs import Machine, run_action, run_github, run_gitlab, run_jenkins
 from support.containers import BASE, ENGINE, desktop_image
 from support.paths import EXAMPLES, ROOT
-from support.person import attend
+from support.person import Person, attend
 from support.vnc_servers import require
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -99,8 +98,8 @@ def recording(image: str, project: Path) -> list[str]:
     return [ENGINE, "run", "--rm", "-i", *as_here(), *argv[6:at], image, *argv[at + 1 :]]
 
 
-def type_apples(viewer: VNCController) -> None:
-    viewer.type_text("apples")
+def type_apples(person: Person) -> None:
+    person.type("apples")
 
 
 @dataclass

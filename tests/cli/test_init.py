@@ -18,12 +18,10 @@ from threading import Thread
 
 import pytest
 
-from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli.init import Project, read_target
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.safety.policy_file import load_policy
-from pytest_vnc_use.types import Click, TypeText
-from support.person import demonstrate
+from support.person import Person, record
 from support.vnc_servers import VncServer, require, require_pyside
 
 TASK = "Type Hello into the document"
@@ -378,10 +376,9 @@ class Files(SimpleHTTPRequestHandler):
         """Nothing is printed."""
 
 
-def type_hello(viewer: VNCController, *, at: tuple[int, int]) -> None:
-    viewer.perform(Click(*at))
-    viewer.settle()
-    viewer.perform(TypeText("Hello"))
+def type_hello(person: Person, *, at: tuple[int, int]) -> None:
+    person.click(*at)
+    person.type("Hello")
 
 
 @pytest.mark.slow
@@ -401,7 +398,7 @@ def test_init_to_replay_takes_three_commands(tmp_path: Path, program: str, at: t
         assert done.returncode == 0, done.stdout + done.stderr
         *_, test, option = done.stdout.splitlines()[-1].split()
         assert option == "--vnc-record=manual"
-        code, output = demonstrate(tmp_path, partial(type_hello, at=at), test, "-p", "no:pytest-vnc")
+        code, output = record(tmp_path, partial(type_hello, at=at), test, "-p", "no:pytest-vnc")
         assert code == 0, output
         assert "1 recording written" in output
         replay = subprocess.run(

@@ -1,9 +1,8 @@
-"""`cua-vnc record` in a process of its own: a person at a viewer, a real program, and pytest on what was written."""
+"""`cua-vnc record` in a process of its own: a user of its page, a real program, and pytest on what was written."""
 
 from __future__ import annotations
 
 import os
-import pty
 import shlex
 import signal
 import subprocess
@@ -17,17 +16,19 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import cli
-from pytest_vnc_use.backends.vnc import VNCController, connect
+from pytest_vnc_use.backends.vnc import connect
 from pytest_vnc_use.demonstrate.codegen import CodegenRequest
 from pytest_vnc_use.recordings.format import Recording
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.recordings.store import load
-from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, TypeText
+from pytest_vnc_use.types import Action, Click, Drag, KeyCombo, Move, Region, TypeText
 from support import vnc_servers
 from support.forked_python import ForkedPython, run_python
+from support.person import Page, Person, read_url
 from support.tills import TILL
-from support.viewer_client import BACKSPACE, CONTROL, LEFT, RETURN, TAB, Person
-from support.vnc_servers import VncServer, tigervnc, wait_for
+from support.vnc_servers import VncServer, require_package, tigervnc, wait_for
+
+require_package("starlette")
 
 pytestmark = pytest.mark.desktop
 
@@ -45,15 +46,21 @@ class Ended:
 
 
 class Recorder:
-    """`cua-vnc record` in a directory; `address` is where its viewer connects to."""
+    """`cua-vnc record` in a directory."""
 
-    def __init__(self, directory: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
         command = ["pytest_vnc_use.cli", "record", "--out", "test_shown.py", *arguments]
-        env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", **environment}
-        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=stdin)
+        env = {**os.environ, "VNC_USE_SCREEN_SIZE": "800x400", "CI": "", **environment}
+        self.process = ForkedPython(*command, cwd=directory, env=env, stdin=subprocess.DEVNULL)
         assert self.process.stdout
-        self.said = self.process.stdout.readline()
-        self.address = self.said.split()[-1]
+        lines, url = read_url(self.process.stdout)
+        self.said = "".join(lines)
+        self._page = Page(url) if url else None
+
+    def person(self) -> Person:
+        """The user of its page."""
+        assert self._page, self.said
+        return Person(self._page)
 
     def ended(self) -> Ended:
         assert self.process.stdout
@@ -61,6 +68,8 @@ class Recorder:
         return Ended(self.process.wait(TIMEOUT_S), self.said + out)
 
     def close(self) -> None:
+        if self._page:
+            self._page.__exit__(None, None, None)
         self.process.kill()
         self.process.wait()
         if self.process.stdout:
@@ -113,11 +122,11 @@ def pay(person: Person) -> None:
 @pytest.mark.slow
 def test_what_person_does_is_test_that_replays(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--expect=the till says paid")
-    with Person(recorder.address) as person:
+    with recorder.person() as person:
         person.point(700, 300)
         person.click(200, 60)
         person.type("alicex")
-        person.press(BACKSPACE)
+        person.press("Backspace")
         pay(person)
     done = recorder.ended()
     assert done.code == 0, done.out
@@ -155,7 +164,7 @@ def shown_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("shown")
     recorder = Recorder(directory, "--vnc=qt", f"--app={APP}", f"--task={TASK}")
     try:
-        with Person(recorder.address) as person:
+        with recorder.person() as person:
             pay(person)
         done = recorder.ended()
     finally:
@@ -182,21 +191,21 @@ def test_without_claim_one_is_proposed(shown_once: Path) -> None:
 def terminal() -> Iterator[VncServer]:
     """A white one that shows what is typed."""
     with tigervnc((800, 400)) as server, server.run("xterm", "-bg", "white", "-geometry", "80x20+0+0", "-e", "cat"):
-        with closing(connect(server.address)) as eyes:
-            await_colour(eyes, (300, 100), 0xFFFFFF)
+        with closing(connect(server.address)) as screen:
+            wait_for(lambda: pixels_of(screen.frame().png)[100, 300] == 0xFFFFFF, "xterm", TIMEOUT_S)
         yield server
 
 
 @pytest.mark.slow
-def test_at_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    keyboard, terminal = pty.openpty()
-    with os.fdopen(keyboard, "wb", buffering=0) as typed, os.fdopen(terminal, "rb"):
-        recorder = record_till(stdin=terminal)
-        with Person(recorder.address) as person:
-            person.click(130, 224)
-        typed.write(b'the till says "1 apples"\nand nothing else\n\n')
-        done = recorder.ended()
+def test_claims_and_masks_of_page_are_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    recorder = record_till()
+    with recorder.person() as person:
+        assert person.question["asks_claims"]
+        person.click(130, 224)
+        person.done(claims=['the till says "1 apples"', "and nothing else", ""], masks=[[700, 300, 720, 320]])
+    done = recorder.ended()
     assert done.code == 0, done.out
+    assert recording(tmp_path).masks == (Region(700, 300, 720, 320),)
     (run,) = recording(tmp_path).runs
     assert [claim.claim for claim in run.claims] == ['the till says "1 apples"', "and nothing else"]
     namespace: dict[str, Any] = {}
@@ -209,12 +218,12 @@ def test_at_terminal_claims_are_asked_for(record_till: Callable[..., Recorder], 
 def test_program_in_terminal(record: Callable[..., Recorder], tmp_path: Path) -> None:
     with terminal() as server:
         recorder = record(f"--vnc={server.address}", "--task=Say hello", "--expect=it says hello")
-        with Person(recorder.address) as person:
+        with recorder.person() as person:
             person.click(100, 100)
             person.type("Hello World")
-            person.press(RETURN)
-            person.press(CONTROL, ord("w"))
-            person.press(TAB)
+            person.press("Enter")
+            person.press("Control", "w")
+            person.press("Tab")
         done = recorder.ended()
     assert done.code == 0, done.out
     assert [step.action for step in recording(tmp_path).runs[0].steps] == [
@@ -233,7 +242,7 @@ def test_program_in_terminal(record: Callable[..., Recorder], tmp_path: Path) ->
 def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
     vnc_servers.require_pyside()
     recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
-    with Person(recorder.address) as person:
+    with recorder.person() as person:
         pay(person)
     done = recorder.ended()
     assert done.code == 0, done.out
@@ -243,49 +252,25 @@ def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_as_well(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
-    recorder = record_till("--expect=it is paid")
-    with Person(recorder.address) as person:
-        pay(person)
-        settled(recorder, person)
-        recorder.process.send_signal(signal.SIGINT)
-        done = recorder.ended()
-    assert done.code == 0, done.out
-    assert len(recording(tmp_path).runs[0].steps) == 3
-
-
-def settled(recorder: Recorder, person: Person) -> None:
-    """Until the wheel, which Qt has not, was refused: all that was done before is done."""
-    person.click(10, 10, 8)
-    assert recorder.process.stdout
-    assert "wheel" in recorder.process.stdout.readline()
-
-
-@pytest.mark.slow
-def test_whoever_leaves_in_middle_of_drag_lets_go(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+def test_held_drag_and_unknown_key(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
+    """A held key does not catch up: while its first press waited for the screen, a browser repeats it."""
     recorder = record_till()
-    with Person(recorder.address) as person:
+    with recorder.person() as person:
+        person.press("MediaPlayPause")
+        person.until(lambda shown: "MediaPlayPause" in shown["notice"])
+        for _ in range(20):
+            person.event("key", "ArrowLeft", "ArrowLeft", False, True)
+        person.event("key", "ArrowLeft", "ArrowLeft", False, False)
+        person.event("scroll", 10, 10, "down")
+        person.until(lambda shown: "no wheel" in shown["notice"])
+        person.event("down", 100, 60, "left")
         for x in (100, 150, 200):
-            person.point(x, 60, 1)
+            person.point(x, 60)
     done = recorder.ended()
     assert done.code == 0, done.out
-    assert [step.action for step in recording(tmp_path).runs[0].steps] == [Drag(100, 60, 200, 60)]
-
-
-@pytest.mark.slow
-def test_key_without_name_is_not_done_and_held_one_does_not_catch_up(
-    record_till: Callable[..., Recorder], tmp_path: Path
-) -> None:
-    """While the first press of it waited for the screen, a viewer repeats a key that is held."""
-    recorder = record_till()
-    with Person(recorder.address) as person:
-        person.press(0xFE51)
-        person.press(*[LEFT] * 20)
-        person.click(130, 224)
-    done = recorder.ended()
-    assert "0xfe51" in done.out
     assert "--vnc-screen-size=800x400" in done.out
-    assert [step.action for step in recording(tmp_path).runs[0].steps] == [KeyCombo(("left",)), Click(130, 224)]
+    steps = [step.action for step in recording(tmp_path).runs[0].steps]
+    assert steps == [KeyCombo(("left",)), Drag(100, 60, 200, 60)]
 
 
 SECRET = "w0nder-land"
@@ -294,7 +279,7 @@ SECRET = "w0nder-land"
 @pytest.mark.slow
 def test_secret_is_never_written(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--secret=TILL_NAME", f"--expect=it is paid by {SECRET}", TILL_NAME=SECRET)
-    with Person(recorder.address) as person:
+    with recorder.person() as person:
         person.click(200, 60)
         person.type(f"x{SECRET}")
         pay(person)
@@ -322,11 +307,11 @@ def test_what_would_tell_secret_is_not_written(
     record_till: Callable[..., Recorder], tmp_path: Path, options: list[str], environment: dict[str, str]
 ) -> None:
     recorder = record_till(*options, **environment)
-    with Person(recorder.address, SECRET) as person:
+    with recorder.person() as person:
         person.click(200, 60)
         person.type(SECRET[:3])
         if options:
-            person.press(0xFF57)
+            person.press("End")
         person.type(SECRET[3:])
     done = recorder.ended()
     assert done.code == 2, done.out
@@ -336,27 +321,30 @@ def test_what_would_tell_secret_is_not_written(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("visited", [False, True], ids=["nobody came", "nothing was done"])
-def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, visited: bool) -> None:
+@pytest.mark.parametrize("discards", [False, True])
+def test_nothing_done_is_nothing_written(record_till: Callable[..., Recorder], tmp_path: Path, discards: bool) -> None:
     recorder = record_till()
-    if visited:
-        with Person(recorder.address) as person:
-            person.point(100, 100)
-    else:
-        recorder.process.send_signal(signal.SIGINT)
+    with recorder.person() as person:
+        if discards:
+            pay(person)
+            person.discard()
     done = recorder.ended()
     assert (done.code, written(tmp_path)) == (1, set())
-    assert "nothing was done" in done.out
+    assert ("it was discarded" if discards else "nothing was done") in done.out
+
+
+def test_ctrl_c_writes_nothing(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
+    recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
+    recorder.person().click(10, 10)
+    recorder.process.send_signal(signal.SIGINT)
+    assert (recorder.ended().code, written(tmp_path)) == (130, set())
 
 
 def test_desktop_that_goes_away(record: Callable[..., Recorder], tigervnc: VncServer, tmp_path: Path) -> None:
     recorder = record(f"--vnc={tigervnc.address}", "--task=Wait")
-    with Person(recorder.address) as person:
-        person.click(10, 10)
-        tigervnc.kill()
-        done = recorder.ended()
-        with pytest.raises((EOFError, ConnectionError)):
-            person.read(1)
+    recorder.person().click(10, 10)
+    tigervnc.kill()
+    done = recorder.ended()
     assert (done.code, written(tmp_path)) == (9, set())
     assert "infra: ConnectionLost" in done.out
 
@@ -369,20 +357,6 @@ def test_wrong_password(
         done = record(f"--vnc={server.address}", "--task=Wait", VNC_USE_PASSWORD="wrong").ended()
     assert (done.code, written(tmp_path)) == (9, set())
     assert "AuthenticationFailed" in done.out
-
-
-def test_password_lets_both_in(
-    record: Callable[..., Recorder], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = vnc_servers.password_file(tmp_path_factory.mktemp("password"), "right")
-    with tigervnc(password_file=file) as server:
-        recorder = record(f"--vnc={server.address}", "--task=Click", VNC_USE_PASSWORD="right")
-        with Person(recorder.address, "wrong") as person:
-            assert person.said
-        with Person(recorder.address, "right") as person:
-            person.click(10, 10)
-        done = recorder.ended()
-    assert done.code == 0, done.out
 
 
 @pytest.mark.parametrize(
@@ -419,7 +393,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(
 def test_directory_of_test_is_made(record_till: Callable[..., Recorder], tmp_path: Path) -> None:
     recorder = record_till("--out=tests/shop/test_shown.py", "--expect=the till says paid")
     assert not (tmp_path / "tests").exists()  # not before something was done
-    with Person(recorder.address) as person:
+    with recorder.person() as person:
         pay(person)
     done = recorder.ended()
     assert done.code == 0, done.out
@@ -436,10 +410,6 @@ START, STOP, MENU, ITEM = (510, 90), (510, 250), (100, 60), (70, 250)
 UNTOUCHED, TOUCHED = 0xCCCCCC, 0x88CC88
 
 
-def await_colour(eyes: VNCController, at: tuple[int, int], colour: int) -> None:
-    wait_for(lambda: pixels_of(eyes.frame().png)[at[::-1]] == colour, f"{colour:06x} at {at}", TIMEOUT_S)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("then", "steps"),
@@ -453,11 +423,11 @@ def test_pointer_that_rests(
     vnc_servers.require_pyside()
     app = f"{shlex.quote(sys.executable)} {shlex.quote(str(TILL.parent / 'hover.py'))}"
     recorder = record("--vnc=qt", f"--app={app}", "--task=Click twice", "--expect=it was clicked")
-    with closing(connect(recorder.address)) as person:
+    with recorder.person() as person:
         person.click(*START)
-        for point, place, colour in ((MENU, ITEM, UNTOUCHED), (then, then, TOUCHED)):
-            person.move(*point)
-            await_colour(person, place, colour)
+        for point, at, colour in ((MENU, ITEM, UNTOUCHED), (then, then, TOUCHED)):
+            person.point(*point)
+            person.page.await_colour(at, colour)
         person.click(*then)
     done = recorder.ended()
     assert done.code == 0, done.out

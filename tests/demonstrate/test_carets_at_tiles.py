@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from pytest_vnc_use.backends.vnc import connect
-from pytest_vnc_use.demonstrate.viewer_session import ViewerSession
+from pytest_vnc_use.demonstrate.session import ManualSession
 from pytest_vnc_use.types import KeyDown, KeyUp, MouseDown, MouseUp
 from support.browsers import chromium
 from support.vnc_servers import VncServer, require
@@ -32,7 +32,7 @@ def test_caret_beside_tile_that_it_has_left_is_no_blinking_part(tigervnc: VncSer
     require("chromium")
     address = f"data:text/html,{quote(PAGE)}"
     with chromium(tigervnc, address, "--kiosk", window_manager=True), closing(connect(tigervnc.address)) as eyes:
-        session = ViewerSession(eyes, print, 60)
+        session = ManualSession(eyes, print)
         person = threading.Thread(target=types_il, args=(session,))
         person.start()
         session.run()
@@ -42,20 +42,20 @@ def test_caret_beside_tile_that_it_has_left_is_no_blinking_part(tigervnc: VncSer
     assert {part.kind for screen in screens for part in screen.dynamic} == {"caret"}
 
 
-def types_il(session: ViewerSession) -> None:
+def types_il(session: ManualSession) -> None:
     """Click into the field, wait until its caret is known, type, and click again soon."""
     click(session, 200)
     time.sleep(4)
     for key in "il":
-        session.hear(KeyDown(key), time.monotonic())
-        session.hear(KeyUp(key), time.monotonic())
+        session.receive(KeyDown(key), time.monotonic())
+        session.receive(KeyUp(key), time.monotonic())
         time.sleep(0.3)
     time.sleep(0.3)
     click(session, 500)
     time.sleep(1)
-    session.hear(None, time.monotonic())
+    session.receive(None, time.monotonic())
 
 
-def click(session: ViewerSession, x: int) -> None:
-    session.hear(MouseDown(x, 122), time.monotonic())
-    session.hear(MouseUp(x, 122), time.monotonic())
+def click(session: ManualSession, x: int) -> None:
+    session.receive(MouseDown(x, 122), time.monotonic())
+    session.receive(MouseUp(x, 122), time.monotonic())

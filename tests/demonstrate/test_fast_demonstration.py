@@ -1,4 +1,4 @@
-"""Somebody who works at a viewer as fast as they can, and a caret that blinks meanwhile."""
+"""Somebody who works as fast as they can, and a caret that blinks meanwhile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pytest_vnc_use.backends.vnc import VNCController, connect
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S
-from pytest_vnc_use.demonstrate.viewer_session import HOVER_S, ViewerSession
+from pytest_vnc_use.demonstrate.session import HOVER_S, ManualSession
 from pytest_vnc_use.recordings.gates import QUIET_S
 from pytest_vnc_use.types import (
     Action,
@@ -65,14 +65,14 @@ def test_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
         asked.append(action)
         return (Element("button", f"{len(asked)}", Region(0, 0, 9, 9)),)
 
-    session = ViewerSession(till, print, 60, elements_of)
+    session = ManualSession(till, print, elements_of)
     for at_s, key in ((0.0, "a"), (0.2, "l"), (0.4, "tab")):
-        session.hear(KeyDown(key), at_s)
-        session.hear(KeyUp(key), at_s)
+        session.receive(KeyDown(key), at_s)
+        session.receive(KeyUp(key), at_s)
     for at_s in (5.0, 10.0):
-        session.hear(MouseDown(140, 224), at_s)
-        session.hear(MouseUp(140, 224), at_s)
-    session.hear(None, 15.0)
+        session.receive(MouseDown(140, 224), at_s)
+        session.receive(MouseUp(140, 224), at_s)
+    session.receive(None, 15.0)
     end = session.run()
     screens = [step.screen for step in session.demonstration.steps if step.screen]
     assert len(screens) == 4
@@ -85,11 +85,11 @@ def test_caret_is_one_however_fast_somebody_works(till: VNCController) -> None:
 
 @pytest.mark.slow
 def test_end_is_watched_where_pointer_came_to_rest_before_it_too(till: VNCController) -> None:
-    session = ViewerSession(till, print, 60)
-    session.hear(MouseDown(140, 224), 0.0)
-    session.hear(MouseUp(140, 224), 0.0)
-    session.hear(Move(600, 350), 1.0)
-    closes = threading.Timer(4 * HOVER_S, session.hear, (None, 5.0))
+    session = ManualSession(till, print)
+    session.receive(MouseDown(140, 224), 0.0)
+    session.receive(MouseUp(140, 224), 0.0)
+    session.receive(Move(600, 350), 1.0)
+    closes = threading.Timer(4 * HOVER_S, session.receive, (None, 5.0))
     closes.start()
     assert session.run().quiet_s == QUIET_S
     closes.join()
@@ -99,7 +99,7 @@ def test_end_is_watched_where_pointer_came_to_rest_before_it_too(till: VNCContro
 def test_text_after_changed_screen_is_its_own_action(tigervnc: VncServer, painted: bool, texts: list[str]) -> None:
     """The person presses a key that opens something, sees it, and types on."""
     with closing(connect(tigervnc.address)) as eyes:
-        session = ViewerSession(eyes, print, 60)
+        session = ManualSession(eyes, print)
         person = threading.Thread(target=types_chi, args=(session, tigervnc if painted else None))
         person.start()
         session.run()
@@ -107,7 +107,7 @@ def test_text_after_changed_screen_is_its_own_action(tigervnc: VncServer, painte
     assert [step.action for step in session.demonstration.steps] == [TypeText(text) for text in texts]
 
 
-def types_chi(session: ViewerSession, server: VncServer | None) -> None:
+def types_chi(session: ManualSession, server: VncServer | None) -> None:
     strike(session, "c")
     vnc_servers.wait_for(lambda: session.demonstration.steps and session.demonstration.steps[0].screen, "the first key")
     if server:
@@ -115,12 +115,12 @@ def types_chi(session: ViewerSession, server: VncServer | None) -> None:
     time.sleep(0.7)  # the person looks
     strike(session, "h")
     strike(session, "i")
-    session.hear(None, 0.0)
+    session.receive(None, 0.0)
 
 
-def strike(session: ViewerSession, key: str) -> None:
-    session.hear(KeyDown(key), 0.0)
-    session.hear(KeyUp(key), 0.0)
+def strike(session: ManualSession, key: str) -> None:
+    session.receive(KeyDown(key), 0.0)
+    session.receive(KeyUp(key), 0.0)
 
 
 class Timed(ForwardingController):
@@ -136,11 +136,11 @@ def test_two_recorded_clicks_are_no_double_click(tigervnc: VncServer) -> None:
     """The person clicks slowly, but the session has the second click ready when it has performed the first."""
     with closing(connect(tigervnc.address)) as desktop:
         eyes = Timed(desktop)
-        session = ViewerSession(desktop, print, 60, eyes=eyes)
+        session = ManualSession(desktop, print, eyes=eyes)
         for at_s in (0.0, AGAIN_S + 0.1):
-            session.hear(MouseDown(140, 224), at_s)
-            session.hear(MouseUp(140, 224), at_s)
-        session.hear(None, 1.0)
+            session.receive(MouseDown(140, 224), at_s)
+            session.receive(MouseUp(140, 224), at_s)
+        session.receive(None, 1.0)
         session.run()
     assert [step.action for step in session.demonstration.steps] == [Click(140, 224), Click(140, 224)]
     assert eyes.times[2] - eyes.times[1] >= AGAIN_S

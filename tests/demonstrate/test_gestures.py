@@ -183,6 +183,7 @@ def test_each_action_begins_once() -> None:
 def test_refused_action_is_taken_back(events: Events, left: list[Action]) -> None:
     demonstration = Demonstration()
     for motion, at_s in events:
-        list(demonstration.actions(motion, at_s))
-    demonstration.take_back()
+        for gesture in demonstration.actions(motion, at_s):
+            taken = gesture.action
+    demonstration.take_back(taken)
     assert [step.action for step in demonstration.steps] == left

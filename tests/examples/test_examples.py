@@ -92,18 +92,6 @@ def examined(directory: Path, *options: str, said: str = "") -> str:
 
 
 @pytest.mark.slow
-def test_example_is_recorded_by_its_script_and_what_is_said_at_keyboard(unrecorded: Path) -> None:
-    recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
-    assert "no planner is configured" in examined(unrecorded)
-    assert "its claim needs a judge, and no user is at the keyboard" in examined(unrecorded, "--vnc-record=rewrite")
-    assert not recording.exists()
-    recorded = examined(unrecorded, "--vnc-record=rewrite", "-s", said="yes, it shows 2 and 3.00\n")
-    assert "1 recording written" in recorded, recorded
-    assert "whoever recorded it said: it shows 2 and 3.00" in recording.read_text(encoding="utf-8")
-    assert "1 run planned by recording" in examined(unrecorded)
-
-
-@pytest.mark.slow
 def test_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
     recording = unrecorded / "examples" / "__vnc_recordings__" / "test_shop" / "test_basket.json"
     options = ["-k", "test_basket", "-p", "no:pytest-vnc", "-p", "no:cacheprovider"]

@@ -115,13 +115,6 @@ def test_f_shows_whole_screen_and_difference_again(opened: Any) -> None:
     assert canvas.get_attribute("viewBox") == before
 
 
-def test_help_opens_and_closes(opened: Any) -> None:
-    opened.keyboard.press("?")
-    assert opened.locator("#help").is_visible()
-    opened.click("#help button")
-    assert not opened.locator("#help").is_visible()
-
-
 @pytest.mark.parametrize("layer", ["mark", "shade", "boxes"])
 def test_each_layer_can_be_switched_off(opened: Any, layer: str) -> None:
     shown = opened.locator(f"#step-1 .{layer} >> nth=0")

@@ -158,8 +158,3 @@ def test_links_name_what_merged_results_know(shards: Path, capsys: pytest.Captur
     capsys.readouterr()
     assert cli.main(["report", "r", "--links", PAGE]) == 0
     assert "its job did not end" in capsys.readouterr().out
-
-
-def test_merge_prints_problems_of_each_job(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["report", "--merge", "coll/1", "-o", "r"]) == 1
-    assert "coll/1: test_bad.py could not be collected\n" in capsys.readouterr().out

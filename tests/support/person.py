@@ -1,49 +1,185 @@
-"""A person who records tests by demonstration: reads what pytest asks for, works in a viewer, and answers yes."""
+"""A user who records tests on the page: its websocket's messages, as the page in a browser sends them."""
 
 from __future__ import annotations
 
+import http.client
+import json
+import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Any
+from urllib.parse import urlsplit
 
-from pytest_vnc_use.backends.vnc import VNCController, connect
+import numpy as np
+from websockets.sync.client import connect
+
+from pytest_vnc_use.recordings.images import pixels_of
 
 TIMEOUT_S = 120
+URL = re.compile(r"http://\S+#\S+")
 
 
-def demonstrate(directory: Path, show: Callable[[VNCController], None], *arguments: str) -> tuple[int, str]:
+class Page:
+    """An open page of the desk at a URL with its token."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        with closing(http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:
+            connection.request("POST", "/login", parts.fragment)
+            response = connection.getresponse()
+            assert response.status == 204, response.read()
+            cookie = response.headers["set-cookie"].partition(";")[0]
+        headers, url = {"Cookie": cookie}, f"ws://{parts.netloc}/page"
+        self._closing = ExitStack()
+        self._socket = self._closing.enter_context(connect(url, additional_headers=headers, proxy=None, max_size=None))
+        self.questions: dict[str, dict[str, Any]] = {}
+        self.pixels = np.zeros((0, 0), np.uint32)
+        """The live screen of the newest frame's test."""
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._closing.close()
+
+    def send(self, **message: Any) -> None:
+        self._socket.send(json.dumps(message))
+
+    def read(self) -> None:
+        """Take in one message."""
+        received = self._socket.recv(TIMEOUT_S)
+        if isinstance(received, bytes):
+            self._draw(received)
+            return
+        message = json.loads(received)
+        match message["type"]:
+            case "state":
+                self.questions = {question["id"]: question for question in message["questions"]}
+            case "question":
+                self.questions[message["id"]] = message
+            case "recorded":
+                self.questions[message["id"]] |= {"steps": message["steps"], "notice": message["notice"]}
+            case "answered":
+                self.questions.pop(message["id"], None)
+
+    def _draw(self, frame: bytes) -> None:
+        (length,) = struct.unpack_from(">I", frame)
+        header = json.loads(frame[4 : 4 + length])
+        if self.pixels.shape != (header["height"], header["width"]):
+            self.pixels = np.zeros((header["height"], header["width"]), np.uint32)
+        part, x, y = pixels_of(frame[4 + length :]), header["x"], header["y"]
+        self.pixels[y : y + part.shape[0], x : x + part.shape[1]] = part
+
+    def await_colour(self, at: tuple[int, int], colour: int) -> None:
+        """Wait until a pixel of the screen has that colour."""
+        while not self.pixels.size or self.pixels[at[::-1]] & 0xFFFFFF != colour:
+            self.read()
+
+    def asked(self, about: str = "record") -> dict[str, Any]:
+        """Wait for a question of that kind, and return it."""
+        while not (asked := [question for question in self.questions.values() if question.get("about") == about]):
+            self.read()
+        return asked[0]
+
+
+class Person:
+    """A user who does the task that the page asks for, until the block ends: then it is done, or as `done` said."""
+
+    def __init__(self, page: Page, verdict: str = "holds") -> None:
+        self.page, self._verdict, self._is_answered = page, verdict, False
+        self.question = page.asked()
+        self.id = self.question["id"]
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if not kind and not self._is_answered:
+            self.done()
+
+    def event(self, *event: object) -> None:
+        self.page.send(type="input", id=self.id, event=event)
+
+    def point(self, x: int, y: int) -> None:
+        self.event("move", x, y)
+
+    def click(self, x: int, y: int, button: str = "left") -> None:
+        self.point(x, y)
+        self.event("down", x, y, button)
+        self.event("up", x, y, button)
+
+    def drag(self, *points: tuple[int, int]) -> None:
+        self.event("down", *points[0], "left")
+        for point in points[1:]:
+            self.point(*point)
+        self.event("up", *points[-1], "left")
+
+    def press(self, *keys: str) -> None:
+        """Press keys together, in order, and release them in reverse."""
+        for key in keys:
+            self.event("key", key, "", False, True)
+        for key in reversed(keys):
+            self.event("key", key, "", False, False)
+
+    def type(self, text: str) -> None:
+        for character in text:
+            self.press(*(["Shift", character] if character.isupper() else [character]))
+
+    def until(self, is_reached: Callable[[dict[str, Any]], object]) -> None:
+        """Wait for what the page shows of the recording."""
+        while not is_reached(self.page.questions[self.id]):
+            self.page.read()
+
+    def done(self, is_done: str = "holds", **answers: Any) -> None:
+        verdicts = dict.fromkeys(self.question["claims"], self._verdict)
+        answers = {"is_done": is_done, "verdicts": verdicts, **answers}
+        self._answer("done", **answers)
+
+    def discard(self) -> None:
+        self._answer("no", words="it was discarded")
+
+    def _answer(self, kind: str, **answer: Any) -> None:
+        self._is_answered = True
+        self.page.send(type="answer", id=self.id, kind=kind, **answer)
+        while self.id in self.page.questions:
+            self.page.read()
+
+
+def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> tuple[int, str]:
     """Return pytest's exit code and output; `show` does each task."""
     return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
 
 
-def attend(command: Sequence[str], directory: Path, show: Callable[[VNCController], None]) -> tuple[int, str]:
-    """Return the exit code and output of a command that runs pytest; `show` does each task."""
+def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None], tasks: int = 1) -> tuple[int, str]:
+    """Return the exit code and output of a command that runs pytest; `show` does each of its tasks."""
     with subprocess.Popen(
-        command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        assert process.stdin
         assert process.stdout
         try:
-            said = _attend(process.stdout, process.stdin, show)
+            lines, url = read_url(process.stdout)
+            if url:
+                with Page(url) as page:
+                    for _ in range(tasks):
+                        with Person(page) as person:
+                            show(person)
+            lines += process.stdout.readlines()
         except BaseException:
             process.kill()
             raise
-        return process.wait(TIMEOUT_S), said
+        return process.wait(TIMEOUT_S), "".join(lines)
 
 
-def _attend(told: IO[str], keyboard: IO[str], show: Callable[[VNCController], None]) -> str:
+def read_url(told: IO[str]) -> tuple[list[str], str]:
+    """Return the lines up to the one with the page's URL, and the URL; "" if there is none."""
     lines = []
     for line in told:
         lines.append(line)
-        if "vncviewer" in line:
-            with closing(connect(line.split()[-1])) as viewer:
-                viewer.settle()
-                show(viewer)
-                viewer.settle()
-        elif line.startswith("The screen shows that"):
-            keyboard.write("yes\n")
-            keyboard.flush()
-    return "".join(lines)
+        if found := URL.search(line):
+            return lines, found[0]
+    return lines, ""

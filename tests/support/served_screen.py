@@ -9,8 +9,8 @@ import numpy as np
 
 from pytest_vnc_use.backends.pixels import Area, Rectangle
 from pytest_vnc_use.backends.screen import Framebuffer
-from pytest_vnc_use.backends.viewer_server import Motion, ViewerServer
 from pytest_vnc_use.types import KeyDown, MouseDown, Scroll
+from support.vnc_desktop_server import Motion, ViewerServer
 
 SIZE = (400, 300)
 
@@ -18,9 +18,11 @@ SIZE = (400, 300)
 class ServedScreen:
     """A screen with the input that it received, in `motions`; each press and turn of the wheel paints a square."""
 
-    def __init__(self) -> None:
+    def __init__(self, colour: int = 0x2070B0) -> None:
+        self.colour, self.presses = colour, 0
         self.motions: list[Motion] = []
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
+        self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
         self.framebuffer = Framebuffer()
         self.framebuffer.resize(*SIZE)
         self.framebuffer.apply([Rectangle(Area(0, 0, *SIZE), self.pixels.copy())])
@@ -30,13 +32,14 @@ class ServedScreen:
         if motion is not None:
             self.motions.append(motion)
         if isinstance(motion, (MouseDown, KeyDown, Scroll)):
-            x, y = len(self.motions) * 12 % 390, 100 + len(self.motions) // 32 * 12
-            self.pixels[y : y + 10, x : x + 10] = 0x2070B0
+            x, y = self.presses * 12 % 390, 100 + self.presses // 32 * 12
+            self.presses += 1
+            self.pixels[y : y + 10, x : x + 10] = self.colour
             self.framebuffer.apply([Rectangle(Area(x, y, 10, 10), self.pixels[y : y + 10, x : x + 10].copy())])
 
 
 @contextmanager
-def served_screen() -> Iterator[ServedScreen]:
-    screen = ServedScreen()
+def served_screen(colour: int = 0x2070B0) -> Iterator[ServedScreen]:
+    screen = ServedScreen(colour)
     with closing(screen.server):
         yield screen

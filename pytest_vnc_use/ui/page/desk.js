@@ -1,4 +1,5 @@
 import { renderApprovals, renderResult, showAll } from "./approve.js";
+import { renderClaim, renderRecord } from "./record.js";
 import { renderGroups } from "./review.js";
 import { drawFrame, screenOf, show } from "./screens.js";
 
@@ -71,6 +72,9 @@ function take(message) {
       test.steps = [...test.steps.filter((step) => step.number !== message.number), message];
       break;
     }
+    case "recorded":
+      Object.assign(questions.get(message.id) ?? {}, message, { type: "question" });
+      break;
     case "question":
       questions.set(message.id, message);
       break;
@@ -125,10 +129,12 @@ function render() {
   $("stop").disabled = !session.is_running;
   $("pause").setAttribute("aria-pressed", session.is_paused);
   renderTests(all);
-  renderScreen();
+  const asked = [...questions.values()];
+  if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
+  renderClaim(asked.find(({ about }) => about === "claim"), send);
   renderQuestion();
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
-  const approvals = [...questions.values()].filter((question) => question.about === "approval");
+  const approvals = asked.filter(({ about }) => about === "approval");
   renderApprovals(approvals, (id, kind) => send({ type: "answer", id, kind }));
 }
 
@@ -285,7 +291,7 @@ $("question").oncancel = (event) => { // a question of a test that waits is answ
 };
 setInterval(() => $("pair").classList.toggle("off"), 600);
 document.onkeydown = (event) => {
-  if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.target.matches("input, textarea") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.key === "p") $("pause").click();
   if (event.key === "n") $("next").click();
 };

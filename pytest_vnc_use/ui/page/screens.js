@@ -39,7 +39,3 @@ export function show(element, test, points = []) {
     element.append(point);
   }
 }
-
-export function forget(test) {
-  screens.delete(test);
-}

@@ -1,4 +1,4 @@
-"""A VNC server for one viewer of a desktop; the viewer's input is reported, not performed.
+"""A VNC server in this process for one client; the client's input is reported, not performed.
 
 It speaks RFB 3.3 to 3.8 (RFC 6143). It sends raw pixels, because it is meant for a viewer nearby. The clipboard is not
 shared: a recording could not repeat a paste from elsewhere.

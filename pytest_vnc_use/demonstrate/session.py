@@ -1,30 +1,28 @@
-"""A person's session in a VNC viewer: their input is sent to a desktop, and kept as actions."""
+"""A user's session on a desktop: their input is performed there, and kept as actions."""
 
 from __future__ import annotations
 
 import math
 import queue
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
 from pytest_vnc_use.backends.pixels import boxes_of
-from pytest_vnc_use.backends.viewer_server import ViewerServer
 from pytest_vnc_use.backends.vnc import VNCController
-from pytest_vnc_use.deadline import Deadline, DeadlineExceeded
+from pytest_vnc_use.deadline import Deadline, uncounted
 from pytest_vnc_use.demonstrate.gestures import AGAIN_S, DemonstratedAction, Demonstration, GestureAction, Motion, near
 from pytest_vnc_use.demonstrate.hovering import Rest, differing, needed, restored
 from pytest_vnc_use.errors import ActionError, SettingsError
-from pytest_vnc_use.recordings.format import PERSON, RecordedRun, RecordedStep, Screen
+from pytest_vnc_use.recordings.format import RecordedStep, Screen
 from pytest_vnc_use.recordings.gates import Moving, screen_at_rest
 from pytest_vnc_use.recordings.images import pixels_of
 from pytest_vnc_use.runs.redaction import Redactor
-from pytest_vnc_use.runs.transcript import action_line
 from pytest_vnc_use.types import (
     Action,
     DesktopAction,
@@ -41,10 +39,9 @@ from pytest_vnc_use.types import (
 )
 from pytest_vnc_use.types.actions import points
 from pytest_vnc_use.types.protocols import Controller
-from pytest_vnc_use.types.verdicts import VIEWER_OPEN
 
-Say = Callable[[str], None]
-_INEXACT = "  (not straight, held still, or right after a click: it is recorded as a plain drag; look at its replay)"
+Notify = Callable[[str], None]
+INEXACT = " (not straight, held still, or right after a click: it is recorded as a plain drag; look at its replay)"
 HOVER_S = 0.5
 """The time without movement after which the pointer rests. Then it is moved there on the desktop."""
 _LOOK_AGAIN_S = 0.25
@@ -53,34 +50,32 @@ _MOVES_S, _SAMPLE_S = 1.35, 0.15
 
 A part that does not change in that time counts as resting.
 """
-LAST_CALL_S = 30.0
-"""The time before the limit at which the person is told to close the viewer, if the limit is at least twice as long."""
 _LOOKS = 8
 """The most looks that are kept. Between actions, the session looks at the screen every `_LOOK_AGAIN_S`."""
 _ECHO_PX = 80
 """The height up to which a change may be the echo of a text, or a pressed button."""
 
 
-class ViewerSession:
-    """A session that performs a viewer's events on a desktop, and keeps the actions that they make.
+class ManualSession:
+    """A session that performs a user's events on a desktop, and keeps the actions that they make.
 
-    `eyes` act on the same desktop, and see what may be recorded of it.
+    `notify` gets a message for the user, `show` the actions so far after each change. `eyes` act on the same desktop,
+    and see what may be recorded of it; they perform under `lock`.
     """
 
     def __init__(
         self,
         desktop: VNCController,
-        say: Say,
-        limit_s: float,
+        notify: Notify,
         elements_of: ElementsOf = no_elements,
         eyes: Controller | None = None,
+        show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:
         self.demonstration = Demonstration()
+        self.lock = threading.Lock()
         self._elements_of = Asker(elements_of)
-        self._desktop, self._say = desktop, say
+        self._desktop, self._notify, self._show = desktop, notify, show
         self._eyes = eyes or desktop
-        self._deadline = Deadline(limit_s)
-        self._must_call = limit_s >= 2 * LAST_CALL_S
         self._size = desktop.size
         self._motions: queue.SimpleQueue[tuple[Motion | None, float]] = queue.SimpleQueue()
         self._down: set[str] = set()
@@ -91,43 +86,38 @@ class ViewerSession:
         """The pointer's place on the desktop, without the places where it only rests."""
         self._rests: list[Rest] = []
         self._hovers: tuple[tuple[int, int], float] | None = None
-        """The place of the viewer's pointer, and since when it is there."""
+        """The place of the user's pointer, and since when it is there."""
 
-    def hear(self, motion: Motion | None, at_s: float) -> None:
+    def receive(self, motion: Motion | None, at_s: float) -> None:
         """Take in an event; None means that no more come. Any thread may call it."""
         self._motions.put((motion, at_s))
 
     def run(self) -> Screen:
-        """Perform events until no more come; return the screen at the end.
-
-        Raises DeadlineExceeded, DesktopError, SettingsError.
-        """
-        while motion := self._next():
-            self._take(*motion)
+        """Perform events until no more come; return the screen at the end. Raises DesktopError, SettingsError."""
+        while event := self._next():
+            self._take(*event)
+            self._show(self.demonstration.steps)
         self._do(self.demonstration.end(clock.monotonic()))
         screen = self._look(None, partial(screen_at_rest, self._eyes))
         self._check_size()
         return screen
 
     def _next(self) -> tuple[Motion, float] | None:
-        while left_s := self._deadline.remaining_s:
-            if self._must_call and left_s <= LAST_CALL_S:
-                self._must_call = False
-                self._say(f"{left_s:.0f} s are left: close the viewer by then, or nothing is recorded")
+        while True:
             try:
-                motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
+                with uncounted():  # what is done and looked at counts in the run's limit
+                    motion, at_s = self._motions.get(timeout=_LOOK_AGAIN_S)
             except queue.Empty:
                 self._looks.append(self._eyes.frame())
                 self._rest()
             else:
                 return (motion, at_s) if motion else None
-        raise DeadlineExceeded(VIEWER_OPEN)
 
     def _take(self, motion: Motion, at_s: float) -> None:
         if isinstance(motion, Move):
             self._hovers = (motion.x, motion.y), at_s
         if isinstance(motion, Scroll) and not self._desktop.quirks.wheel:
-            self._say("not done: this VNC server has no wheel; scroll with the keys")
+            self._notify("not done: this VNC server has no wheel; scroll with the keys")
         elif not self._is_late_repetition(motion):
             if self._has_changed():
                 self.demonstration.close()
@@ -165,11 +155,12 @@ class ViewerSession:
             try:
                 self._perform(gesture.action)
             except ActionError as exc:
-                self._say(f"not done: {exc}")
-                self.demonstration.take_back()
+                self._notify(f"not done: {exc}")
+                self.demonstration.take_back(gesture.action)
 
     def _perform(self, action: DesktopAction) -> None:
-        self._eyes.perform(action)
+        with self.lock:
+            self._eyes.perform(action)
         self._looks.clear()
         self._at = next(iter(points(action)[-1:]), self._at)
         if isinstance(action, MouseUp):
@@ -227,92 +218,63 @@ class ViewerSession:
             )
 
 
-@dataclass(frozen=True)
-class Showing:
-    """The terms of a demonstration: the viewer's address and password, and the secrets that must not be written.
+def recorded_steps(
+    actions: Iterable[DemonstratedAction], declared: Redactor, ambient: Redactor
+) -> tuple[RecordedStep, ...]:
+    """Return a user's actions as recorded. The `declared` secrets may be typed, the `ambient` ones may not.
 
-    The `declared` secrets may be typed, the `ambient` ones may not. The `invitation` is printed with the viewer's
-    address. `elements_of` asks what an action is about to act on.
+    Raises SettingsError where a secret would be recorded.
     """
-
-    say: Say
-    invitation: str
-    declared: Redactor
-    ambient: Redactor
-    listen: str = "localhost::0"
-    password: str | None = None
-    elements_of: ElementsOf = no_elements
-
-    def of(
-        self,
-        desktop: VNCController,
-        limit_s: float = math.inf,
-        until: Callable[[ViewerSession], AbstractContextManager[object]] = nullcontext,
-        eyes: Controller | None = None,
-    ) -> RecordedRun:
-        """Return a person's demonstration: it lasts until they close the viewer, or `until` ends the session.
-
-        Each recorded action is printed. `eyes` as in ViewerSession. Raises as ViewerSession.run does.
-        """
-        session = ViewerSession(desktop, self.say, limit_s, self.elements_of, eyes)
-        screen_at_rest(desktop)  # so that moving parts are known from the start
-        server = ViewerServer(desktop.screen, desktop.name, self.listen, self.password, session.hear)
-        with closing(server), until(session):
-            self.say(f"{self.invitation}: vncviewer {server.address}")
-            end = session.run()
-        return RecordedRun(task="", planner=PERSON, steps=self._steps_of(session.demonstration), end=end)
-
-    def _steps_of(self, demonstration: Demonstration) -> tuple[RecordedStep, ...]:
-        shown = [*self._with_whole_secrets(demonstration.steps)]
-        steps = tuple(
-            RecordedStep(
-                action=self._without_secrets(number, step.action),  # type: ignore[arg-type]  # a user makes no waits
-                screen=step.screen,
-                elements=cut_names(self.ambient.hide_in(self.declared.hide_in(step.elements))),
-            )
-            for number, step in enumerate(shown, 1)
-            if step.screen is not None
+    steps = tuple(
+        RecordedStep(
+            action=_without_secrets(number, step.action, declared, ambient),  # type: ignore[arg-type]  # a user makes no waits
+            screen=step.screen,
+            elements=cut_names(ambient.hide_in(declared.hide_in(step.elements))),
         )
-        self._check_pieces(steps)
-        for number, step in enumerate(steps, 1):
-            self.say(f"{number} {action_line(step.action, step.elements)}")
-            if not shown[number - 1].is_exact:
-                self.say(_INEXACT)
-        return steps
+        for number, step in enumerate(_with_whole_secrets(actions, declared, ambient), 1)
+        if step.screen is not None
+    )
+    _check_pieces(steps, declared)
+    return steps
 
-    def _with_whole_secrets(self, actions: Iterable[DemonstratedAction]) -> Iterator[DemonstratedAction]:
-        """Yield the actions; texts in a row that only together contain a secret become one text."""
-        for is_text, run in groupby(actions, lambda each: isinstance(each.action, TypeText)):
-            pieces = [*run]
-            text = _typed(pieces)
-            if is_text and self.ambient.hide(self.declared.hide(text)) != text:
-                pieces[0].action = TypeText(text)
-                del pieces[1:]
-            yield from pieces
 
-    def _without_secrets(self, number: int, action: Action) -> Action:
-        """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
-        if not isinstance(action, TypeText):
-            return action
-        text = self.declared.hide(action.text)
-        if (found := self.ambient.hide(text)) != text:
-            name = found.partition("<secret:")[2].partition(">")[0]
-            raise SettingsError(
-                f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
-                f"--secret {name}, or as secrets={name!r} in the marker"
-            )
-        return replace(action, text=text)
+def _with_whole_secrets(
+    actions: Iterable[DemonstratedAction], declared: Redactor, ambient: Redactor
+) -> Iterator[DemonstratedAction]:
+    """Yield the actions; texts in a row that only together contain a secret become one text."""
+    for is_text, run in groupby(actions, lambda step: isinstance(step.action, TypeText)):
+        pieces = [*run]
+        text = _typed(pieces)
+        if is_text and ambient.hide(declared.hide(text)) != text:
+            pieces[0].action = TypeText(text)
+            del pieces[1:]
+        yield from pieces
 
-    def _check_pieces(self, steps: Sequence[RecordedStep]) -> None:
-        """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
-        without_deleted = ""
-        for step in steps:
-            if step.action == KeyCombo(("backspace",)):
-                without_deleted = without_deleted[:-1]
-            else:
-                without_deleted += _typed([step])
-        if any(self.declared.hide(text) != text for text in (_typed(steps), without_deleted)):
-            raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
+
+def _without_secrets(number: int, action: Action, declared: Redactor, ambient: Redactor) -> Action:
+    """Return the action without secrets. Raises SettingsError if it contains one that was not declared."""
+    if not isinstance(action, TypeText):
+        return action
+    text = declared.hide(action.text)
+    if (hidden := ambient.hide(text)) != text:
+        name = hidden.partition("<secret:")[2].partition(">")[0]
+        raise SettingsError(
+            f"step {number} types the value of {name!r}, so nothing is written: declare it as a secret, with "
+            f"--secret {name}, or as secrets={name!r} in the marker"
+        )
+    return replace(action, text=text)
+
+
+def _check_pieces(steps: Sequence[RecordedStep], declared: Redactor) -> None:
+    """Raise SettingsError if a secret was typed in several pieces, because no single piece can be recognised."""
+    without_deleted = ""
+    for step in steps:
+        if step.action == KeyCombo(("backspace",)):
+            without_deleted = without_deleted[:-1]
+        else:
+            without_deleted += _typed([step])
+    if any(declared.hide(text) != text for text in (_typed(steps), without_deleted)):
+        raise SettingsError("a secret was typed in several pieces, so nothing is written: type it in one go")
 
 
 def _typed(steps: Iterable[DemonstratedAction | RecordedStep]) -> str:

@@ -1,0 +1,277 @@
+"""Recording on the page: a user's input from there becomes the steps of a manual run, their answers its verdicts."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from pytest_vnc_use import clock
+from pytest_vnc_use.agent import build
+from pytest_vnc_use.agent.act import ElementsOf, no_elements
+from pytest_vnc_use.backends.pixels import Pixels, boxes_of, pixels_in
+from pytest_vnc_use.backends.redaction import RedactingController
+from pytest_vnc_use.backends.screen import Framebuffer
+from pytest_vnc_use.deadline import uncounted
+from pytest_vnc_use.demonstrate.gestures import DemonstratedAction, Motion
+from pytest_vnc_use.demonstrate.session import INEXACT, ManualSession, recorded_steps
+from pytest_vnc_use.errors import ActionError, Inconclusive
+from pytest_vnc_use.recordings.format import PERSON, RecordedRun
+from pytest_vnc_use.recordings.gates import screen_at_rest
+from pytest_vnc_use.runs.redaction import Redactor
+from pytest_vnc_use.runs.transcript import action_in_words
+from pytest_vnc_use.types import (
+    Frame,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Region,
+    Report,
+    Scroll,
+    TypeText,
+    Verdict,
+    VerdictKind,
+)
+from pytest_vnc_use.types.keys import key_of, parse_key
+from pytest_vnc_use.types.protocols import Controller
+from pytest_vnc_use.types.verdicts import PERSON_SAID, end_state_claim
+from pytest_vnc_use.ui.link import Link, Watcher
+
+REFUSED = "recording refused by its user: nothing was recorded"
+_VERDICTS: Mapping[object, tuple[VerdictKind, str]] = {
+    "holds": ("holds", "it holds"),
+    "fails": ("fails", "it does not hold"),
+}
+_UNANSWERED: tuple[VerdictKind, str] = ("unsure", "nothing: the question was not answered")
+
+
+class PageUser:
+    """The user at the page, who does the tasks of a test by hand, and is its Judge.
+
+    `secrets` are those that the test declares and that may be typed, `ambient` all others. With `asks_claims` the user
+    may write claims, which `claims` has then.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        test: str,
+        *,
+        secrets: Mapping[str, str],
+        ambient: Mapping[str, str],
+        elements_of: ElementsOf = no_elements,
+        asks_claims: bool = False,
+        notice: str = "",
+    ) -> None:
+        self._link, self._test = link, test
+        self._secrets, self._declared, self._ambient = secrets, Redactor(secrets), Redactor(ambient)
+        self._elements_of, self._asks_claims, self._notice = elements_of, asks_claims, notice
+        self._verdicts: dict[str, tuple[str, Region | None]] = {}
+        self.claims: tuple[str, ...] = ()
+        self.masks: tuple[Region, ...] = ()
+        """What the user drew in the newest task, to be masked."""
+
+    def record(self, task: str, claims: Sequence[str], controller: Controller, watcher: Watcher) -> RecordedRun | str:
+        """Let the user do the task; return what they did, or why nothing is recorded (a `Show`, recordings/manual.py).
+
+        `watcher` shows the screen. Raises DesktopError, and SettingsError where what was done cannot be recorded.
+        """
+        desktop = build.vnc_behind(controller)
+        hidden = controller if isinstance(controller, RedactingController) else None
+        shown: list[str] = []
+
+        def show(actions: Sequence[DemonstratedAction]) -> None:
+            steps = [self._caption(action) for action in actions]
+            if steps != shown:
+                shown[:] = steps
+                self._link.send(type="recorded", id=number, steps=steps, notice="")
+
+        def notify(notice: str) -> None:
+            self._link.send(type="recorded", id=number, steps=shown, notice=self._hide(notice))
+
+        session = ManualSession(desktop, notify, self._elements_of, hidden and hidden.over(desktop), show)
+        inbox = _Inbox(session, desktop.size, self._secrets, notify, watcher.hurry)
+        screen = _RedactedScreen(hidden.over(desktop), session.lock, desktop.screen) if hidden else desktop.screen
+        screen_at_rest(desktop)  # so that moving parts are known from the start
+        question = {
+            "about": "record",
+            "test": self._test,
+            "task": self._hide(task),
+            "claims": [self._hide(claim) for claim in claims],
+            "asks_claims": self._asks_claims,
+            "secrets": sorted(self._secrets),
+            "steps": [],
+            "notice": self._notice,
+        }
+        with _shown(watcher, screen), self._link.asking(inbox.receive, **question) as number:
+            end = session.run()
+        answer = inbox.answer
+        if answer["kind"] != "done" or answer.get("is_done") == "fails":
+            reason = str(answer.get("words", "")) or "the task is not done"
+            return f"{REFUSED}\n  {PERSON_SAID}{reason}"
+        self._keep(task, answer)
+        return RecordedRun(
+            task="",
+            planner=PERSON,
+            steps=recorded_steps(session.demonstration.steps, self._declared, self._ambient),
+            end=end,
+        )
+
+    def judge(self, claim: str, frame: Frame, *, timeout_s: float, report: Report) -> Verdict:
+        """Return the verdict that the user gave when the task was done, else ask. Raises Inconclusive for a no."""
+        answered = self._verdicts.pop(self._hide(claim), None) or self._ask(claim, frame)
+        kind, words = _VERDICTS.get(answered[0], _UNANSWERED)
+        if kind == "fails":
+            raise Inconclusive(f"{REFUSED}\n  {PERSON_SAID}{words}\n  claim: {claim}")
+        return Verdict(claim, kind, f"{PERSON_SAID}{words}", answered[1], frame.ref)
+
+    def _ask(self, claim: str, frame: Frame) -> tuple[str, None]:
+        image = base64.b64encode(frame.png).decode()
+        with uncounted():
+            kind, _ = self._link.put_question(about="claim", test=self._test, claim=self._hide(claim), image=image)
+        return kind, None
+
+    def _keep(self, task: str, answer: Mapping[str, Any]) -> None:
+        """Keep the answers of the page's form: verdicts, masks, and claims of the user's own."""
+        regions = {str(claim): Region(*map(int, box)) for claim, box in answer.get("regions", {}).items()}
+        for claim, verdict in answer.get("verdicts", {}).items():
+            self._verdicts[str(claim)] = str(verdict), regions.get(str(claim))
+        self._verdicts[self._hide(end_state_claim(task))] = str(answer.get("is_done")), None
+        self.masks = tuple(Region(*map(int, box)) for box in answer.get("masks", ()))
+        self.claims = tuple(filter(None, (str(claim).strip() for claim in answer.get("claims", ()))))
+
+    def _caption(self, action: DemonstratedAction) -> str:
+        done = action.action
+        if isinstance(done, TypeText):
+            done = TypeText(self._hide(done.text))
+        return self._hide(action_in_words(done, action.elements)) + ("" if action.is_exact else INEXACT)
+
+    def _hide(self, text: str) -> str:
+        return self._ambient.hide(self._declared.hide(text))
+
+
+@contextmanager
+def _shown(watcher: Watcher, screen: Framebuffer | _RedactedScreen) -> Iterator[None]:
+    before, watcher.screen = watcher.screen, lambda: cast("Framebuffer", screen)
+    try:
+        yield
+    finally:
+        watcher.screen = before
+
+
+class _Inbox:
+    """What a page sends while a task is recorded: events for the session, and the answer that ends it."""
+
+    def __init__(
+        self,
+        session: ManualSession,
+        size: tuple[int, int],
+        secrets: Mapping[str, str],
+        notify: Callable[[str], None],
+        on_input: Callable[[], None],
+    ) -> None:
+        self._session, self._size, self._secrets = session, size, secrets
+        self._notify, self._on_input = notify, on_input
+        self.answer: dict[str, Any] = {"kind": "no"}
+
+    def receive(self, message: dict[str, Any]) -> None:
+        """Take in a message of a page."""
+        now_s = clock.monotonic()
+        if message["type"] == "answer":
+            self.answer = message
+            self._session.receive(None, now_s)
+            return
+        self._on_input()
+        try:
+            for motion in self._motions(*message["event"]):
+                self._session.receive(motion, now_s)
+        except (ActionError, KeyError) as exc:  # KeyError: no secret of this test
+            self._notify(f"not done: {exc}")
+
+    def _motions(self, kind: str, *values: Any) -> Iterator[Motion]:
+        """Yield the motions of a page's event. Raises ActionError for an unknown key."""
+        match kind, values:
+            case "move", [x, y]:
+                yield Move(*self._at(x, y))
+            case "down", [x, y, button]:
+                yield MouseDown(*self._at(x, y), button)
+            case "up", [x, y, button]:
+                yield MouseUp(*self._at(x, y), button)
+            case "scroll", [x, y, direction]:
+                yield Scroll(*self._at(x, y), direction, 1)
+            case "key", [key, code, is_chord, is_down]:
+                name = key_name(key, code, is_chord=is_chord)
+                yield KeyDown(name) if is_down else KeyUp(name)
+            case "chord", [keys]:
+                names = [key_of(parse_key(key)) for key in keys]
+                yield from map(KeyDown, names)
+                yield from map(KeyUp, reversed(names))
+            case "text", [text]:
+                yield from _typed(text)
+            case "secret", [name]:
+                yield TypeText(self._secrets[name])
+            case _:
+                pass  # no event of this version's page
+
+    def _at(self, x: float, y: float) -> tuple[int, int]:
+        width, height = self._size
+        return min(max(int(x), 0), width - 1), min(max(int(y), 0), height - 1)
+
+
+def key_name(key: str, code: str, *, is_chord: bool) -> str:
+    """Return the name of a browser's key: of what it makes (`key`), or of its place (`code`) where only that tells it.
+
+    The place tells left from right, the number pad's Enter, and letters and digits of a chord on a keyboard that makes
+    others. Raises ActionError if no key has such a name.
+    """
+    if key in ("Shift", "Control", "Alt", "Meta", "OS") or code == "NumpadEnter":
+        key = code or key
+    elif is_chord and len(key) == 1 and not key.isascii() and code[:-1] in ("Key", "Digit"):
+        key = code[-1].lower()
+    return key if len(key) == 1 else key_of(parse_key(key))
+
+
+def _typed(text: str) -> Iterator[Motion]:
+    """Yield what types a text: an Enter and a tab are keys of their own."""
+    for number, text_line in enumerate(text.replace("\r\n", "\n").split("\n")):
+        if number:
+            yield KeyDown("return")
+        for column, piece in enumerate(text_line.split("\t")):
+            if column:
+                yield KeyDown("tab")
+            if piece:
+                yield TypeText(piece)
+
+
+class _RedactedScreen:
+    """A desktop's live pixels without typed secrets, as a Framebuffer gives its own; none while `lock` is held."""
+
+    def __init__(self, eyes: Controller, lock: threading.Lock, screen: Framebuffer) -> None:
+        self._eyes, self._lock, self._screen = eyes, lock, screen
+        self._last: Pixels | None = None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._screen.size
+
+    def wait_changed(self, moment: float, timeout_s: float) -> bool:
+        return self._screen.wait_changed(moment, timeout_s)
+
+    def parts_since(self, moment: float) -> tuple[float, list[tuple[Region, Pixels]]]:
+        taken_s = clock.monotonic()
+        with self._lock:
+            pixels = pixels_in(self._eyes.glance())
+        last, self._last = self._last, pixels
+        height, width = pixels.shape
+        if last is None or last.shape != pixels.shape or moment < 0:
+            return taken_s, [(Region(0, 0, width, height), pixels)]
+        return taken_s, [(box, box.part_of(pixels)) for box in boxes_of(last != pixels)]
+
+    def part(self, part: Region) -> Pixels:
+        assert self._last is not None
+        seen: Pixels = part.part_of(self._last)
+        return seen

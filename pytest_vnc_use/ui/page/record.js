@@ -1,0 +1,328 @@
+// Recording: the pointer and the keyboard over the live screen go to the desktop, and the answers at its end.
+
+import { screenOf } from "./screens.js";
+
+const $ = (id) => document.getElementById(id);
+const BUTTONS = ["left", "middle", "right"];
+const CHORDS = [
+  "ctrl+w", "ctrl+t", "ctrl+n", "ctrl+q", "ctrl+tab", "ctrl+shift+tab", "alt+tab", "alt+f4", "ctrl+alt+delete",
+  "super", "printscreen", "f11", "shift+escape",
+];
+const NOTCH_PX = 100;
+// A browser gives no character for these: the text comes later, by an input event.
+const COMPOSES = new Set(["Dead", "Process", "Unidentified", "Compose"]);
+
+let question = null;
+let send = () => {};
+let canvas = null;
+let regions = []; // [{ box: [left, top, right, bottom], claim }]: a mask without a claim
+const held = new Map(); // the keys that are down, by their place
+let button = ""; // the pointer's button that is down
+let move = null; // the newest move that is not sent yet
+let scrolled = { x: 0, y: 0 };
+
+const tell = (...event) => question && send({ type: "input", id: question.id, event });
+
+/** Show the recording that the question is about; return whether there is one. */
+export function renderRecord(asked, sender) {
+  send = sender;
+  document.body.classList.toggle("recording", Boolean(asked));
+  $("record").hidden = !asked;
+  if (!asked) {
+    if (question) leave();
+    question = null;
+    return false;
+  }
+  if (question?.id !== asked.id) begin(asked);
+  question = asked;
+  if (canvas.parentElement !== $("record-screen")) $("record-screen").prepend(canvas);
+  if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
+  const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the screen and do the task."];
+  $("record-steps").replaceChildren(...captions.map((caption) => made("li", caption)));
+  $("record-steps").classList.toggle("empty", !asked.steps.length);
+  $("record-steps").lastElementChild.scrollIntoView({ block: "nearest" });
+  return true;
+}
+
+function begin(asked) {
+  leave();
+  [regions, question] = [[], asked];
+  canvas = screenOf(asked.test).canvas;
+  canvas.onpointerdown = press;
+  canvas.onpointermove = moved;
+  canvas.onpointerup = canvas.onpointercancel = release;
+  canvas.onwheel = scroll;
+  canvas.oncontextmenu = (event) => event.preventDefault();
+  $("record-test").textContent = asked.test;
+  $("record-task").textContent = asked.task;
+  const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
+  $("record-secrets").replaceChildren(...names);
+  $("record-secret").hidden = !names.length;
+  renderRegions();
+  renderForm();
+  keys.focus({ preventScroll: true });
+}
+
+function leave() {
+  letGo();
+  markRegion(false);
+  for (const dialog of [$("record-form"), $("record-paste-form")]) if (dialog.open) dialog.close();
+}
+
+function made(name, text = "", properties = {}) {
+  return Object.assign(document.createElement(name), { textContent: text, ...properties });
+}
+
+function choice(text, act) {
+  return made("button", text, { onclick: (event) => {
+    event.target.closest("details").open = false;
+    act();
+    keys.focus({ preventScroll: true });
+  } });
+}
+
+// The pointer.
+
+function at(event) {
+  const box = canvas.getBoundingClientRect();
+  const x = (event.clientX - box.left - canvas.clientLeft) * (canvas.width / canvas.clientWidth);
+  const y = (event.clientY - box.top - canvas.clientTop) * (canvas.height / canvas.clientHeight);
+  const inside = (value, size) => Math.min(Math.max(Math.floor(value), 0), size - 1);
+  return [inside(x, canvas.width), inside(y, canvas.height)];
+}
+
+function press(event) {
+  event.preventDefault();
+  keys.focus({ preventScroll: true });
+  canvas.setPointerCapture(event.pointerId);
+  if (marks()) return drawRegion(event, true);
+  if (button) return;
+  button = BUTTONS[event.button];
+  tellMove();
+  if (button) tell("down", ...at(event), button);
+}
+
+function moved(event) {
+  if (marks()) return drawRegion(event, false);
+  if (!move) requestAnimationFrame(tellMove);
+  move = at(event);
+}
+
+function tellMove() {
+  if (move) tell("move", ...move);
+  move = null;
+}
+
+function release(event) {
+  if (marks()) return drawRegion(event, false, true);
+  tellMove();
+  if (button && (event.type === "pointercancel" || BUTTONS[event.button] === button)) {
+    tell("up", ...at(event), button);
+    button = "";
+  }
+}
+
+function scroll(event) {
+  event.preventDefault();
+  const scale = event.deltaMode ? NOTCH_PX / 3 : 1;
+  for (const [axis, delta, less, more] of [["y", event.deltaY, "up", "down"], ["x", event.deltaX, "left", "right"]]) {
+    scrolled[axis] += delta * scale;
+    if (Math.abs(scrolled[axis]) >= NOTCH_PX / 2) {
+      tell("scroll", ...at(event), scrolled[axis] < 0 ? less : more);
+      scrolled[axis] = 0;
+    }
+  }
+}
+
+// The keyboard: a textarea that is not seen has the focus, so that a browser composes characters in it.
+
+const keys = $("record-keys");
+
+keys.onkeydown = (event) => {
+  if (event.key === "Escape" && event.shiftKey) {
+    event.preventDefault();
+    letGo();
+    $("record-done").focus();
+    return;
+  }
+  if (event.isComposing || COMPOSES.has(event.key)) return;
+  event.preventDefault();
+  if (event.key === "AltGraph") up("ControlLeft"); // Windows sends it before AltGr
+  const chord = (event.ctrlKey || event.altKey || event.metaKey) && !event.getModifierState("AltGraph");
+  const place = event.code || event.key;
+  if (!held.has(place)) held.set(place, [event.key, event.code, chord]);
+  tell("key", ...held.get(place), true);
+};
+keys.onkeyup = (event) => {
+  event.preventDefault();
+  up(event.code || event.key);
+};
+keys.addEventListener("compositionend", (event) => takeText(event.data));
+keys.oninput = (event) => event.isComposing || takeText(keys.value);
+keys.onpaste = (event) => {
+  event.preventDefault();
+  takeText(event.clipboardData.getData("text/plain"));
+};
+keys.onblur = letGo;
+window.addEventListener("blur", letGo);
+document.addEventListener("visibilitychange", () => document.hidden && letGo());
+
+function takeText(text) {
+  keys.value = "";
+  if (text) tell("text", text);
+}
+
+function up(place) {
+  if (held.has(place)) tell("key", ...held.get(place), false);
+  held.delete(place);
+}
+
+/** Let go of all keys: what is released elsewhere is not seen here. */
+function letGo() {
+  for (const place of [...held.keys()].reverse()) up(place);
+}
+
+// What a browser keeps for itself, pasted text, and the whole screen.
+
+$("record-chords").replaceChildren(...CHORDS.map((chord) => choice(chord, () => tell("chord", chord.split("+")))));
+$("record-full").onclick = async () => {
+  await $("record").requestFullscreen();
+  await navigator.keyboard?.lock?.(); // where it exists, alt+tab and ctrl+w come here too
+  keys.focus();
+};
+$("record-full").hidden = !document.fullscreenEnabled;
+$("record-paste").onclick = () => {
+  $("record-text").value = "";
+  $("record-paste-form").showModal();
+};
+$("record-paste-form").onclose = () => {
+  if ($("record-paste-form").returnValue === "type") takeText($("record-text").value);
+  $("record-paste-form").returnValue = "";
+  keys.focus({ preventScroll: true });
+};
+
+// Regions: drawn on the screen, or typed, then a mask or the evidence of a claim.
+
+const corners = ["left", "top", "right", "bottom"].map((name) => $(`region-${name}`));
+const marks = () => !$("region").hidden;
+let drawnFrom = null;
+
+function markRegion(on) {
+  $("region").hidden = !on;
+  $("record-region").setAttribute("aria-pressed", String(on));
+  drawnFrom = null;
+  showBoxes();
+}
+
+function drawRegion(event, begins, ends = false) {
+  const [x, y] = at(event);
+  if (begins) drawnFrom = [x, y];
+  if (!drawnFrom) return;
+  const [left, top] = drawnFrom;
+  const box = [Math.min(left, x), Math.min(top, y), Math.max(left, x) + 1, Math.max(top, y) + 1];
+  corners.forEach((input, number) => { input.value = box[number]; });
+  if (ends) drawnFrom = null;
+  showBoxes();
+}
+
+function drawnBox() {
+  const box = corners.map((input) => (input.value === "" ? NaN : Number(input.value)));
+  const [left, top, right, bottom] = box;
+  return left >= 0 && top >= 0 && left < right && top < bottom && right <= canvas.width && bottom <= canvas.height ? box : null;
+}
+
+function showBoxes() {
+  $("record-screen").querySelectorAll(".box").forEach((box) => box.remove());
+  const drawn = marks() ? drawnBox() : null;
+  for (const [left, top, right, bottom] of [...regions.map(({ box }) => box), ...(drawn ? [drawn] : [])]) {
+    const box = made("span", "", { className: "box" });
+    Object.assign(box.style, {
+      left: `${(100 * left) / canvas.width}%`, top: `${(100 * top) / canvas.height}%`,
+      width: `${(100 * (right - left)) / canvas.width}%`, height: `${(100 * (bottom - top)) / canvas.height}%`,
+    });
+    $("record-screen").append(box);
+  }
+  $("region-add").disabled = !drawn;
+}
+
+function renderRegions() {
+  const claims = question.claims.map((claim) => made("option", `shows: ${claim}`, { value: claim }));
+  $("region-what").replaceChildren(made("option", "is masked: no comparison looks at it", { value: "" }), ...claims);
+  $("regions").replaceChildren(...regions.map((region) => {
+    const item = made("li", `${region.claim ? `Evidence of “${region.claim}”` : "Mask"}: ${region.box.join(", ")} `);
+    item.append(made("button", "Remove", { onclick: () => {
+      regions = regions.filter((other) => other !== region);
+      renderRegions();
+    } }));
+    return item;
+  }));
+  showBoxes();
+}
+
+corners.forEach((input) => { input.oninput = showBoxes; });
+$("record-region").onclick = () => markRegion(!marks());
+$("region").onsubmit = (event) => {
+  event.preventDefault();
+  regions.push({ box: drawnBox(), claim: $("region-what").value });
+  corners.forEach((input) => { input.value = ""; });
+  markRegion(false);
+  renderRegions();
+};
+
+// The end.
+
+function renderForm() {
+  const asks = [["is_done", `Is this done: ${question.task}`, "Yes", "No"]];
+  question.claims.forEach((claim, number) => asks.push([`claim-${number}`, claim, "It holds", "It does not"]));
+  $("record-asked").replaceChildren(...asks.map(([name, text, yes, no]) => {
+    const set = made("fieldset");
+    set.append(made("legend", text), radio(name, "holds", yes), radio(name, "fails", no));
+    return set;
+  }));
+  $("record-claims-label").hidden = !question.asks_claims;
+  $("record-claims").value = "";
+}
+
+function radio(name, value, text) {
+  const label = made("label");
+  label.append(made("input", "", { type: "radio", name, value }), text);
+  return label;
+}
+
+$("record-done").onclick = () => {
+  letGo();
+  $("record-form").showModal();
+};
+$("record-back").onclick = () => $("record-form").close();
+$("record-form").onclose = () => keys.focus({ preventScroll: true });
+$("record-answers").onsubmit = (event) => {
+  event.preventDefault();
+  const answers = new FormData($("record-answers"));
+  send({
+    type: "answer", kind: "done", id: question.id,
+    is_done: answers.get("is_done") ?? "unsure",
+    verdicts: Object.fromEntries(question.claims.map((claim, number) => [claim, answers.get(`claim-${number}`) ?? "unsure"])),
+    claims: $("record-claims").value.split("\n"),
+    masks: regions.filter(({ claim }) => !claim).map(({ box }) => box),
+    regions: Object.fromEntries(regions.filter(({ claim }) => claim).map(({ box, claim }) => [claim, box])),
+  });
+  $("record-form").close();
+};
+$("record-discard").onclick = () => send({ type: "answer", kind: "no", id: question.id, words: "it was discarded" });
+
+/** Ask whether a claim holds on a screen. */
+export function renderClaim(asked, sender) {
+  if (!asked) {
+    if ($("claim").open) $("claim").close();
+    return;
+  }
+  $("claim-text").textContent = asked.claim;
+  if ($("claim").dataset.id !== asked.id) $("claim-image").src = `data:image/png;base64,${asked.image}`;
+  $("claim").dataset.id = asked.id;
+  document.querySelectorAll("[data-verdict]").forEach((choice) => {
+    choice.onclick = () => sender({ type: "answer", kind: choice.dataset.verdict, id: asked.id });
+  });
+  if (!$("claim").open) $("claim").showModal();
+}
+
+$("claim").oncancel = (event) => event.preventDefault(); // a question is answered by a button
