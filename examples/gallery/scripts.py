@@ -21,10 +21,10 @@ SCRIPTS: dict[str, list[list[Action]]] = {
         [TypeText("3", 310, 135, clear_first=True, press_enter=True)],
     ],
     "Write 12 and 30 into the first two cells, and their sum below": [
-        [Wait(10.0)],  # on a busy machine the toolbars come seconds after the window
-        [TypeText("12\n")],
-        [TypeText("30\n")],
-        [TypeText("=SUM(A1:A2)\n")],
+        [Wait(10.0)],  # on a busy machine the toolbars come seconds after the window, and follow a cell as late
+        [TypeText("12\n"), Wait(5.0)],
+        [TypeText("30\n"), Wait(5.0)],
+        [TypeText("=SUM(A1:A2)\n"), Wait(5.0)],
         [KeyCombo(("ctrl", "s")), Wait(5.0)],
     ],
     "Type 'hello, guest' into the machine": [[TypeText("hello, guest")]],

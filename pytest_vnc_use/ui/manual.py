@@ -112,7 +112,7 @@ class PageUser:
         answer = inbox.answer
         if answer["kind"] != "done" or answer.get("is_done") == "fails":
             reason = str(answer.get("words", "")) or "the task is not done"
-            return f"{REFUSED}\n  {PERSON_SAID}{reason}"
+            return f"{REFUSED}: {reason}"
         self._keep(task, answer)
         return RecordedRun(
             task="",

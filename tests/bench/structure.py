@@ -1,8 +1,6 @@
 """The structure of the package in figures: a table in Markdown.
 
-    python tests/bench/run.py structure [--against CHECKOUT] [--replay]
-
-With `--replay`, what one replayed test executes follows, by package, as `executed` prints it.
+python tests/bench/run.py structure [--against CHECKOUT]
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import executed
 from ratios import head, row
 
 TREE = Path(__file__).parents[2]
@@ -78,21 +75,16 @@ def packages() -> Iterator[tuple[str, int, int]]:
     yield from ((name, len(sizes), sum(sizes)) for name, sizes in sorted(found.items()))
 
 
-def main(against: Path | None, *, replay: bool) -> None:
+def main(against: Path | None) -> None:
     trees = [tree for tree in (against, TREE) if tree]
     print(head("figure", *(tree.name for tree in trees)))
     for figures in zip(*(rows(tree) for tree in trees), strict=True):
         print(row(figures[0][0], *(value for _, value in figures)))
     print("\n" + head("package", "modules", "lines"))
     print(*(row(*package) for package in packages()), sep="\n")
-    if replay:
-        print()
-        executed.main()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("--against", type=lambda path: Path(path).resolve())
-    parser.add_argument("--replay", action="store_true")
-    given = parser.parse_args()
-    main(given.against, replay=given.replay)
+    main(parser.parse_args().against)

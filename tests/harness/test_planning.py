@@ -264,7 +264,7 @@ class Late(Agent):
 
 
 def test_action_after_run_is_not_performed(desk: VncUseAgent, controller: PaintedController) -> None:
-    desk.settings = replace(desk.settings, max_seconds=2.0)
+    desk.settings = replace(desk.settings, max_seconds=4.0)
     others = {*threading.enumerate()}
     assert run(desk, Late).outcome is Outcome.TIME_LIMIT
     [thread] = [each for each in threads() if each not in others]

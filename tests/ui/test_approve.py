@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pytest_vnc_use.types import Click, Confirmation, Proposal, RunResult
 from pytest_vnc_use.ui.approve import PageApprover, WaitingRuns
 from support.desks import WITHIN_S, Served, received
 from support.memory_desktop import ListPlanner, PaintedController, act, finished
+from support.vnc_servers import require, require_package
 
 POLICY = '[[rule]]\ndecision = "ask"\naction = "click"\n'
 BUYS = Confirmation("this buys two apples", "FINANCIAL_TRANSACTIONS")
@@ -153,3 +155,35 @@ def test_waiting_run_outlives_closed_page(agent: VncUseAgent, served: Served, tm
 def test_waiting_runs_need_desktop_of_command(tmp_path: Path, pytester: pytest.Pytester) -> None:
     done = pytester.run(sys.executable, "-m", "pytest_vnc_use.cli", "ui", "--approve-options=--nosuch")
     assert done.ret == 2
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1280])
+def test_rule_is_shown_and_written_by_keyboard(
+    agent: VncUseAgent, served: Served, policy: Path, tmp_path: Path, width: int
+) -> None:
+    sync_api = require_package("playwright.sync_api")
+    axe = require_package("axe_playwright_python.sync_playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        require("chromium")
+    agent.run("Buy apples")
+    served.desk.waiting = WaitingRuns(tmp_path / "runs", ["--vnc"], str(policy))
+    with sync_api.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        page = browser.new_page(viewport={"width": width, "height": 740})
+        page.goto(served.server.url)
+        page.get_by_role("dialog").wait_for(timeout=1000 * WITHIN_S)
+        assert axe.Axe().run(page).violations_count == 0
+        page.keyboard.press("Escape")  # later
+        page.get_by_role("button", name="Approve (1)").click()
+        page.get_by_role("button", name="Allow always…").focus()
+        page.keyboard.press("Enter")
+        assert '+decision = "allow"' in page.locator("#approval-diff").text_content()
+        assert policy.read_text("utf-8") == POLICY
+        page.keyboard.press("Enter")
+        page.get_by_text("cua-vnc approve: error").wait_for(timeout=1000 * WITHIN_S)
+        assert not page.get_by_role("dialog").count()
+        browser.close()
+    assert [rule.decision for rule in load_policy(policy).rules] == ["allow", "ask"]

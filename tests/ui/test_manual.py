@@ -337,7 +337,7 @@ REFUSED = "recording refused by its user: nothing was recorded"
         (CLAIMED, "fails", "holds", REFUSED),
         (ENDED, "fails", "", REFUSED),
         (ENDED, "unsure", "", "inconclusive: "),
-        (ENDED, "discard", "", f"{REFUSED}\n  whoever recorded it said: it was discarded"),
+        (ENDED, "discard", "", f"{REFUSED}: it was discarded"),
     ],
     ids=[
         "body fails",

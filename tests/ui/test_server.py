@@ -161,6 +161,18 @@ def test_page_answers_question(served: Served, tmp_path: Path) -> None:
         assert answers.get(timeout=WITHIN_S) == Answer("bug", "wrong word")
 
 
+def test_question_answered_on_one_page_leaves_other(served: Served, tmp_path: Path) -> None:
+    link, cookie = served.link(), served.cookie()
+    with served.page(cookie) as one, served.page(cookie) as other, asking(link, tmp_path) as answers:
+        question = received(one, "question")
+        assert received(other, "question")["id"] == question["id"]
+        one.send(json.dumps({"type": "answer", "id": question["id"], "kind": "no"}))
+        assert answers.get(timeout=WITHIN_S).kind == "no"
+        assert received(other, "answered")["id"] == question["id"]
+        other.send(json.dumps({"type": "answer", "id": question["id"], "kind": "accept"}))  # too late
+    wait_for(lambda: not served.desk.questions, "the end of the question")
+
+
 def test_watcher_tells_what_happens_and_sends_frames(served: Served) -> None:
     link, screen, ref = served.link(), Framebuffer(), FrameRef("digest", 64, 48)
     screen.resize(64, 48)
