@@ -296,12 +296,12 @@ def test_verified_claim_is_asked_on_page(
     with session.person() as person:
         enter(person, "alice")
         pay(person)
-        person.done(masks=[[600, 300, 620, 320]])
+        person.done(masks=[[600, 300, 610, 320]])
     question = session.page.asked("claim")
     session.page.send(type="answer", id=question["id"], kind="holds")
     done = session.ended()
     assert done.code == 0, done.out
-    masks = (mask, Region(600, 300, 620, 320))
+    masks = (mask, Region(600, 300, 610, 320))  # both are as small as a caret, so the claim's evidence may be elsewhere
     assert recording(tmp_path).masks == masks, "they outlive a new recording"
     (claim,) = recording(tmp_path).runs[0].claims
     assert (claim.claim, claim.verdict, claim.reason) == (
@@ -389,8 +389,9 @@ def test_secret_is_typed_by_name(demonstrate: Callable[..., Session], tmp_path: 
     done = session.ended()
     assert done.code == 0, done.out
     assert actions(tmp_path)[:2] == [Click(200, 60), TypeText("<secret:TILL_NAME>")]
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "total.txt"]
-    assert not [path for path in files if SECRET.encode() in path.read_bytes() and "home" not in path.parts]
+    files = [path for place in ("runs", "__vnc_recordings__") for path in (tmp_path / place).rglob("*.*")]
+    assert files
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
 
 
 @pytest.mark.slow
