@@ -147,7 +147,9 @@ def _desk_of(config: pytest.Config) -> tuple[str, str, str]:
             "--vnc-ui and --vnc-record=manual need a user at a browser, but CI is set. Leave them out in CI"
         )
     command = [sys.executable, "-m", "pytest_vnc_use.ui"]
-    desk = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    stdin, _ = os.pipe()  # its other end stays open as long as this process: then the desk knows that it has ended
+    desk = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, start_new_session=True)
+    os.close(stdin)
     assert desk.stdout is not None
     first = desk.stdout.readline()
     if not first:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -245,3 +246,14 @@ def test_dead_desk_stops_no_test(served: Served, tmp_path: Path) -> None:
     link.wait_while_paused("test_it")
     link.send(type="test", test="test_it", state="passed")
     assert not link.watched
+
+
+def test_desk_ends_with_session_that_never_connected() -> None:
+    command = [sys.executable, "-m", "pytest_vnc_use.ui"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as desk:
+        assert desk.stdin
+        assert desk.stdout
+        assert desk.stdout.readline()
+        assert desk.poll() is None
+        desk.stdin.close()
+        assert desk.wait(WITHIN_S) == 0
