@@ -382,6 +382,7 @@ def test_what_is_wrong_is_told_before_anything_is_done(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILL_NAME", SECRET)
+    monkeypatch.delenv("CI", raising=False)
     Path("test_there.py").touch()
     Path("__vnc_recordings__/test_recorded").mkdir(parents=True)
     Path("__vnc_recordings__/test_recorded/test_recorded.json").touch()
