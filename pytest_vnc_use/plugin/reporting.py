@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from pytest_vnc_use.plain_text import line
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SCREENSHOTS, SETTINGS, attached_to
 from pytest_vnc_use.plugin.triage import machine_of
-from pytest_vnc_use.runs.directory import RunDirectory, read_trace
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,15 +42,15 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(TriageColumns())
 
 
-def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], message: str) -> None:
-    """Add the runs to the reports that are written in this session; `message` is that of the test's failure."""
+def add_runs(item: pytest.Item, report: pytest.TestReport, runs: list[Path], ended: EndedTest) -> None:
+    """Add the runs to the reports that are written in this session; `ended` is the test's result so far."""
     if item.config.pluginmanager.has_plugin("allure_listener"):
         add_steps(runs)
     if item.config.getoption("htmlpath", None):
-        _add_extras(report, item.config, runs, message)
+        _add_extras(report, item.config, runs, replace(ended, failure=""))  # pytest-html shows that text itself
 
 
-def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], message: str) -> None:
+def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Path], ended: EndedTest) -> None:
     """Put the runs into pytest-html's report: beside it as files, or, in a self-contained report, within it."""
     from pytest_vnc_use.report.html import AssetLink, run_html, thumbnail
     from pytest_vnc_use.report.screenshots import data_uri
@@ -60,7 +61,7 @@ def _add_extras(report: pytest.TestReport, config: pytest.Config, runs: list[Pat
     extras, screenshots = [], []
     for run in runs:
         assets, size = AssetLink(ASSETS), config.stash.get(_EMBEDDED, 0)
-        block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), sentence=message)
+        block = partial(run_html, run, machine=machine_of(config), page=page_of(run, beside), ended=ended)
         if is_whole and report.passed and size > limit:
             content = block(link=thumbnail)
         else:

@@ -219,8 +219,6 @@ def pytest_runtest_makereport(
     if runs:
         _keep_logs(item, runs, report)
     runs = [] if state.rehearsal else [*runs, *state.unrepeated_runs]
-    if runs:
-        reporting.add_runs(item, report, runs, state.failure.message if state.failure else "")
     failure = _failure_of(item, report)
     if failure and "triage" not in state.notes:
         state.notes |= {"triage": failure.triage, "rule": failure.rule}
@@ -231,7 +229,11 @@ def pytest_runtest_makereport(
             state.add_note("page", str(Path(run.directory, "index.html")))
     recordings.note_result(item, call, report)
     _attach(item, report, figures, failure.message if failure else "")
-    _keep_result(item, call, report)
+    ended = _result_so_far(item, report)
+    if runs:
+        reporting.add_runs(item, report, runs, ended)
+    if call.when == "teardown":
+        _keep_result(item, report, ended)
     return report
 
 
@@ -301,18 +303,16 @@ def _attach(item: pytest.Item, report: pytest.TestReport, figures: list[RunFigur
         properties[:] = [*without_notes(properties, state), *notes_as_properties(state)]
 
 
-def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
-    """Note the report; after the last one write the test's result into the directories of its runs."""
+def _result_so_far(item: pytest.Item, report: pytest.TestReport) -> EndedTest:
+    """Note the report, and return the test's result as its reports tell it up to now."""
     state = state_of(item)
     state.duration_s += report.duration
     decides = report.failed or report.when == "call" or report.skipped
     if decides and (state.decided is None or (report.failed and not state.decided.failed)):
         state.decided = report
-    if call.when != "teardown" or not state.runs:
-        return
     decided, hide = state.decided or report, secrets_of(item.config).hide
     attached = attached_to(decided)
-    ended = EndedTest(
+    return EndedTest(
         test=item.nodeid,
         result=result_of(decided),
         phase=decided.when or "call",
@@ -326,10 +326,14 @@ def _keep_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
         dollars=state.notes.get("dollars"),
         is_rehearsal=state.rehearsal is not None,
     )
+
+
+def _keep_result(item: pytest.Item, report: pytest.TestReport, ended: EndedTest) -> None:
+    """Write the test's result into the directories of its runs."""
     mode = item.config.stash[SETTINGS].artifacts
     if mode == "off" or (mode == "retain-on-failure" and not ended.is_bad):
         ended = replace(ended, screenshots=f"not kept: --vnc-artifacts={mode}")
-    for run in filter(Path.is_dir, dict.fromkeys(state.runs)):
+    for run in filter(Path.is_dir, dict.fromkeys(state_of(item).runs or ())):
         try:
             if ended.screenshots:
                 drop_screenshots(run)

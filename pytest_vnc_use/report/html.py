@@ -19,6 +19,7 @@ from pytest_vnc_use.report.annotate import open_png
 from pytest_vnc_use.report.pages import Assets, EmbeddedShots, shared_text
 from pytest_vnc_use.report.run_view import show_run
 from pytest_vnc_use.report.templates import render
+from pytest_vnc_use.runs.directory import EndedTest
 from pytest_vnc_use.runs.json_lines import LARGEST, read_whole
 
 _THUMB = (320, 200)
@@ -41,18 +42,18 @@ def block_style() -> str:
     return f"<style>.vnc-run {{ {style} {_OF_BLOCKS} }}</style>"
 
 
-def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", sentence: str = "") -> str:
+def run_html(run: Path, *, link: Link, machine: str = "", page: str = "", ended: EndedTest | None = None) -> str:
     """Return the block of a run; it says what is missing or damaged in the run directory.
 
     `link` makes the URL of each screenshot. `machine` is the one that has the run directory, if the reader may be on
-    another. `page` is the address of the run's own page, `sentence` the message of its test.
+    another. `page` is the address of the run's own page, `ended` the test's result if the run directory has none yet.
     """
-    view = show_run(run, compare="deciding").view
+    view = show_run(run, compare="deciding", ended=ended).view
     if machine:
         view = replace(view, facts=[*view.facts, ("machine", machine)])
     pics = EmbeddedShots({}, lambda address: link(read_whole(run / address, LARGEST)))
     assets = Assets(anchor=f"{page}#step-" if page else "", is_block=True, directory=str(run))
-    return render("block", view=view, assets=assets, pics=pics, page=page, sentence=sentence)
+    return render("block", view=view, assets=assets, pics=pics, page=page)
 
 
 def thumbnail(png: bytes) -> str:

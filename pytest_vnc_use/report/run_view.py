@@ -218,13 +218,15 @@ class RunPage:
         return DID_NOT_END if self.trace.started.test_id else outcome_of(self.trace)
 
 
-def show_run(path: Path, *, compare: Compare = "all", copy: bool = False) -> RunPage:
-    """Return the view of a run directory; it says what is missing or damaged. `copy` is that of `Shots`."""
+def show_run(path: Path, *, compare: Compare = "all", copy: bool = False, ended: EndedTest | None = None) -> RunPage:
+    """Return the view of a run directory; it says what is missing or damaged. `copy` is that of `Shots`.
+
+    `ended` is the test's result for a directory that has none yet.
+    """
     damage: list[str] = []
     damage_of_trace: list[str] = []
-    ended = None
     try:
-        ended = read_ended_test(path)
+        ended = read_ended_test(path) or ended
     except RunDirectoryError as exc:
         damage.append(without_place(exc, path))
     is_fine, has_passed = ended is not None and not ended.is_bad, ended is not None and ended.result == "passed"

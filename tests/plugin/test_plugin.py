@@ -216,6 +216,8 @@ def test_html_report_has_every_step(pytester: pytest.Pytester, model: Model, run
     run(model(calls(CLICK, markup), text("clicked")), "--html=report.html", *options).assert_outcomes(passed=1)
     report = (pytester.path / "report.html").read_text(encoding="utf-8")
     assert "open the basket" in report
+    assert "The test passed" in report
+    assert "did not end" not in report
     assert "<script>alert(1)" not in report
     if "--self-contained-html" in options:
         assert report.count("data:image/png;base64") >= 3

@@ -22,7 +22,7 @@ from pytest_vnc_use.report.annotate import action_path
 from pytest_vnc_use.report.html import AssetLink, block_style, keep_asset, run_html, thumbnail
 from pytest_vnc_use.report.pages import write_report
 from pytest_vnc_use.report.screenshots import data_uri
-from pytest_vnc_use.runs.directory import RunDirectory
+from pytest_vnc_use.runs.directory import EndedTest, RunDirectory
 from pytest_vnc_use.types import (
     ApprovalAsked,
     Click,
@@ -136,7 +136,7 @@ def test_block_says_what_happened_and_why(write_run, make_step):
     ]
     again = ModelExchange("planner", 1, {}, None, 0.5, error="no <tool> call", retry_in_s=2.0)
     run = write_run(steps, DONE, events=[again, ModelExchange("planner", 2, {}, {}, 0.5)])
-    text = block_of(run, machine="runner-7", sentence="all is well").text
+    text = block_of(run, machine="runner-7", ended=EndedTest("test_it", "passed", message="all is well")).text
     assert [missing for missing in TEXTS if missing.format(run=run) not in text] == []
     assert "unused" not in text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import struct
 import subprocess
@@ -158,7 +159,13 @@ def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> 
 def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None], tasks: int = 1) -> tuple[int, str]:
     """Return the exit code and output of a command that runs pytest; `show` does each of its tasks."""
     with subprocess.Popen(
-        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        cwd=directory,
+        env={**os.environ, "CI": ""},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as process:
         assert process.stdout
         try:

@@ -372,8 +372,8 @@ def _differences(player: Player, played: Played, task: Sequence[Said], files: st
 
 
 def alike(one: Action, other: Action) -> bool:
-    """Return whether two actions are the same but for 2 pixels."""
+    """Return whether two actions are the same but for 2 pixels, and for how a text goes there: typed or pasted."""
     if type(one) is not type(other):
         return False
     pairs = [(name, value, vars(other)[name]) for name, value in vars(one).items()]
-    return all(a == b or (name in COORDINATES and abs(a - b) <= 2) for name, a, b in pairs)
+    return all(a == b or name == "paste" or (name in COORDINATES and abs(a - b) <= 2) for name, a, b in pairs)
