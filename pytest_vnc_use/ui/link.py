@@ -71,7 +71,8 @@ class Link:
         self._listeners: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._passed: set[str] = set()
         self.is_open, self.is_paused, self.watched = True, False, 0
-        """`watched` is 0 while no page looks, else it grows each time that pages need whole screens."""
+        """`watched` is 0 while no page looks, else another number each time that pages need whole screens."""
+        self._looks = 0
         self.send(type="hello", worker=worker)
         for work in (self._send_all, self._receive_all):
             threading.Thread(target=work, daemon=True, name="vnc-use desk").start()
@@ -159,7 +160,8 @@ class Link:
         with self._changed:
             match message["type"]:
                 case "watch":
-                    self.watched = self.watched + 1 if message["on"] else 0
+                    self._looks += 1
+                    self.watched = self._looks if message["on"] else 0
                 case "pause":
                     self.is_paused = message["on"]
                 case "next":

@@ -98,6 +98,7 @@ def test_example_is_recorded_by_demonstration(unrecorded: Path) -> None:
     done = subprocess.run(
         [sys.executable, "examples/demonstrate.py", *options],
         cwd=unrecorded,
+        env={**os.environ, "CI": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -555,7 +555,7 @@ def test_idle_session_loads_only_hooks_and_options(pytester: pytest.Pytester, mo
     )
     result = pytester.run(sys.executable, "-m", "pytest", "-s", "-p", "no:html", "-p", "no:pytest-vnc")
     hooks = ("", ".fixtures", ".hookspecs", ".options")
-    settings = ("", ".parsers", ".settings")
+    settings = ("", ".settings")
     names = (*(f"plugin{name}" for name in hooks), *(f"settings{name}" for name in settings))
     result.stdout.fnmatch_lines([" ".join(["*loaded", *(f"pytest_vnc_use.{name}" for name in names)])])
 

@@ -127,6 +127,15 @@ def test_session_is_shown_on_page(served: Served) -> None:
         assert [step["number"] for step in test["steps"]] == [1]
 
 
+def test_reloaded_page_gets_whole_screens_again(served: Served) -> None:
+    link, cookie = served.link(), served.cookie()
+    with served.page(cookie):
+        before = link.wait_watched(WITHIN_S)
+    wait_for(lambda: not link.watched, "the page's end")
+    with served.page(cookie):
+        assert link.wait_watched(WITHIN_S) not in (0, before)
+
+
 def test_paused_step_waits_for_next(served: Served) -> None:
     link, passed = served.link(), threading.Event()
     with served.page(served.cookie()) as page:
