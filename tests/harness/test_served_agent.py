@@ -28,7 +28,7 @@ class Everything(Agent):
     """An agent that performs each action once."""
 
     def __init__(self, output_dir: Path, screen: ServedScreen) -> None:
-        self.output_dir, self.secrets, self.screen = output_dir, {"PIN": "4711"}, screen
+        self.output_dir, self.secrets, self.screen = output_dir, {"PIN": "tulip47"}, screen
         self.vnc_scheme, self.vnc_host = "vnc", "127.0.0.1"
         self.vnc_port = int(screen.server.address.rpartition(":")[2])
 
@@ -66,7 +66,7 @@ def test_agent_actions_reach_server_in_order(agent: Everything) -> None:
     ]
     assert kinds.count(Scroll) == 2
     assert kinds.count(KeyDown) == kinds.count(KeyUp)
-    assert [key for key in pressed if len(key) == 1] == ["a", *"ab4711"]
+    assert [key for key in pressed if len(key) == 1] == ["a", *"abtulip47"]
 
 
 def test_agent_records_hide_secrets(agent: Everything) -> None:
@@ -76,7 +76,7 @@ def test_agent_records_hide_secrets(agent: Everything) -> None:
         *("type_text", "page_navigation", "wait", "finish"),
     ]
     assert records[5]["params"] == {"text": "ab<secret:PIN>"}
-    assert "4711" not in (agent.output_dir / "execution.json").read_text("utf-8")
+    assert "tulip47" not in (agent.output_dir / "execution.json").read_text("utf-8")
 
 
 def test_recording_gives_last_screen_exactly(agent: Everything) -> None:

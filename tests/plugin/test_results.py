@@ -167,7 +167,9 @@ def check_junit(session: Session) -> None:
 
 def check_html_report(session: Session) -> None:
     report = session.text("report.html")
-    assert re.search(r"sentence[^>]{0,20}>The test failed: QuotaExhausted: no more", html.unescape(html.unescape(report)))
+    assert re.search(
+        r"sentence[^>]{0,20}>The test failed: QuotaExhausted: no more", html.unescape(html.unescape(report))
+    )
     assert '<th class="sortable" data-column-type="triage">Triage</th>' in report
     for triage in ("product", "agent", "infra", "settings", "inconclusive", ""):
         assert f"col-triage&#34;&gt;{triage}&lt;" in report or f"col-triage\\&#34;&gt;{triage}" in report, triage
