@@ -145,10 +145,10 @@ def test_what_person_does_is_test_that_replays(record_till: Callable[..., Record
 
 @pytest.mark.slow
 def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recorder], tmp_path: Path) -> None:
-    """The program has a clock, which no gate compares; and another program fails the test that was written."""
+    """And another program fails the test that was written."""
     vnc_servers.require_pyside()
     ini = tmp_path / "pytest.ini"
-    ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --clock\n")
+    ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP}\n")
     recorder = record(f"--task={TASK}")
     with recorder.person() as person:
         pay(person)
@@ -158,7 +158,6 @@ def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recor
     source = (tmp_path / "test_shown.py").read_text(encoding="utf-8")
     assert "app=" not in source
     (run,) = recording(tmp_path).runs
-    assert all(step.screen.dynamic for step in run.steps)
     (claim,) = run.claims
     assert TASK in claim.claim
     assert claim.claim in source
@@ -169,9 +168,22 @@ def test_record_takes_desktop_and_program_of_project(record: Callable[..., Recor
     done = replayed(tmp_path)
     assert done.code == 0, done.out
     for fault in ("wrong total", "another mark"):
-        ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --clock --fault={shlex.quote(fault)}\n")
+        ini.write_text(f"[pytest]\nvnc_server = qt\nvnc_app = {APP} --fault={shlex.quote(fault)}\n")
         done = replayed(tmp_path, "-ovnc_gate_seconds=3")
         assert (done.code, "inconclusive" in done.out) == (1, True), done.out
+
+
+@pytest.mark.slow
+def test_clock_is_left_out(record: Callable[..., Recorder], tmp_path: Path) -> None:
+    vnc_servers.require_pyside()
+    recorder = record("--vnc=qt", f"--app={APP} --clock", f"--task={TASK}", "--expect=it is paid")
+    with recorder.person() as person:
+        pay(person)
+    done = recorder.ended()
+    assert done.code == 0, done.out
+    assert all(step.screen.dynamic for step in recording(tmp_path).runs[0].steps)
+    done = replayed(tmp_path, "--vnc-server=qt")
+    assert done.code == 0, done.out
 
 
 @contextmanager
