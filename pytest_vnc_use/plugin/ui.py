@@ -54,6 +54,7 @@ class DeskPlugin:
         worker = getattr(config, "workerinput", {}).get("workerid", "")
         self._runs_tests = bool(worker) or config.getoption("dist", "no") == "no" or config.option.collectonly
         self.link = Link(self._url, self._token, worker, lambda: os.kill(os.getpid(), signal.SIGINT))
+        self.link.on_unseen = self._announce
         self.watcher: Watcher | None = None
         """The observer of the newest test's runs."""
         self.user: PageUser | None = None
@@ -74,6 +75,11 @@ class DeskPlugin:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if self.page and reporter:
             reporter.write_line(f"vnc-use: watch the tests at {self.page}")
+
+    def _announce(self) -> None:
+        """Print where a question waits that nobody sees."""
+        if self.page:
+            print_line(self._config, f"vnc-use: a question waits at {self.page}")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """List the tests."""

@@ -117,6 +117,8 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> N
     before = project.file.read_bytes()
     command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
     with started(project, *command) as (process, url):
+        assert process.stdout
+        assert next(line for line in process.stdout if "a question waits at" in line).strip().endswith(url)
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)

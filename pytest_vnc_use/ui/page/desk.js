@@ -37,7 +37,10 @@ function connect() {
   socket = new WebSocket(pageUrl());
   socket.binaryType = "arraybuffer";
   socket.onmessage = ({ data }) => (typeof data === "string" ? take(JSON.parse(data)) : takeFrame(data));
-  socket.onclose = () => status("Not connected. Open the URL that the terminal shows.");
+  socket.onclose = () => {
+    status("Not connected: connecting again. Or open the URL that the terminal shows.");
+    setTimeout(connect, 2000);
+  };
 }
 
 function status(text) {

@@ -165,6 +165,7 @@ keys.onpaste = (event) => {
 };
 keys.onblur = letGo;
 window.addEventListener("blur", letGo);
+window.addEventListener("beforeunload", (event) => question?.steps.length && event.preventDefault()); // what was done ends with it
 document.addEventListener("visibilitychange", () => document.hidden && letGo());
 
 function takeText(text) {
