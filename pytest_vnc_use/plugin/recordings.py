@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
 
+PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
@@ -160,8 +161,11 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    ci = os.environ.get("CI") == "true"
-    return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
+    return mode_of(settings.record, exists=key.path.exists(), ci=_is_ci(), has_planner=has_planner)
+
+
+def _is_ci() -> bool:
+    return os.environ.get("CI") == "true"
 
 
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
@@ -306,6 +310,11 @@ def check_healed(item: pytest.Item) -> None:
     if recorded.healed and settings.healed == "fail":
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
         advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
+        if _is_ci() and not state_of(item).has_failed:  # a subtest
+            try:
+                _propose(item, recorded)
+            except (OSError, VncUseError) as exc:
+                advice += f"; what the model did could not be kept for a review: {exc}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
         problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
@@ -329,14 +338,29 @@ def write(item: pytest.Item) -> bool:
         lines.append(f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}")
     is_new = False
     try:
-        if is_new := recorded.keep():
+        if recorded.healed and _is_ci():
+            _propose(item, recorded)
+        elif is_new := recorded.keep():
             lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
-    if lines:
-        state.notes["recording"] = lines
+    for text in lines:
+        state.add_note("recording", text)
     return is_new and not recorded.is_reviewed
+
+
+def _propose(item: pytest.Item, recorded: RecordedTest) -> None:
+    """Put the healed recording into the run directory, for a reviewer, beside the text of the one that was replayed.
+
+    Raises as `RecordedTest.keep` does.
+    """
+    from pytest_vnc_use.recordings.store import AFTER, BEFORE
+
+    run_dir = recorded.healed_in or (state_of(item).runs or ())[-1]
+    if recorded.keep(run_dir / AFTER):
+        (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
+        state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))
 
 
 def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:

@@ -375,10 +375,7 @@ class Review:
         self, recorded: Pixels, frame: Frame, changes: Sequence[Change], at: Sequence[Point]
     ) -> tuple[Path, Path, Path]:
         assert self.directory is not None
-        difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
-        stored = [self.directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-        was, now, differs = (self.directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
-        return was, now, differs
+        return images_of(self.directory, recorded, frame, [change.box for change in changes], at)
 
     # claims
 
@@ -436,15 +433,20 @@ class Review:
             self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
 
     def _history(self) -> Iterator[Accepted]:
-        try:
-            name = getpass.getuser()
-        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
-            name = "unknown"
+        name = user_name()
         used = {id(change) for changes in self._used.values() for change in changes}
         for each in self.reviewer.answered:
             if id(each.change) in used:
                 new = held(each.change.new)
                 yield Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=new)
+
+
+def user_name() -> str:
+    """Return the name of this process's user, "unknown" for one without, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"
 
 
 def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
@@ -464,6 +466,16 @@ def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
         if now.shape == target.shape and (now == target).all() and differing(there.part_of(recorded), target).any():
             return x + left - near.left, y + top - near.top
     return None
+
+
+def images_of(
+    directory: RunDirectory, recorded: Pixels, frame: Frame, boxes: Sequence[Region], at: Sequence[Point]
+) -> tuple[Path, Path, Path]:
+    """Return the images of a question: the recorded screen, the one now, and what differs."""
+    difference = _difference(recorded, pixels_in(frame), boxes, at)
+    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
+    was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
+    return was, now, differs
 
 
 def _difference(recorded: Pixels, seen: Pixels, boxes: Iterable[Region], at: Iterable[Point]) -> Pixels:

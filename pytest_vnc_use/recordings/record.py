@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Literal
 
 from pytest_vnc_use import clock
@@ -294,6 +295,8 @@ class RecordedTest:
         self._records = mode in ("auto", "rewrite", "manual")
         self.healed: list[str] = []
         """The differences from the recording at which a planner or a judge continued: healed if the test passes."""
+        self.healed_in: Path | None = None
+        """The run directory of the first of them."""
         self.transients: list[str] = []
         """Messages about transient frames of a replay that its recording does not have."""
         self.unrecorded = ""
@@ -522,6 +525,7 @@ class RecordedTest:
         recorded = run.directory.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
         self.healed += [problem] if is_healed else []
+        self.healed_in = self.healed_in or (run.directory.path if is_healed else None)
 
     def _check_end(self, run: _Run, mismatch: Mismatch | None) -> None:
         if mismatch and run.replay and run.known:
@@ -618,10 +622,11 @@ class RecordedTest:
         region, model = judged.region, judged.model
         return Evidence(claim=claim, reason=judged.reason, region=region, model=model, screen=screen, **answer)
 
-    def keep(self) -> bool:
+    def keep(self, path: Path | None = None) -> bool:
         """Write the recording where it has changed, once the test has passed; return whether the file changed.
 
-        Nothing is written where there is nothing to record, or a run is not recorded. Raises as `store.save` does.
+        It is written to `path` if that is given. Nothing is written where there is nothing to record, or a run is not
+        recorded. Raises as `store.save` does.
         """
         if self._review and self._recording:
             accepted = self._review.accepted(self._recording)
@@ -643,7 +648,7 @@ class RecordedTest:
             history=self._history,
         )
         recording = recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})
-        return recording != known and save(self.key.path, recording)
+        return recording != known and save(path or self.key.path, recording)
 
     def saved(self) -> tuple[float, float | None] | None:
         """Return the seconds and dollars that the replayed runs saved (see `saved_by`)."""

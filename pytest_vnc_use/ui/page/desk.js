@@ -1,4 +1,4 @@
-import { renderApprovals, renderResult, showAll } from "./approve.js";
+import { fillDiff, renderApprovals, renderResult, showAll } from "./approve.js";
 import { renderClaim, renderRecord } from "./record.js";
 import { renderGroups } from "./review.js";
 import { drawFrame, screenOf, show } from "./screens.js";
@@ -223,8 +223,11 @@ function renderQuestion() {
   }
   if (asked === question.id) return;
   asked = question.id;
-  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : "The screen differs from its recording";
   const isOfCi = question.about === "ci";
+  const isHeal = Boolean(question.diff);
+  $("question-heading").textContent = question.claim ? `Does this hold now: ${question.claim}` : isHeal ? "A model continued this test in CI" : "The screen differs from its recording";
+  $("question-diff").hidden = !isHeal;
+  fillDiff($("question-diff"), question.diff ?? "");
   $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
   const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
@@ -233,8 +236,8 @@ function renderQuestion() {
   $("recorded").onload = () => document.querySelectorAll(".shot").forEach((shot) => outline(shot, question.boxes));
   const answer = (kind) => document.querySelector(`[data-answer="${kind}"]`);
   answer("accept").disabled = question.moved.length > 0;
-  answer("accept").textContent = question.claim ? "Yes, it holds" : "Accept: the screen now is right";
-  answer("no").textContent = isOfCi ? "Leave it" : "No";
+  answer("accept").textContent = question.claim ? "Yes, it holds" : isHeal ? "Accept: record these steps" : "Accept: the screen now is right";
+  answer("no").textContent = isHeal ? "Reject" : isOfCi ? "Leave it" : "No";
   $("later").hidden = !isOfCi;
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
