@@ -1,9 +1,10 @@
 """The drifts and heals of a CI job, from its run directories: in groups, each accepted here from CI's own frames.
 
 A run reached one gate that stayed closed, and only that gate is accepted; what comes after it is unknown until the test
-is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. What
-a model did at a drift in CI is a proposal: the whole recording as it would be, accepted or not. Run directories may come from an untrusted source: a recording is changed only within this directory, only where it exists,
-and only if it still has the screen that CI compared with.
+is replayed. Drifts with identical pixels recorded and now, at the same place, are one group and get one answer. What a
+model did at a drift in CI is a proposal: the whole recording as it would be, accepted or not. Run directories may come
+from an untrusted source: a recording is changed only within this directory, only where it exists, and only if it still
+has the screen that CI compared with.
 """
 
 from __future__ import annotations

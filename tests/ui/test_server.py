@@ -36,8 +36,8 @@ from pytest_vnc_use.types import (
     StepStarted,
     Verdict,
 )
-from pytest_vnc_use.ui.link import Link, Watcher
 from pytest_vnc_use.ui import server
+from pytest_vnc_use.ui.link import Link, Watcher
 from pytest_vnc_use.ui.server import CLOSED, NOBODY, Desk, DeskServer
 from support.desks import COOKIE, WITHIN_S, Served, received
 from support.vnc_servers import wait_for
@@ -263,9 +263,7 @@ def test_question_without_page_is_no_until_one_opens(served: Served, tmp_path: P
         assert answers.get(timeout=WITHIN_S).kind == "accept"
 
 
-def test_lost_connection_keeps_question(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_connection_keeps_question(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "CLOSED_PAGE_S", 0.0)
     link, cookie = served.link(), served.cookie()
     with asking(link, tmp_path) as answers:
