@@ -100,11 +100,13 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     state, key = state_of(item), _key(item)
     if state.rehearsal:
         return NoPlanner()
-    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
+    if settings.record != "accept" and _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
         return NoPlanner()
     try:
         return make()
     except SettingsError as exc:
+        if settings.record == "accept":  # a reviewer is told, who wants a model to continue
+            return NoPlanner(exc)
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return NoPlanner()
@@ -127,6 +129,7 @@ def recorded_test(
 
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
+    from pytest_vnc_use.recordings.accept import NO_MODEL
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
@@ -139,6 +142,12 @@ def recorded_test(
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
+    review = terminal.review_of(item) if settings.record == "accept" else None
+    if review:
+        no_planner = str(getattr(planner, "why", None) or NO_MODEL) if isinstance(planner, NoPlanner) else ""
+        review.refused = (
+            {} if has_planner else {"model": no_planner or "no judge is set, and what a model does is judged"}
+        )
     show = _show(item, settings, secrets, desktop) if mode == "manual" else None
     left_over = "" if settings.record in ("rewrite", "manual", "off") else _left_over(item, key)
     if left_over and mode != "replay":
@@ -149,7 +158,7 @@ def recorded_test(
         key,
         mode,
         show,
-        review=terminal.review_of(item) if settings.record == "accept" else None,
+        review=review,
         redacts=redacts,
         marked_off=state.overruled == "off",
         left_over=left_over,
@@ -307,7 +316,7 @@ def check_healed(item: pytest.Item) -> None:
     recorded, settings = state_of(item).recorded, item.config.stash[SETTINGS]
     if recorded is None:
         return
-    if recorded.healed and settings.healed == "fail":
+    if recorded.healed and settings.healed == "fail" and not recorded.is_reviewed:
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
         advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
         if _is_ci() and not state_of(item).has_failed:  # a subtest

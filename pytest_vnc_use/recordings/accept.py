@@ -7,7 +7,7 @@ the same place, the same answer holds. The recording gets what was accepted once
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -53,7 +53,8 @@ class Question:
 
     `boxes` is what differs. `masks` are what "mask" would hide; there are none where that is not offered. `acts` are
     the recorded actions within the changed cells; `moved` says which of their targets have moved, and then the screen
-    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference.
+    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference. `refused`
+    says of an answer why it is not possible.
     """
 
     test: str
@@ -65,9 +66,10 @@ class Question:
     acts: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     claim: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
-AnswerKind = Literal["accept", "mask", "bug", "no"]
+AnswerKind = Literal["accept", "mask", "bug", "model", "no"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,8 @@ class Answer:
 
 
 NO = Answer("no")
+OVER = "the task is over: only its last screen is left to check"
+NO_MODEL = "no planner is set (--vnc-planner=gemini)"
 Ask = Callable[[Question], Answer]
 
 
@@ -266,6 +270,8 @@ class Reviewer:
             answer = self._ask(question)
         if (answer.kind == "accept" and question.moved) or (answer.kind == "mask" and not question.masks):
             answer = NO
+        if answer.kind == "model":  # it holds for this test alone
+            return NO if question.claim or "model" in question.refused else answer
         at = clock.utc_now().replace(microsecond=0)
         self.answered += [_Answered(change, answer, at, covered, question.claim) for change in changes]
         return answer
@@ -287,6 +293,10 @@ class Review:
     """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
     unasked: str = ""
     """Why nobody could be asked about the newest screen; "" if that was possible."""
+    refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL})
+    """Why an answer is not possible in this test, by its kind."""
+    replaced: list[Accepted] = field(default_factory=list)
+    """Who let what take the place of recorded steps."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 
@@ -309,8 +319,13 @@ class Review:
         """Return a recorded screen as the product has it now, as far as that was accepted."""
         return painted(screen, [each.change for each in self.reviewer.accepted if each.change.is_in(screen)])
 
-    def ask(self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point]) -> Answer:
-        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
+    def ask(
+        self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point], *, is_over: bool = False
+    ) -> Answer:
+        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's.
+
+        Once the task `is_over`, nobody can continue it.
+        """
         seen = pixels_in(frame)
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
         acts, moved = self._acts(changes, run, seen)
@@ -332,6 +347,7 @@ class Review:
             int(mask_of(masks, seen.shape).sum()),
             tuple(text for text, _ in acts),
             tuple(moved),
+            refused={"model": OVER} if is_over else self.refused,
         )
         return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
 
@@ -422,7 +438,7 @@ class Review:
                 return screen
             return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
-        history = (*recording.history, *self._history())
+        history = (*recording.history, *self._history(), *self.replaced)
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
         return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
 
@@ -431,6 +447,11 @@ class Review:
         used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
         for transient in step.transients if used else ():
             self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
+
+    def note_steps(self, steps: str) -> None:
+        """Note for the recording's history what takes the place of recorded steps."""
+        at = clock.utc_now().replace(microsecond=0)
+        self.replaced.append(Accepted(by=user_name(), at=at, steps=steps))
 
     def _history(self) -> Iterator[Accepted]:
         name = user_name()

@@ -373,7 +373,7 @@ class RecordedTest:
         run.replay = Replay(
             desktop,
             known,
-            None if self.mode == "replay" else planner,
+            None if self.mode == "replay" or self._review else planner,
             limit_s=started.settings["gate_seconds"],
             watch_s=self._watch_s,
             earlier=earlier.last_screen if earlier else None,
@@ -385,8 +385,16 @@ class RecordedTest:
             awaited=lambda left_s: emit(GateAwaited(left_s)),
             blame=self._blame,
             closed=partial(self._report, run),
+            let_model=partial(self._let_model, planner),
         )
         return run.replay, run.replay
+
+    def _let_model(self, planner: Planner) -> Planner:
+        """Let a model continue the newest run, as in the mode `auto`; return it."""
+        self.mode, self._records = "auto", True
+        for run in self._runs[:-1]:
+            run.finish()
+        return planner
 
     @property
     def _newest(self) -> _Run | None:
@@ -518,10 +526,9 @@ class RecordedTest:
         return f"{differs} {problem}" if differs else problem
 
     def _report(
-        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, *, at_end: bool = False
+        self, run: _Run, expected: Pixels, mismatch: Mismatch, problem: str, seen: FrameRef, is_healed: bool
     ) -> None:
-        """Report a screen that differs from the recorded one. Where a model may continue, it is healed."""
-        is_healed = self.mode != "replay" and not at_end
+        """Report a screen that differs from the recorded one. It is healed where a model or a judge continues."""
         recorded = run.directory.store(frame_of(expected))
         run.emit(Drifted(problem, recorded, seen, mismatch.region, is_healed))
         self.healed += [problem] if is_healed else []
@@ -531,7 +538,7 @@ class RecordedTest:
         if mismatch and run.replay and run.known:
             problem = self._blame(f"drift at the end: {mismatch.problem}; the screen did not stay as recorded")
             frame = run.replay.last_frame
-            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), at_end=True)
+            self._report(run, run.known.end.pixels(), mismatch, problem, run.directory.store(frame), False)
             raise run.replay.error(problem, mismatch, pixels_in(frame))
 
     def _report_transients(self, run: _Run, when: str, passed: Iterable[FrameRef]) -> None:
@@ -598,7 +605,8 @@ class RecordedTest:
         if evidence and mismatch:
             problem = f"the evidence for {claim!r} is not on the screen again: {mismatch.problem}"
             if run:
-                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame))
+                is_healed = self.mode != "replay"
+                self._report(run, evidence.screen.pixels(), mismatch, problem, run.directory.store(frame), is_healed)
             elif self.mode != "replay":  # no run directory for the images before the first run
                 self.healed.append(problem)
         if self._records and not (isinstance(judged, Verdict) and judged.kind == "unsure"):
@@ -628,7 +636,7 @@ class RecordedTest:
         It is written to `path` if that is given. Nothing is written where there is nothing to record, or a run is not
         recorded. Raises as `store.save` does.
         """
-        if self._review and self._recording:
+        if self._review and self._recording and not self._records:
             accepted = self._review.accepted(self._recording)
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
@@ -648,6 +656,7 @@ class RecordedTest:
             history=self._history,
         )
         recording = recording.model_copy(update={"redacts": self.redacts and recording.types_secrets})
+        recording = self._review.accepted(recording) if self._review else recording
         return recording != known and save(path or self.key.path, recording)
 
     def saved(self) -> tuple[float, float | None] | None:

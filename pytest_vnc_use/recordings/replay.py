@@ -147,7 +147,7 @@ class Replay(ForwardingController):
     `rehearsal` learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the
     time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed`
     receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was
-    seen.
+    seen, and whether a model continues. `let_model` lets one, at the reviewer's wish, and returns it.
     """
 
     def __init__(
@@ -166,16 +166,17 @@ class Replay(ForwardingController):
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
         blame: Callable[[str], str] = str,
-        closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
+        closed: Callable[[Pixels, Mismatch, str, FrameRef, bool], None] = lambda *_: None,
+        let_model: Callable[[], Planner] | None = None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._watch_s = watch_s if run.end.quiet_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
-        self._review = review
+        self._review, self._let_model = review, let_model
         self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
-        self._next = 0
+        self._next, self._is_over = 0, False
         self._made: Gate | None = None
         """The gate to the next screen, once it was used."""
         self._awaited: Gate | None = None
@@ -242,6 +243,7 @@ class Replay(ForwardingController):
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self._at_end:
+            self._is_over = True
             return Decision("finished", "all recorded steps were performed, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._before = self._gate.expected
@@ -263,7 +265,7 @@ class Replay(ForwardingController):
     def _close(self, problem: Mismatch, observation: Observation) -> None:
         """Let the live planner take over at a drift. Raises RecordingDrifted, or ProductFailed, without one."""
         message = self._blame(f"drift {self._format_next()}: {problem.problem}")
-        self._tell_closed(self._gate.expected, problem, message, observation.frame)
+        self._tell_closed(self._gate.expected, problem, message, observation.frame, self._live is not None)
         last = _last_step(observation)
         has_failed = last is not None and bool(last.error)
         if self._live is None:
@@ -370,7 +372,10 @@ class Replay(ForwardingController):
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
         problem = self._blame(f"drift {self._format_next()}: {found.problem}")
-        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due)
+        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due, is_over=self._is_over)
+        if answer.kind == "model" and self._let_model:
+            self._live = self._let_model()
+            self._review.note_steps(f"{self._live.name} continued {self._format_next()}")
         if answer.kind not in ("accept", "mask"):
             return False
         if answer.kind == "mask":

@@ -193,6 +193,7 @@ def facts_of(question: Question, hide: Callable[[str], str] = str) -> dict[str, 
         "acts": [hide(act) for act in question.acts],
         "moved": [hide(target) for target in question.moved],
         "claim": hide(question.claim),
+        "refused": {kind: hide(why) for kind, why in question.refused.items()},
     }
 
 

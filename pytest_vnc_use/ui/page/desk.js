@@ -242,6 +242,12 @@ function renderQuestion() {
   $("bug-send").textContent = isOfCi ? "Note it" : "Fail the test";
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
+  const refused = Object.entries(question.refused);
+  for (const kind of ["model"]) {
+    answer(kind).hidden = isOfCi || Boolean(question.claim);
+    answer(kind).disabled = kind in question.refused;
+  }
+  $("question-refused").textContent = isOfCi || question.claim ? "" : refused.map(([kind, why]) => `${answer(kind).textContent}: ${why}.`).join(" ");
   $("bug").hidden = true;
   $("bug-words").value = "";
   if (!$("question").open) $("question").showModal();
