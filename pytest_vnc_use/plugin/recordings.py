@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
+    from pytest_vnc_use.ui.manual import PageUser
 
 PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
@@ -129,7 +130,7 @@ def recorded_test(
 
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
-    from pytest_vnc_use.recordings.accept import NO_MODEL
+    from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
@@ -145,9 +146,14 @@ def recorded_test(
     review = terminal.review_of(item) if settings.record == "accept" else None
     if review:
         no_planner = str(getattr(planner, "why", None) or NO_MODEL) if isinstance(planner, NoPlanner) else ""
-        review.refused = (
-            {} if has_planner else {"model": no_planner or "no judge is set, and what a model does is judged"}
-        )
+        no_model = "" if has_planner else no_planner or "no judge is set, and what a model does is judged"
+        review.refused = {"model": no_model} if no_model else {}
+        if desk := item.config.pluginmanager.get_plugin("vnc_use_ui"):
+            user = _user(item, settings, secrets, desktop)
+            review.hand = lambda task, controller: user.continue_by_hand(task, controller, desk.watcher)
+            review.choose = partial(desk.choose, item.nodeid)
+        else:
+            review.refused["hand"] = NO_PAGE
     show = _show(item, settings, secrets, desktop) if mode == "manual" else None
     left_over = "" if settings.record in ("rewrite", "manual", "off") else _left_over(item, key)
     if left_over and mode != "replay":
@@ -287,19 +293,9 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.plugin import ui
-    from pytest_vnc_use.ui.manual import PageUser
 
     desk = ui.desk_of(item.config)
-    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
-    has_program = settings.server != "xvnc" or not logs or "program" in logs()
-    user = desk.user = PageUser(
-        desk.link,
-        item.nodeid,
-        secrets=secrets,
-        ambient=build.ambient_secrets(settings, desktop.password),
-        elements_of=build.elements_asker(settings, desktop),
-        notice="" if has_program else NO_PROGRAM,
-    )
+    user = desk.user = _user(item, settings, secrets, desktop)
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
         assert desk.watcher is not None, "the agent of the test has one"
@@ -309,6 +305,23 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
         return done
 
     return show
+
+
+def _user(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> PageUser:
+    """Return the user at the page, for the desktop of a test."""
+    from pytest_vnc_use.plugin import ui
+    from pytest_vnc_use.ui.manual import PageUser
+
+    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+    has_program = settings.server != "xvnc" or not logs or "program" in logs()
+    return PageUser(
+        ui.desk_of(item.config).link,
+        item.nodeid,
+        secrets=secrets,
+        ambient=build.ambient_secrets(settings, desktop.password),
+        elements_of=build.elements_asker(settings, desktop),
+        notice="" if has_program else NO_PROGRAM,
+    )
 
 
 def check_healed(item: pytest.Item) -> None:

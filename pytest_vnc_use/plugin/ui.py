@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_vnc_use.deadline import uncounted
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.results import result_of
@@ -132,6 +134,12 @@ class DeskPlugin:
     def ask(self, question: Question) -> Answer:
         """Put a question of `--vnc-record=accept` to the user at the page."""
         return self.link.ask(question, secrets_of(self._config).hide)
+
+    def choose(self, test: str, title: str, choices: Mapping[int, str]) -> int | None:
+        """Have the user choose where a recording continues; return the number of the choice, None for none."""
+        with uncounted():
+            kind, _ = self.link.put_question(about="choice", test=test, title=title, choices=list(choices.items()))
+        return int(kind) if kind.isdecimal() else None
 
 
 def _read(path: Path) -> bytes | None:

@@ -34,6 +34,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, 
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.protocols import Controller
 
 _SAME_TARGET_PX = 20
 """The distance within which two recorded points of one changed cell are one target."""
@@ -69,7 +70,7 @@ class Question:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-AnswerKind = Literal["accept", "mask", "bug", "model", "no"]
+AnswerKind = Literal["accept", "mask", "bug", "model", "hand", "no"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Answer:
 NO = Answer("no")
 OVER = "the task is over: only its last screen is left to check"
 NO_MODEL = "no planner is set (--vnc-planner=gemini)"
+NO_PAGE = "only the page shows the desktop (--vnc-ui)"
 Ask = Callable[[Question], Answer]
 
 
@@ -270,8 +272,8 @@ class Reviewer:
             answer = self._ask(question)
         if (answer.kind == "accept" and question.moved) or (answer.kind == "mask" and not question.masks):
             answer = NO
-        if answer.kind == "model":  # it holds for this test alone
-            return NO if question.claim or "model" in question.refused else answer
+        if answer.kind in ("model", "hand"):  # it holds for this test alone
+            return NO if question.claim or answer.kind in question.refused else answer
         at = clock.utc_now().replace(microsecond=0)
         self.answered += [_Answered(change, answer, at, covered, question.claim) for change in changes]
         return answer
@@ -293,8 +295,12 @@ class Review:
     """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
     unasked: str = ""
     """Why nobody could be asked about the newest screen; "" if that was possible."""
-    refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL})
+    refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE})
     """Why an answer is not possible in this test, by its kind."""
+    hand: Callable[[str, Controller], RecordedRun | str] = lambda task, desktop: NO_PAGE
+    """Have the reviewer continue a task by hand; return the steps, and the screen after them, or why there are none."""
+    choose: Callable[[str, Mapping[int, str]], int | None] = lambda title, choices: None
+    """Have the reviewer choose; return the number of the choice, None for none."""
     replaced: list[Accepted] = field(default_factory=list)
     """Who let what take the place of recorded steps."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
@@ -347,7 +353,7 @@ class Review:
             int(mask_of(masks, seen.shape).sum()),
             tuple(text for text, _ in acts),
             tuple(moved),
-            refused={"model": OVER} if is_over else self.refused,
+            refused={"model": OVER, "hand": OVER} if is_over else self.refused,
         )
         return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
 

@@ -212,8 +212,8 @@ class _Run:
 
         Transient frames that only show the way from one screen to the next are left out. Raises DesktopError.
         """
-        if self.known and not self.is_live:
-            self.ended = self.known
+        if self.replay and not self.is_live:
+            self.ended = self.replay.run
             return
         end = self._next_screen()
         steps = [*(self.replay.carried_out if self.replay else ()), *self._steps]
@@ -637,7 +637,9 @@ class RecordedTest:
         recorded. Raises as `store.save` does.
         """
         if self._review and self._recording and not self._records:
-            accepted = self._review.accepted(self._recording)
+            runs = [run.replay.run for run in self._runs if run.replay]
+            runs += self._recording.runs[len(runs) :]
+            accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(runs)}))
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]

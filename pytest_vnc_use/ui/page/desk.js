@@ -135,6 +135,7 @@ function render() {
   const asked = [...questions.values()];
   if (!renderRecord(asked.find(({ about }) => about === "record"), send)) renderScreen();
   renderClaim(asked.find(({ about }) => about === "claim"), send);
+  renderChoice(asked.find(({ about }) => about === "choice"));
   renderQuestion();
   renderGroups(ci, session.can_run && !session.is_running, (id) => { chosen = id; schedule(); }, (ids) => send({ type: "run", tests: ids, accept: true }));
   const approvals = asked.filter(({ about }) => about === "approval");
@@ -243,7 +244,7 @@ function renderQuestion() {
   answer("mask").hidden = !question.masked_px;
   answer("mask").textContent = `Mask it (${question.masked_px.toLocaleString("en")} px)`;
   const refused = Object.entries(question.refused);
-  for (const kind of ["model"]) {
+  for (const kind of ["hand", "model"]) {
     answer(kind).hidden = isOfCi || Boolean(question.claim);
     answer(kind).disabled = kind in question.refused;
   }
@@ -252,6 +253,22 @@ function renderQuestion() {
   $("bug-words").value = "";
   if (!$("question").open) $("question").showModal();
 }
+
+/** Ask where the recording goes on after steps by hand. */
+function renderChoice(question) {
+  if (!question) {
+    if ($("choice").open) $("choice").close();
+    return;
+  }
+  if ($("choice").open) return;
+  $("choice-heading").textContent = question.title;
+  const choices = [...question.choices, ["no", "Nowhere: the test fails"]];
+  $("choices").replaceChildren(...choices.map(([kind, text]) => element("button", text, {
+    onclick: () => send({ type: "answer", id: question.id, kind: String(kind) }),
+  })));
+  $("choice").showModal();
+}
+$("choice").oncancel = (event) => event.preventDefault();
 
 /** Draw a box around each difference; the images have the screen's size. */
 function outline(shot, boxes) {

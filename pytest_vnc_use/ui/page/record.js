@@ -54,7 +54,9 @@ function begin(asked) {
   canvas.onwheel = scroll;
   canvas.oncontextmenu = (event) => event.preventDefault();
   $("record-test").textContent = asked.test;
-  $("record-task").textContent = asked.task;
+  $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
+  $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
+  $("record-region").hidden = Boolean(asked.by_hand);
   const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
   $("record-secrets").replaceChildren(...names);
   $("record-secret").hidden = !names.length;
@@ -292,7 +294,8 @@ function radio(name, value, text) {
 
 $("record-done").onclick = () => {
   letGo();
-  $("record-form").showModal();
+  if (question.by_hand) send({ type: "answer", kind: "done", id: question.id });
+  else $("record-form").showModal();
 };
 $("record-back").onclick = () => $("record-form").close();
 $("record-form").onclose = () => keys.focus({ preventScroll: true });
