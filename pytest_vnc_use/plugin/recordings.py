@@ -379,7 +379,7 @@ def _propose(item: pytest.Item, recorded: RecordedTest) -> None:
     """
     from pytest_vnc_use.recordings.store import AFTER, BEFORE
 
-    run_dir = recorded.healed_in or (state_of(item).runs or ())[-1]
+    run_dir = recorded.healed_in or (state_of(item).runs or [Path()])[-1]
     if recorded.keep(run_dir / AFTER):
         (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
         state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))

@@ -637,9 +637,9 @@ class RecordedTest:
         recorded. Raises as `store.save` does.
         """
         if self._review and self._recording and not self._records:
-            runs = [run.replay.run for run in self._runs if run.replay]
-            runs += self._recording.runs[len(runs) :]
-            accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(runs)}))
+            replayed = [run.replay.run for run in self._runs if run.replay]
+            replayed += self._recording.runs[len(replayed) :]
+            accepted = self._review.accepted(self._recording.model_copy(update={"runs": tuple(replayed)}))
             return accepted != self._recording and save(self.key.path, accepted)
         runs = tuple(filter(None, [run.recorded() for run in self._runs]))
         screens = [each.screen for each in self._claims] + [run.end for run in runs]

@@ -52,8 +52,8 @@ CLOSED_PAGE_S = 10.0
 ABSENT_S = 300.0
 """How long a question waits for a page where none is open, or where the connection to the last one was lost."""
 CLOSED, NOBODY = "the page was closed", "no page was open"
-_CLOSES = (1000, 1001, 1005)
-"""The codes of a websocket whose page was closed or left; all others are of a lost connection."""
+_CLOSES = (1000, 1001)
+"""The codes of a websocket whose page was closed or left; others, uvicorn has 1005, are of a lost connection."""
 LOOK_S = 2.0
 """How often the runs that wait in their directories are looked for while a page is open."""
 _FILES = {
