@@ -35,7 +35,6 @@ GEMINI_TOLD, CLAUDE_TOLD = "contents.2.parts.0.functionResponse", "messages.2.co
         ("gemini", "contents.1.parts.0.thoughtSignature", DROP, "missing a `thought_signature`"),
         ("gemini", "contents.1.parts.0.thoughtSignature", "AAAA", "is not what the model said"),
         ("gemini", "generationConfig", {"temperature": 0}, "temperature is not supported"),
-        ("gemini", "tools.0.computerUse.environment", "ENVIRONMENT_BROWSER", "must have a url"),
         ("anthropic", "max_tokens", DROP, "max_tokens: Field required"),
         ("anthropic", "temprature", 1, "temprature: Extra inputs"),
         ("anthropic", "messages.2", DROP, "must end with a user message"),
