@@ -18,7 +18,8 @@ SIZE = (400, 300)
 Motion = MouseDown | MouseUp | Move | Scroll | KeyDown | KeyUp
 BUTTONS: Sequence[Button] = ("left", "middle", "right")
 WHEEL: Sequence[Direction] = ("up", "down", "left", "right")
-POINTER = rectangle(0, 0, 1, 1, CURSOR, bytes(4) + b"\x80")
+POINTER = rectangle(0, 0, 8, 8, CURSOR, bytes(4 * 8 * 8) + b"\xff" * 8)
+"""A black square, which points with its left top."""
 
 
 class ServedScreen:
@@ -26,6 +27,7 @@ class ServedScreen:
 
     def __init__(self, colour: int) -> None:
         self.colour, self.presses, self.address = colour, 0, ""
+        self.server = self
         self.motions: list[Motion] = []
         self.pixels = np.full(SIZE[::-1], 0xFFFFFF, np.uint32)
         self.pixels[:20] = 0x505050  # a screen of one colour counts as not started
