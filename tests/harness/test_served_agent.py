@@ -30,7 +30,7 @@ class Everything(Agent):
     def __init__(self, output_dir: Path, screen: ServedScreen) -> None:
         self.output_dir, self.secrets, self.screen = output_dir, {"PIN": "tulip47"}, screen
         self.vnc_scheme, self.vnc_host = "vnc", "127.0.0.1"
-        self.vnc_port = int(screen.server.address.rpartition(":")[2])
+        self.vnc_port = int(screen.address.rpartition(":")[2])
 
     def act(self) -> bool:
         here = Position(30, 40)
