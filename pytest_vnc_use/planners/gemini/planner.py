@@ -16,6 +16,8 @@ from functools import partial
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.functions import declare_all
@@ -429,7 +431,6 @@ def _fields_of(config: types.GenerateContentConfig) -> JsonObject:
 def _response_of_sdk(body: JsonObject) -> types.GenerateContentResponse:
     """Return the response as the SDK's type, without fields that this version does not know."""
     from google.genai import types
-    from pydantic import ValidationError
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the SDK warns about values newer than itself
