@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,7 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
 
 WRITER = """
 import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
