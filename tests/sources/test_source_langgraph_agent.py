@@ -45,8 +45,7 @@ from support.gemini_conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
-from support.served_screen import ServedScreen, served_screen
-from support.vnc_desktop_server import Motion
+from support.served_screen import Motion, ServedScreen, served_screen
 
 REQUIRED = inspect.Parameter.empty
 AT = {"x": 500, "y": 500}
@@ -171,7 +170,7 @@ def test_package_requires_library(library: str) -> None:
 def vnc() -> Iterator[tuple[VNCController, ServedScreen]]:
     """A controller on a server in this process."""
     with served_screen() as screen, closing(VNCController()) as controller:
-        assert controller.connect(screen.server.address, None) is controller
+        assert controller.connect(screen.address, None) is controller
         yield controller, screen
 
 

@@ -273,7 +273,7 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMSTUDIO_ENDPOINT", "http://localhost:1/v1/chat/completions")
     with served_screen() as screen:
-        settings = build.settings_of({"server": screen.server.address, "toolset": toolset})
+        settings = build.settings_of({"server": screen.address, "toolset": toolset})
         with closing(build.connect(settings)) as controller:
             controller.move(200, 150)
             image = Image.open(io.BytesIO(controller.frame().png))
