@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 
 from pytest_vnc_use import clock
-from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names, no_elements
+from pytest_vnc_use.agent.act import Asker, ElementsOf, cut_names
 from pytest_vnc_use.backends.pixels import boxes_of
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.deadline import Deadline, uncounted
@@ -67,7 +67,7 @@ class ManualSession:
         self,
         desktop: VNCController,
         notify: Notify,
-        elements_of: ElementsOf = no_elements,
+        elements_of: ElementsOf = lambda _: (),
         eyes: Controller | None = None,
         show: Callable[[Sequence[DemonstratedAction]], None] = lambda _: None,
     ) -> None:

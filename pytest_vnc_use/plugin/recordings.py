@@ -330,7 +330,8 @@ def write(item: pytest.Item) -> bool:
     is_new = False
     try:
         if is_new := recorded.keep():
-            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+            how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
+            lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from pytest_vnc_use import clock
 from pytest_vnc_use.agent import build
-from pytest_vnc_use.agent.act import ElementsOf, no_elements
+from pytest_vnc_use.agent.act import ElementsOf
 from pytest_vnc_use.backends.pixels import Pixels, boxes_of, pixels_in
 from pytest_vnc_use.backends.redaction import RedactingController
 from pytest_vnc_use.backends.screen import Framebuffer
@@ -63,7 +63,7 @@ class PageUser:
         *,
         secrets: Mapping[str, str],
         ambient: Mapping[str, str],
-        elements_of: ElementsOf = no_elements,
+        elements_of: ElementsOf = lambda _: (),
         asks_claims: bool = False,
         notice: str = "",
     ) -> None:
