@@ -134,13 +134,13 @@ def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str
     return api_keys() | {name: value for name, value in found.items() if value}
 
 
-def fetched_key(command: str) -> str:
+def fetched_key(command: str, refused: str = "") -> str:
     """Return the key that the command prints; it stays in this process, and never gets into the environment.
 
-    The command runs once. Raises KeyMissing, without its output.
+    The command runs once, and again if its key was `refused`. Raises KeyMissing, without its output.
     """
     with _key_lock:
-        if command not in _fetched_keys:
+        if command not in _fetched_keys or (refused and _fetched_keys[command][0] == refused):
             key, problem = b"", ""
             try:
                 argv = shlex.split(command, posix=os.name == "posix")
@@ -164,13 +164,11 @@ def fetched_key(command: str) -> str:
 
 
 def _key_and_backoff(settings: Settings, service: str) -> dict[str, Any]:
-    """Return the key that the user's command prints, if the service is the planner's, and how requests are repeated."""
-    from pytest_vnc_use.planners.common.http import (
-        Backoff,  # it takes httpx2 along, which an idle session does not need
-    )
+    """Return how the user's command prints the key, if the service is the planner's, and how requests are repeated."""
+    from pytest_vnc_use.planners.common.http import Backoff  # with httpx2, which an idle session does not need
 
     is_fetched = settings.api_key_command and service == settings.planner
-    key = fetched_key(settings.api_key_command) if is_fetched else None
+    key = partial(fetched_key, settings.api_key_command) if is_fetched else None
     return {"api_key": key, "backoff": Backoff(each_s=settings.request_seconds)}
 
 
