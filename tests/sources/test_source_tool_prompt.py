@@ -257,7 +257,7 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
     ]
     with chat(script, toolset="vnc_command") as talk:
         for _ in range(2):
-            talk.act(output=str(timing["get_timing"]()))
+            talk.act(output=timing.get_timing())
         assert talk.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
         before, *_, after = talk.server.requests
     lines = after.of("tool")[-1]["content"].splitlines()
