@@ -19,7 +19,7 @@ from google.genai import types
 from pytest_vnc_use import Outcome, VncUseAgent, safety
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
-from pytest_vnc_use.errors import SettingsError
+from pytest_vnc_use.errors import AuthenticationFailed, SettingsError
 from pytest_vnc_use.planners.gemini import GeminiComputerUse, denorm, denorm_x, denorm_y
 from pytest_vnc_use.runs.directory import read_trace
 from pytest_vnc_use.types import (
@@ -408,16 +408,19 @@ def test_safety_block_ends_run(replies: list[Reply], service: GeminiServer) -> N
 
 
 @pytest.mark.desktop
-def test_desktop_of_one_colour_is_driven(
-    replies: list[Reply], service: GeminiServer, monkeypatch: pytest.MonkeyPatch
+def test_desktop_of_one_colour_is_driven_with_password(
+    replies: list[Reply], service: GeminiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VNC_USE_START_SECONDS", "0.2")
     replies += [CLICK, DONE]
-    with (
-        vnc_servers.tigervnc((400, 300)) as server,
-        VncUseAgent(server.address, model=COMPUTER_USE_ONLY) as agent,
-    ):
-        assert agent.run(task="Open the basket").outcome is Outcome.DONE
+    with vnc_servers.tigervnc((400, 300), vnc_servers.password_file(tmp_path, "geheim12")) as server:
+        with VncUseAgent(server.address, vnc_password="geheim12", model=COMPUTER_USE_ONLY) as agent:
+            assert agent.run(task="Open the basket").outcome is Outcome.DONE
+        with (
+            VncUseAgent(server.address, vnc_password="wrong", model=COMPUTER_USE_ONLY) as agent,
+            pytest.raises(AuthenticationFailed),
+        ):
+            agent.run(task="Open the basket")
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [("approve", Outcome.DONE), ("deny", Outcome.DENIED)])
