@@ -103,11 +103,6 @@ class Area(NamedTuple):
     height: int
 
     @property
-    def size(self) -> int:
-        """The number of its pixels."""
-        return self.width * self.height
-
-    @property
     def slices(self) -> tuple[slice, slice]:
         """Its rows and columns in an array of pixels."""
         return slice(self.y, self.y + self.height), slice(self.x, self.x + self.width)
@@ -127,21 +122,18 @@ class Rectangle(NamedTuple):
 def encode_png(pixels: Pixels) -> bytes:
     """Encode pixels as PNG, without their highest bytes."""
     height, width = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    rows = b"".join(_zlib_stream(pixels))
-    return b"".join([_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", rows), *_chunk(b"IEND", b"")])
-
-
-def _zlib_stream(pixels: Pixels) -> tuple[bytes, ...]:
-    """Return the filtered rows, deflated (RFC 1950)."""
-    height, width = pixels.shape
     half = height // 2
     with ThreadPoolExecutor(1) as other:
         upper = other.submit(_deflate, pixels, 0, half, deflate.Z_FULL_FLUSH)
         below, checksum_below = _deflate(pixels, half, height, deflate.Z_FINISH)
         above, checksum_above = upper.result()
-    checksum = _checksum_of_both(checksum_above, checksum_below, (height - half) * (width * 3 + 1))
-    return _ZLIB_HEADER, above, below, struct.pack(">I", checksum)
+    # the Adler-32 (RFC 1950) of both halves together
+    first, second = (checksum_above & 0xFFFF) - 1, checksum_above >> 16
+    low = (first + (checksum_below & 0xFFFF)) % _ADLER
+    high = (second + (checksum_below >> 16) + first * (height - half) * (width * 3 + 1)) % _ADLER
+    rows = b"".join([_ZLIB_HEADER, above, below, struct.pack(">I", high << 16 | low)])
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"".join([_SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", rows), *_chunk(b"IEND", b"")])
 
 
 def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, int]:
@@ -151,14 +143,6 @@ def _deflate(pixels: Pixels, top: int, bottom: int, end: int) -> tuple[bytes, in
         pieces.append(deflater.compress(band))
         checksum = deflate.adler32(band, checksum)
     return b"".join([*pieces, deflater.flush(end)]), checksum
-
-
-def _checksum_of_both(first: int, second: int, length: int) -> int:
-    """Return the Adler-32 of two pieces of data one after the other; `length` is the second's in bytes."""
-    sums = (first & 0xFFFF) - 1, first >> 16
-    low = (sums[0] + (second & 0xFFFF)) % _ADLER
-    high = (sums[1] + (second >> 16) + sums[0] * length) % _ADLER
-    return high << 16 | low
 
 
 def _filter(pixels: Pixels, top: int, bottom: int) -> Iterator[memoryview]:

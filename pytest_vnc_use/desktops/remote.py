@@ -332,8 +332,7 @@ class RemoteDesktop(ABC):
     def _not_shown(self, program: Process) -> VncUseError:
         if not program.end:
             return DesktopRefused(program.message(f"had not shown a window within {self._launch_timeout_s:g} s"))
-        stay = "" if program.exit_code else STAY
-        message = program.message(f"{program.end} and had not shown a window{stay}")
+        message = program.message(f"{program.end} and had not shown a window{'' if program.exit_code else STAY}")
         error = early_end(message, program.exit_code, program.output_tail(), elsewhere=True)
         if isinstance(error, ProgramCrashed) and (fault := self._end_now()):
             return DesktopError(fault)  # the desktop ended, and the program with it

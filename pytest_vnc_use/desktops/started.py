@@ -35,7 +35,7 @@ from pytest_vnc_use.types.protocols import Controller, Ran
 MAX_BYTES = 64 * 2**20
 """The size of the largest file that is read, in bytes."""
 _CHANGED_S = 1577880000
-"""The time of all files when a program starts: noon of 1 January 2020, UTC."""
+"""The time of all files when a program starts, as file dialogs show it: noon of 1 January 2020, UTC."""
 TOO_LARGE = "look at it there, with vnc_desktop.run(['grep', …]) or ['tail', '-n', '100', …]"
 """The advice about a file that is larger."""
 _MAX_LISTED = 1000
@@ -106,13 +106,6 @@ class WorkingDirectory:
             path.write_bytes(content)
         except OSError as exc:
             raise DesktopError(f"cannot write {name!r} in the program's working directory: {reason_of(exc)}") from exc
-
-    def set_times(self) -> None:
-        """Give all files the same time, which file dialogs show. Links are not followed."""
-        for directory, names, files in os.walk(self.path):
-            for name in (*names, *files, "."):
-                with suppress(OSError):  # it has gone meanwhile, or is another user's
-                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
 
     def _inside(self, name: str) -> Path:
         """Return the path of a file. Raises DesktopError for a name that leads out, OSError for a link that does."""
@@ -338,7 +331,10 @@ class StartedDesktop:
         """
         self._program = None
         self._session.end_program()
-        self._files.set_times()
+        for directory, names, files in os.walk(self._files.path):
+            for name in (*names, *files, "."):
+                with suppress(OSError):  # it has gone meanwhile, or is another user's
+                    os.utime(os.path.join(directory, name), (_CHANGED_S, _CHANGED_S), follow_symlinks=False)  # noqa: PTH118
         with starting(command[0]):
             self._program = self._session.start("program", command, environment or {}, network=network)
         return self._program
