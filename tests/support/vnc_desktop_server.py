@@ -27,7 +27,7 @@ from pytest_vnc_use.backends.client import BGRX
 from pytest_vnc_use.backends.pixels import Pixels
 from pytest_vnc_use.backends.reactor import reactor, start_reactor
 from pytest_vnc_use.backends.screen import Framebuffer, PointerShape
-from pytest_vnc_use.backends.security import answer_challenge
+from pytest_vnc_use.backends.security import mirrored_des
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.types import Button, Direction, KeyDown, KeyUp, MouseDown, MouseUp, Move, Region, Scroll
 from pytest_vnc_use.types.keys import key_of
@@ -205,7 +205,7 @@ class _Viewer(Protocol):
     def _knows(self, password: str) -> Generator[int, bytes, bool]:
         challenge = os.urandom(16)
         self.transport.write(challenge)
-        return hmac.compare_digest((yield 16), answer_challenge(challenge, password))
+        return hmac.compare_digest((yield 16), mirrored_des(password.encode("ascii"), challenge))
 
     def _message(self, kind: int) -> Talk:
         match kind:
