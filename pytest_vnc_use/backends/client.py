@@ -344,8 +344,6 @@ class DesktopProtocol(SecuredClient):
             self.expect(self._handleConnection, 1)
 
     def _handle_extended_clipboard(self, block: bytes) -> None:
-        if len(block) < 4:
-            raise ValueError(f"an extended clipboard message must have at least 4 bytes, got {block!r}")
         flags = Clipboard(int.from_bytes(block[:4], "big"))
         if flags & Clipboard.CAPS:
             self.announces_clipboard = bool(flags & Clipboard.NOTIFY and flags & Clipboard.TEXT)

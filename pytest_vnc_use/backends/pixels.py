@@ -76,9 +76,8 @@ def pixels_in(seen: Frame | Glance) -> Pixels:
     if isinstance(seen.pixels, np.ndarray):
         visible: Pixels = seen.pixels & COLOUR_BITS
         return visible
-    if isinstance(seen, Frame):
-        return pixels_of(seen.png)
-    raise TypeError(f"a raw frame must have its pixels as an array, got {seen.pixels!r}")
+    assert isinstance(seen, Frame)
+    return pixels_of(seen.png)
 
 
 def pixels_of(image: bytes) -> Pixels:

@@ -27,7 +27,6 @@ from pytest_vnc_use.desktops.started import (
     TOO_LARGE,
     check_argv,
     early_end,
-    encoded,
     outside,
     shows_window,
 )
@@ -142,8 +141,8 @@ class RemoteExec:
             raise FileUnreadable(f"cannot read {name!r} in the program's working directory: {exc}") from exc
 
     def write(self, name: str, text: str) -> None:
-        """Write a file in the working directory there, and make its directories. Raises DesktopError, ActionError."""
-        content = encoded(name, text)
+        """Write a file in the working directory there, and make its directories. Raises DesktopError."""
+        content = text.encode()
         done = self._file(_WRITE, name, content)
         _check_regular(done, f"write {name!r}")
         if done.returncode:

@@ -19,7 +19,6 @@ import numpy as np
 from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.desktops.session import Process, Session
 from pytest_vnc_use.errors import (
-    ActionError,
     CommandMissing,
     DesktopError,
     FileUnreadable,
@@ -43,18 +42,6 @@ _MAX_LISTED = 1000
 _FILE_ERRORS = frozenset(
     (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.EINVAL, errno.EFBIG)  # of the file, not the desktop
 )
-
-
-def encoded(name: str, text: str) -> bytes:
-    """Return the text of a file as UTF-8. Raises ActionError for half of a surrogate pair."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError as exc:
-        half = text[exc.start]
-        raise ActionError(
-            f"cannot write {name!r}: half of a surrogate pair is no text, got {half!r} (U+{ord(half):04X}) as "
-            f"character {exc.start + 1}. Nothing was written"
-        ) from None
 
 
 def outside(name: str) -> DesktopError:
@@ -94,9 +81,9 @@ class WorkingDirectory:
     def write(self, name: str, text: str) -> None:
         """Write a file, and make the directories on its way.
 
-        Raises DesktopError if that fails or is outside the directory, ActionError for half of a surrogate pair.
+        Raises DesktopError if that fails or is outside the directory.
         """
-        content = encoded(name, text)
+        content = text.encode()
         try:
             path = self._inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,20 +140,11 @@ _NOTICE_S = 0.05
 
 
 def check_argv(argv: Sequence[str]) -> None:
-    """Raise SettingsError for a command that is one text or empty, or that holds half of a surrogate pair.
-
-    A text would count as arguments of one letter.
-    """
+    """Raise SettingsError for a command that is empty or one text, which would count as arguments of one letter."""
     if isinstance(argv, str) or not argv:
         raise SettingsError(f'a command must be a list of arguments, such as ["ls", "-l"], got {argv!r:.200}')
     for argument in argv:
-        try:
-            os.fsencode(argument)
-        except UnicodeEncodeError as exc:
-            half = f"{argument[exc.start]!r} (U+{ord(argument[exc.start]):04X})"
-            raise SettingsError(
-                f"a command must be text, got half of a surrogate pair, {half}, in {argument!r}"
-            ) from None
+        os.fsencode(argument)  # raises UnicodeEncodeError for half of a surrogate pair
 
 
 @contextmanager

@@ -215,7 +215,7 @@ def test_policy_tried_on_run(documented: Policy, run: Path) -> None:
         "the-run step 4 key_combo 'reboot' pressing alt+ctrl+delete: deny (rule 1 'no destructive keys')"
         "   <-- was ask (no rule matches)"
     )
-    by_person = replay_rulings(Policy.interactive(), [run])  # whose approval is no difference from asking
+    by_person = replay_rulings(Policy(unmatched="ask"), [run])  # whose approval is no difference from asking
     assert [differs for _, differs in by_person] == [False, True, False, True]
     with pytest.raises(RunDirectoryError, match="there is no run directory"):
         list(replay_rulings(documented, [run / "nowhere"]))

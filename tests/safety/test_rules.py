@@ -344,8 +344,8 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
     [
         (Policy(), proposed(Click(1, 1)), "allow", "harmless"),
         (Policy(), proposed(Click(1, 1), PAY), "deny", "no rule matches"),
-        (Policy.interactive(), proposed(Click(1, 1), PAY), "ask", "no rule matches"),
-        (Policy.interactive(), proposed(Click(1, 1)), "allow", "harmless"),
+        (Policy(unmatched="ask"), proposed(Click(1, 1), PAY), "ask", "no rule matches"),
+        (Policy(unmatched="ask"), proposed(Click(1, 1)), "allow", "harmless"),
         (Policy((PAYING,)), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
         (Policy((PAYING,)), proposed(Click(1, 1), Confirmation("deletes files")), "deny", "no rule matches"),
         (
@@ -357,7 +357,7 @@ PAYING = Rule("allow", "paying", category="FINANCIAL_*")
         (Policy((Rule("deny", action="click"), PAYING)), proposed(Click(1, 1), PAY), "deny", "rule 1"),
         (Policy((PAYING, Rule("deny", action="click"))), proposed(Click(1, 1), PAY), "allow", "rule 1 'paying'"),
         (Policy((Rule("ask", action="type_text"),)), proposed(TypeText("a")), "ask", "rule 1"),
-        (Policy.interactive((DESTRUCTIVE,)), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
+        (Policy((DESTRUCTIVE,), "ask"), proposed(KeyCombo(("ctrl+alt+del",))), "deny", "rule 1 'no destruct"),
     ],
 )
 def test_first_matching_rule_decides(policy: Policy, proposal: Proposal, kind: str, rule: str) -> None:
@@ -390,7 +390,7 @@ BLOCK = Confirmation("This harms somebody.", blocks=True)
 )
 def test_blocked_action_is_never_allowed(rules: tuple[Rule, ...]) -> None:
     proposal = proposed(Click(1, 1), BLOCK)
-    for policy in (Policy(rules), Policy.interactive(rules)):
+    for policy in (Policy(rules), Policy(rules, "ask")):
         ruling = policy.review(proposal, CONTEXT)
         assert (ruling.kind, ruling.rule) == ("deny", "blocked by the model's service")
         assert "the model's service blocks it because 'This harms somebody.'" in ruling.explanation
@@ -405,7 +405,7 @@ def test_ruling_explains_itself() -> None:
 
 
 def test_answer_becomes_ruling() -> None:
-    asked = Policy.interactive().review(proposed(Click(1, 1), PAY), CONTEXT)
+    asked = Policy(unmatched="ask").review(proposed(Click(1, 1), PAY), CONTEXT)
     answers = answer(asked, yes=True), answer(asked, yes=False), deny_unasked(asked)
     assert [(each.kind, each.by) for each in answers] == [("allow", "person"), ("deny", "person"), ("deny", "policy")]
     assert [each.ends_run for each in answers[1:]] == [True, True]
