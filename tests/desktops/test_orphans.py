@@ -109,7 +109,7 @@ def test_ended_pytest_leaves_nothing(directory: Path, end: str) -> None:
             processes = {"Xtigervnc", "openbox", "xterm", "sleep"}
             wait_for(lambda: processes <= set(run.left()), "all processes of a desktop")
             os.killpg(run.process.pid, by)
-        run.process.communicate(timeout=60)
+        run.process.communicate(timeout=400)
         expect_nothing_left(run, displays)
 
 
