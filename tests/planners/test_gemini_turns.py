@@ -12,15 +12,12 @@ from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
-    Click,
     InvalidAction,
-    KeyCombo,
     Ruling,
-    TypeText,
 )
 from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import calls, digest, text, wants_confirmation
+from support.gemini_server import calls, text, wants_confirmation
 
 Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
@@ -57,26 +54,6 @@ def test_response_holds_result_and_url(converse: Converse, changes: dict[str, An
     talk.act(**changes)
     talk.decide()
     assert talk.server.requests[1].function_responses[0]["response"] == response
-
-
-def test_sequential_function_calls(converse: Converse) -> None:
-    """Several calls of a turn are several actions in order, and are answered in order, each with its own screen."""
-    named: list[tuple[str, dict[str, Any]]] = [
-        ("click", POINT),
-        ("type", {"text": "alice"}),
-        ("press_key", {"key": "enter"}),
-    ]
-    talk = converse([calls(*named), DONE])
-    decision = talk.decide()
-    actions = [proposal.action for proposal in decision.proposals]
-    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("enter",))]
-    talk.history.carry_out(decision)
-    assert talk.decide().kind == "finished"
-    request = talk.server.requests[1]
-    assert [response["name"] for response in request.function_responses] == ["click", "type", "press_key"]
-    assert [response["id"] for response in request.function_responses] == ["call-0-0", "call-0-1", "call-0-2"]
-    shown = [digest(png) for png in request.images]
-    assert shown == [step.frame_after.digest for step in talk.history.turns[0].steps]
 
 
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
@@ -117,18 +94,6 @@ def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     with_images = [bool(response.get("parts")) for response in talk.server.requests[3].function_responses]
     assert with_images == [False, False, True, True, True, True]
     assert talk.server.refusals == []
-
-
-def test_done_by_call_of_its_own(converse: Converse) -> None:
-    talk = converse(
-        [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
-    )
-    decision = talk.decide()
-    assert [proposal.action.kind for proposal in decision.proposals] == ["click", "invalid"]
-    talk.history.carry_out(decision)
-    done = talk.decide()
-    assert (done.kind, done.words, talk.server.refusals) == ("finished", "Open.", [])
-    assert converse([calls(("done", {}), words="It is open.")]).decide().words == "It is open."
 
 
 @pytest.mark.parametrize(
