@@ -13,17 +13,15 @@ from pytest_vnc_use.planners.gemini.actions import can_detect_injection
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
 from pytest_vnc_use.types import (
     InvalidAction,
-    Ruling,
 )
 from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import calls, text, wants_confirmation
+from support.gemini_server import calls, text
 
 Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
 CLICK = calls(("click", {**POINT, "intent": "open it"}), words="I open it.")
 DONE = text("It is open.")
-PAYING = wants_confirmation(POINT, "This pays.")
 
 
 def test_first_request(converse: Converse) -> None:
@@ -54,33 +52,6 @@ def test_response_holds_result_and_url(converse: Converse, changes: dict[str, An
     talk.act(**changes)
     talk.decide()
     assert talk.server.requests[1].function_responses[0]["response"] == response
-
-
-@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
-def test_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
-    talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
-    decision = talk.decide()
-    assert [proposal.confirmation and proposal.confirmation.explanation for proposal in decision.proposals] == [
-        "This pays.",
-        None,
-    ]
-    talk.history.carry_out(decision, ruling=ruling)
-    assert talk.decide().kind == "finished"
-    paying, waiting = talk.server.requests[1].function_responses
-    assert paying["response"]["safety_acknowledgement"] == "true"
-    assert "safety_acknowledgement" not in waiting["response"]
-
-
-def test_refused_confirmation_is_never_acknowledged(converse: Converse) -> None:
-    """Gemini takes no history in which it is not: so the turn is told in words, and the run can continue."""
-    talk = converse([CLICK, calls(("click", PAYING)), DONE])
-    talk.history.carry_out(talk.decide())
-    talk.history.carry_out(talk.decide(), ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-    told = talk.server.requests[2].contents[-1]["parts"][0]["text"]
-    assert "refused: no payments in tests" in told
-    assert "safety_acknowledgement" not in str(talk.server.requests[2].body)
 
 
 @pytest.mark.slow
