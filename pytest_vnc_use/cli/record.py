@@ -8,15 +8,15 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_vnc_use.agent import build
 from pytest_vnc_use.cli.options import add_options
-from pytest_vnc_use.errors import InfraError, SettingsError
+from pytest_vnc_use.errors import InfraError, SettingsError, VncUseError
 from pytest_vnc_use.plain_text import without_query
 from pytest_vnc_use.settings.settings import Settings, argument
 from pytest_vnc_use.settings.variables import VARIABLES
@@ -25,6 +25,7 @@ from pytest_vnc_use.triage import sanitize
 if TYPE_CHECKING:
     from pytest_vnc_use.demonstrate.codegen import CodegenRequest
     from pytest_vnc_use.recordings.format import RecordedRun
+    from pytest_vnc_use.ui.link import Link
     from pytest_vnc_use.ui.manual import PageUser
 
 OPTIONS = {
@@ -116,42 +117,60 @@ def _write_test(request: CodegenRequest, settings: Settings) -> int:
         raise SettingsError(
             "--app contains a secret, and the test would contain it too: let the program read it elsewhere"
         )
-    done, user, machine = _recorded(request, settings, secrets)
-    if isinstance(done, str):
-        print(done)
-        return NOTHING_DONE
-    if not done.steps:
-        print("nothing was done, so nothing is written")
-        return NOTHING_DONE
-    claims = tuple(map(hide, request.expect or user.claims))
-    request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
-    write(replace(request, machine=machine, masks=user.masks), done)
+    with _page(request) as (link, url):
+        done, user, machine = _recorded(request, settings, secrets, link, url)
+        if isinstance(done, str) or not done.steps:
+            nothing = done if isinstance(done, str) else "nothing was done, so nothing is written"
+            print(nothing)
+            link.finish(nothing)
+            return NOTHING_DONE
+        claims = tuple(map(hide, request.expect or user.claims))
+        request = replace(request, task=hide(request.task), expect=claims, redacts=not settings.show_secrets)
+        write(replace(request, machine=machine, masks=user.masks), done)
+        link.finish(f"The recording is written: {request.out} and {request.key.path}, with its images.")
     _print_result(request, settings)
     return 0
 
 
+@contextmanager
+def _page(request: CodegenRequest) -> Iterator[tuple[Link, str]]:
+    """Serve the page; yield the connection to it and its URL. It shows why nothing is written."""
+    from pytest_vnc_use.ui.link import Link
+    from pytest_vnc_use.ui.server import Desk, DeskServer
+
+    desk = Desk()
+    server = DeskServer(desk)
+    threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
+    try:
+        link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
+        link.send(type="collected", tests=[request.key.test])
+        try:
+            yield link, server.url
+        except VncUseError as exc:
+            link.finish(sanitize(f"Nothing is written: {exc}", hide=without_query))
+            raise
+        finally:
+            link.close()
+    finally:
+        server.end()
+
+
 def _recorded(
-    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str]
+    request: CodegenRequest, settings: Settings, secrets: Mapping[str, str], link: Link, url: str
 ) -> tuple[RecordedRun | str, PageUser, Mapping[str, str]]:
     """Return what the user did on the desktop that the settings name, the user, and what draws there."""
     from pytest_vnc_use.backends.redaction import RedactingController
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.runs.redaction import Redactor
-    from pytest_vnc_use.ui.link import Link, Watcher
+    from pytest_vnc_use.ui.link import Watcher
     from pytest_vnc_use.ui.manual import PageUser
-    from pytest_vnc_use.ui.server import Desk, DeskServer
 
     desktop = build.lease_desktop(settings, "cua-vnc record", request.key.test)
-    desk = Desk()
-    server = DeskServer(desk)
-    threading.Thread(target=server.run, daemon=True, name="vnc-use desk").start()
     hide = Redactor(secrets).hide
     try:
         password = desktop.password or build.given_password(settings)
         at_desktop = build.settings_at(settings, desktop.server)
         with closing(build.connect_to(at_desktop, at_desktop.server, password)) as controller:
-            link = Link(server.session_url, desk.session_token, "", lambda: os.kill(os.getpid(), signal.SIGINT))
-            link.send(type="collected", tests=[request.key.test])
             user = PageUser(
                 link,
                 request.key.test,
@@ -162,17 +181,15 @@ def _recorded(
             )
             watcher = Watcher(link, request.key.test, hide)
             watcher.start()
-            print(f"do the task at {server.url}", flush=True)
+            print(f"do the task at {url}", flush=True)
             hides = bool(secrets) and not settings.show_secrets
             shown = RedactingController(controller, hide) if hides else controller
             try:
                 done = user.record(request.task, request.expect, shown, watcher)
             finally:
                 watcher.close()
-                link.close()
             return done, user, machine_of(desktop, settings)
     finally:
-        server.end()
         desktop.stop()
 
 
