@@ -83,7 +83,9 @@ class Asker:
 
     def __call__(self, action: Action, limit_s: float = ASK_S) -> Elements:
         """Return the elements that an action will act on; none if they are unknown."""
-        if self._slow >= _MOST_SLOW or not (points(action) or isinstance(action, TypeText)):
+        if self._ask is no_elements or self._slow >= _MOST_SLOW:  # a thread is not started for nothing
+            return ()
+        if not (points(action) or isinstance(action, TypeText)):
             return ()
         deadline = Deadline(min(ASK_S, limit_s))
         try:

@@ -84,11 +84,15 @@ class Link:
         if self.is_open:
             self._outgoing.put(json.dumps(message))
 
-    def send_frame(self, png: bytes, **header: Any) -> None:
-        """Send a part of a screen: the length of the header, the header, the image."""
+    def send_frame(self, png: bytes, *, waits: bool = False, **header: Any) -> None:
+        """Send a part of a screen: the length of the header, the header, the image; soon, or at once."""
         head = json.dumps(header).encode()
-        if self.is_open:
-            self._outgoing.put(struct.pack(">I", len(head)) + head + png)
+        message = struct.pack(">I", len(head)) + head + png
+        if waits:
+            with suppress(OSError, WebSocketException):  # the desk is gone, and `_receive_all` notes it
+                self._websocket.send(message)
+        elif self.is_open:
+            self._outgoing.put(message)
 
     def close(self) -> None:
         """Send what is left, and end the connection."""
@@ -305,6 +309,6 @@ class Watcher:
                 parts = [(box, screen.part(box))]
             for part, pixels in parts:
                 header = {"test": self._test, "x": part.left, "y": part.top, "width": width, "height": height}
-                self._link.send_frame(encode_png(pixels), **header)
+                self._link.send_frame(encode_png(pixels), waits=True, **header)
             ended_s = clock.monotonic()
             due_s = ended_s + max(LEAST_S, SHARE * (ended_s - began_s))
