@@ -98,8 +98,8 @@ class Page:
             self.read()
         return self.finished
 
-    def asked(self, about: str = "record") -> dict[str, Any]:
-        """Wait for a question of that kind, and return it."""
+    def asked(self, about: str | None = "record") -> dict[str, Any]:
+        """Wait for a question of that kind, None for a drift, and return it."""
         while not (asked := [question for question in self.questions.values() if question.get("about") == about]):
             self.read()
         return asked[0]
