@@ -30,6 +30,7 @@ from pytest_vnc_use.safety.rules import Policy
 from pytest_vnc_use.settings.fallbacks import (
     LOCAL_AGENT,
     OPTIONS as LOCAL_OPTIONS,
+    Layer,
     fallback_layer,
     fallbacks_in_words as fallbacks_in_words,
     local_agent_value,
@@ -78,14 +79,14 @@ _warned: set[str] = set()
 """The servers of which the user was warned in this process."""
 
 
-def settings_of(given: Mapping[str, object]) -> Settings:
+def settings_of(given: Mapping[str, object], *project: Layer) -> Settings:
     """Return settings from Python keyword arguments over the environment and the file that it names.
 
-    Raises SettingsError.
+    Those of a project's configuration are weaker. Raises SettingsError.
     """
     if not from_file:
         use_named_env_file()
-    layers = (environment_layer(), (given, str))
+    layers: tuple[Layer, ...] = (*project, environment_layer(), (given, str))
     return merge(fallback_layer(layers), *layers)
 
 
