@@ -314,7 +314,7 @@ def test_nothing_done_writes_nothing(record_till: Callable[..., Recorder], tmp_p
             person.discard()
     done = recorder.ended()
     assert (done.code, written(tmp_path)) == (1, set())
-    assert ("it was discarded" if discards else "nothing was done") in done.out
+    assert ("the recording was discarded" if discards else "nothing was done") in done.out
 
 
 @pytest.mark.parametrize(("end", "code", "printed"), [("Ctrl-C", 130, "interrupted"), ("gone", 9, "infra: Connection")])
