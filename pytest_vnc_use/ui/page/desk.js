@@ -238,7 +238,7 @@ function renderQuestion() {
   fillDiff($("question-diff"), question.diff ?? "");
   $("question-test").textContent = isOfCi ? question.tests.map((each) => each.test).join(", ") : question.test;
   $("question-problem").textContent = question.problem;
-  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `Record the test again: ${target}`)];
+  const acts = [...question.acts.map((act) => `The recording acts there: ${act}`), ...question.moved.map((target) => `It cannot be accepted: ${target}.`)];
   $("question-acts").replaceChildren(...acts.map((act) => element("li", act)));
   ["recorded", "now", "difference"].forEach((id, number) => {
     $(id).onload = () => crop($(id), question.boxes);
