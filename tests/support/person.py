@@ -231,8 +231,8 @@ def record(directory: Path, show: Callable[[Person], None], *arguments: str) -> 
     return attend([sys.executable, "-m", "pytest", "--vnc-record=manual", *arguments], directory, show)
 
 
-def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None], tasks: int = 1) -> tuple[int, str]:
-    """Return the exit code and output of a command that runs pytest; `show` does each of its tasks."""
+def attend(command: Sequence[str], directory: Path, show: Callable[[Person], None]) -> tuple[int, str]:
+    """Return the exit code and output of a command that runs pytest; `show` does its task."""
     with subprocess.Popen(
         command,
         cwd=directory,
@@ -246,10 +246,8 @@ def attend(command: Sequence[str], directory: Path, show: Callable[[Person], Non
         try:
             lines, url = read_url(process.stdout)
             if url:
-                with Page(url) as page:
-                    for _ in range(tasks):
-                        with Person(page) as person:
-                            show(person)
+                with Page(url) as page, Person(page) as person:
+                    show(person)
             lines += process.stdout.readlines()
         except BaseException:
             process.kill()
