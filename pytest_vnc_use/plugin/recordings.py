@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -51,9 +52,13 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
-    from pytest_vnc_use.ui.manual import PageUser
+    from pytest_vnc_use.ui.manual import DoneTask, PageUser
 
 PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
+_UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The tasks that the user has done in this attempt, but for the step that they have undone."""
+_REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The same of the attempt before, to be repeated."""
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
@@ -296,10 +301,16 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
 
     desk = ui.desk_of(item.config)
     user = desk.user = _user(item, settings, secrets, desktop)
+    is_asked = item.config.stash[SETTINGS].record == "manual"
+    user.no_undo = _why_not_fresh(settings) if is_asked else "it needs --vnc-record=manual"
+    user.repeats = item.stash.get(_REPEATED, ())
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
         assert desk.watcher is not None, "the agent of the test has one"
         done = user.record(task, claims, controller, desk.watcher)
+        if user.undone is not None:
+            item.stash[_UNDONE] = user.undone
+            pytest.skip("a step was undone, so the test is run again")
         if recorded := state_of(item).recorded:
             recorded.add_masks(user.masks)
         return done
@@ -363,7 +374,8 @@ def write(item: pytest.Item) -> bool:
         if recorded.healed and _is_ci():
             _propose(item, recorded)
         elif is_new := recorded.keep():
-            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+            how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
+            lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
@@ -411,6 +423,18 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 _STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    config = session.config
+    is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
+    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+        with suppress(SettingsError):  # without the extra, the test reports that
+            from pytest_vnc_use.plugin import ui
+
+            ui.desk_of(config).pytest_collection_finish(session)
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
@@ -426,6 +450,38 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
+def _why_not_fresh(settings: Settings) -> str:
+    """Return why a test that is run again has no fresh desktop; "" if it has one."""
+    if settings.scope != "test":
+        return f"with --vnc-scope={settings.scope} no desktop is fresh"
+    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
+    return "" if is_started else "the desktop is not started here, so it is not fresh"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """With --vnc-record=manual, run a test again on a fresh desktop each time that its user undoes a step.
+
+    The user's other steps are repeated. Only the last attempt is reported, and leaves run directories.
+    """
+    if item.config.stash[SETTINGS].record != "manual" or not is_ours(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    while True:
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if _UNDONE not in item.stash or item.session.shouldstop:
+            break
+        for run in state_of(item).runs or ():
+            shutil.rmtree(run, ignore_errors=True)
+        item.stash[_REPEATED] = item.stash[_UNDONE]
+        del item.stash[_UNDONE]
+        state_of(item).decided = None  # else the next attempt would be a second one
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Rehearse the recording that the test has just written, and note the results on the test."""
     state = state_of(item)
@@ -433,10 +489,7 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     assert settings is not None
     if not settings.rehearse or not isinstance(item, pytest.Function) or item.session.shouldstop:
         return
-    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
-    if settings.scope != "test" or not is_started:  # a rehearsal needs a fresh desktop
-        of_scope = f"with --vnc-scope={settings.scope} no desktop is fresh"
-        reason = "the desktop is not started here, so it is not fresh" if settings.scope == "test" else of_scope
+    if reason := _why_not_fresh(settings):
         state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
     figures: list[RehearsalFigures] = []
