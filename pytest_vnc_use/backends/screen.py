@@ -520,6 +520,13 @@ class Framebuffer:
                 self._condition.wait(min(remaining_s, REST_S))  # there is no event when something becomes stable
             return True
 
+    def wait_drawn(self, moment: float, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` until a pixel changed after `moment`, also of a moving tile; return whether one did.
+
+        Raises DesktopError as soon as the connection ends.
+        """
+        return self.wait_until(lambda: self._activity.last_change_s() > moment, timeout_s)
+
     def wait_settled(self, rules: SettleRules) -> Settled:
         """Wait until the screen is settled by `rules`. Raises DesktopError as soon as the connection ends."""
         started_s = clock.monotonic()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_vnc_use import Limits, Outcome, RunResult, VncUseAgent
-from pytest_vnc_use.errors import ActionError, AgentFailed, ModelUnavailable, SettingsError
+from pytest_vnc_use.errors import AgentFailed, SettingsError
 from pytest_vnc_use.errors.faults import users_lines
 from pytest_vnc_use.planners.local.callables import (
     ActingPlanner,
@@ -23,10 +22,8 @@ from pytest_vnc_use.planners.local.callables import (
     named_planner,
     scroll,
 )
-from pytest_vnc_use.planners.local.scripted import ScriptedPlanner
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll, TypeText
-from pytest_vnc_use.types.keys import parse_combo
+from pytest_vnc_use.types import Click, Decision, KeyCombo, Observation, Proposal, Scroll
 from support.gemini_conversations import History
 from support.memory_desktop import PaintedController
 
@@ -86,11 +83,6 @@ def test_whatever_acts_is_planner_named_after_where_it_stands(thing: Any, name: 
     assert as_planner(thing).name == f"callable ({__name__}:{name})"
 
 
-def test_planner_stays_as_it_is() -> None:
-    planner = ScriptedPlanner([])
-    assert as_planner(planner) is planner
-
-
 class WithoutName:
     def decide(self, observation: Observation, *, timeout_s: float) -> Decision:
         return Decision("finished")
@@ -114,19 +106,6 @@ async def awaited(observation: Observation) -> Answer:
 def test_what_is_none_is_told(thing: object, problem: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(problem)):
         as_planner(thing)
-
-
-def test_one_action_or_several_or_proposals_or_decision() -> None:
-    both = (Proposal(Click(1, 2)), Proposal(TypeText("a"), "write it"))
-    assert answered([Click(1, 2), both[1]]).proposals == both
-    assert answered(both[1]).proposals == both[1:]
-    whole = Decision("act", "go", both, stop_at_error=True)
-    assert answered(whole) == whole
-    assert answered(Decision("act", proposals=[Click(1, 2)])).proposals == both[:1]  # type: ignore[arg-type]  # as users do
-
-
-def test_numbers_of_another_kind_become_whole_ones() -> None:
-    assert answered(Click(3.0, "4")).proposals == (Proposal(Click(3, 4)),)  # type: ignore[arg-type]  # as models say it
 
 
 @pytest.mark.parametrize(
@@ -162,14 +141,6 @@ def test_exception_goes_on_its_way_as_it_is(history: History, tmp_path: Path) ->
     assert lines[:2] == ["shop_plan.py:2, in look", "shop_plan.py:5, in act"]
 
 
-def test_error_of_planner_that_it_asked_stays(history: History) -> None:
-    def ask_another(observation: Observation) -> Answer:
-        raise ModelUnavailable("no answer")
-
-    with pytest.raises(ModelUnavailable, match=r"^no answer$"):
-        decide(ask_another, history)
-
-
 def run(tmp_path: Path, planner: Any, controller: PaintedController, seconds: float = 20.0) -> RunResult:
     settings = Settings(runs_dir=str(tmp_path / "runs"))
     agent = VncUseAgent(settings=settings, controller=controller, planner=as_planner(planner))
@@ -191,13 +162,6 @@ def test_function_carries_out_task(tmp_path: Path) -> None:
     assert controller.performed == [Click(10, 20), KeyCombo(("Ctrl+Shift+P",)), Scroll(10, 20, "up", 3)]
     assert (result.outcome, result.message) == (Outcome.DONE, '{"order": 7, "paid": true}')
     assert [step.turn for step in result.steps] == [1, 1, 2]
-
-
-def test_runs_time_limit_holds(tmp_path: Path) -> None:
-    release = threading.Event()
-    result = run(tmp_path, lambda observation: release.wait(), PaintedController(), seconds=0.3)
-    release.set()
-    assert result.outcome is Outcome.TIME_LIMIT
 
 
 @pytest.fixture
@@ -256,38 +220,6 @@ def test_negative_numbers_scroll_back(distance: dict[str, int], scrolled: Scroll
 def test_scroll_goes_one_way(distance: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="by dx or by dy"):
         scroll(5, 6, **distance)
-
-
-@pytest.mark.parametrize(
-    ("spelled", "plain"),
-    [
-        ("Ctrl+Shift+P", "ctrl+shift+p"),
-        ("Digit_1", "1"),
-        ("Key_A", "a"),
-        ("KeyA", "a"),
-        ("Numpad_Enter", "kp_enter"),
-        ("NumpadEqual", "kp_equal"),
-        ("Numpad_Delete", "kp_delete"),
-        ("num0", "kp_0"),
-        ("ArrowLeft", "left"),
-        ("PageDown", "page_down"),
-        ("pgdn", "page_down"),
-        ("winleft+optionright", "super+alt_r"),
-        ("decimal", "."),
-        ("divide", "/"),
-        ("page-down", "page_down"),
-        ("-12", ["-", "1", "2"]),
-    ],
-)
-def test_keys_of_browsers_and_of_pyautogui(spelled: str, plain: str | list[str]) -> None:
-    [combination] = key(spelled).keys
-    assert parse_combo(combination) == parse_combo(plain)
-
-
-def test_no_part_of_key_is_left_out() -> None:
-    for unknown in ("-a", "a-", "ctrl+-a", "_5"):
-        with pytest.raises(ActionError, match="unknown key"):
-            parse_combo(unknown)
 
 
 def test_run_ends_with_what_planner_says() -> None:

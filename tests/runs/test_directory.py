@@ -7,24 +7,31 @@ import json
 import os
 import subprocess
 import sys
-import time
-import tracemalloc
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_vnc_use.errors import RunDirectoryError, RunDirectoryUnwritable
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.errors import RunDirectoryError
+from pytest_vnc_use.report.results import session_results, write_results
 from pytest_vnc_use.runs.directory import (
+    EndedTest,
     RunDirectory,
+    drop_screenshots,
     from_json,
+    keep_logs,
+    make_room,
     new_run_id,
+    path_of,
+    read_ended_test,
     read_exchanges,
     read_trace,
     to_json,
+    write_ended_test,
 )
-from pytest_vnc_use.runs.json_lines import LARGEST, JsonLines
+from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
     ApprovalAsked,
@@ -67,6 +74,7 @@ from pytest_vnc_use.types import (
     Verdict,
     Wait,
 )
+from support.memory_desktop import ListPlanner, PaintedController, act, finished as is_finished
 from support.paths import TESTS
 
 PNG = b"\x89PNG\r\n\x1a\n a screenshot, as far as a run directory can tell"
@@ -187,16 +195,6 @@ def test_what_was_written_is_read(directory: RunDirectory) -> None:
     assert trace.asked is None
 
 
-def test_line_is_one_event_complete_by_itself(directory: RunDirectory) -> None:
-    header, started, step = lines_of(written(directory, STARTED, finished(1, 1)))
-    assert abs(time.time() - header.pop("began_at")) < 60
-    assert header == {"run_id": "run", "format": "pytest-vnc-use trace", "version": 1, "test_id": ""}
-    assert (started["kind"], step["kind"]) == ("run", "step")
-    assert {"proposal", "ruling", "frame_before", "frame_after", "error", "times", "usage", "model"} <= set(
-        step["step"]
-    )
-
-
 def test_step_that_was_begun_stays_open(directory: RunDirectory) -> None:
     trace = read_trace(written(directory, STARTED, decided(1, Wait()), begun(1, 1, Wait())))
     assert trace.open_step == begun(1, 1, Wait())
@@ -214,13 +212,6 @@ def test_run_waits_until_it_goes_on(directory: RunDirectory) -> None:
     assert goes_on.open_step == begun(1, 1, Wait())
 
 
-def test_what_was_done_again_replaces_what_was_before(directory: RunDirectory) -> None:
-    again = replace(STARTED, started_at="2026-11-21T11:00:00+00:00")
-    trace = read_trace(written(directory, STARTED, again, decided(1, Wait()), decided(1, TakeScreenshot())))
-    assert trace.started == again
-    assert trace.turns == (Turn(decided(1, TakeScreenshot()).decision),)
-
-
 def test_text_that_utf8_cannot_hold_does_not_spoil_dir(directory: RunDirectory) -> None:
     trace = read_trace(written(directory, STARTED, finished(1, 1, TypeText("half \ud83d a pair"))))
     assert trace.steps[0].proposal.action == TypeText("half ? a pair")
@@ -233,13 +224,9 @@ def test_run_ids_sort_by_time_and_never_meet() -> None:
     assert all(Path(run_id).name == run_id and run_id.replace("-", "").isalnum() for run_id in ids)
 
 
-def test_directory_is_made_once(directory: RunDirectory) -> None:
-    with pytest.raises(RunDirectoryError, match="cannot make the run directory"):
-        RunDirectory.create(directory.path.parent, directory.path.name)
-
-
 WRITER = """
 import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 sys.path += sys.argv[2:]
@@ -331,11 +318,6 @@ def test_damaged_directory_is_error(directory: RunDirectory, content: str | None
         read_trace(directory.path)
 
 
-def test_missing_directory_is_error(tmp_path: Path) -> None:
-    with pytest.raises(RunDirectoryError, match="there is no run directory"):
-        read_trace(tmp_path / "nowhere")
-
-
 def test_screen_is_stored_once(directory: RunDirectory) -> None:
     assert directory.store(Frame(SCREEN, PNG)) == SCREEN
     stored = directory.path / "screens" / f"{SCREEN.digest}.png"
@@ -416,70 +398,104 @@ def test_exchanges_grow_with_steps_and_not_with_their_square(directory: RunDirec
     assert list(read_exchanges(directory.path))[-1] == exchange(120)
 
 
-def test_event_whose_kind_is_no_word_is_left_out(directory: RunDirectory) -> None:
-    path = written(directory, STARTED)
-    with (path / "trace.jsonl").open("a") as trace:
-        trace.write('{"kind": ["run"]}\n')
-    assert read_trace(path).started == STARTED
+# What is removed.
 
 
-@pytest.mark.parametrize("repeats", ['"x"', '{"messages": "x"}', '{"messages": -1}', '{"messages": [1]}'])
-def test_exchanges_that_repeat_nonsense_are_damaged(directory: RunDirectory, repeats: str) -> None:
-    exchange = json.dumps(to_json(ModelExchange("planner", 1, {"messages": []}, None, 0.1)))
-    (directory.path / "exchanges.jsonl").write_text(exchange[:-1] + f', "repeats": {repeats}}}\n')
-    with pytest.raises(RunDirectoryError, match="damaged"):
-        list(read_exchanges(directory.path))
+def run_of_megabyte(runs_dir: Path, name: str, result: str = "", *, age_s: int = 0) -> Path:
+    """A run directory of a megabyte."""
+    path = RunDirectory.create(runs_dir, name).path
+    (path / "screens" / "a.png").write_bytes(bytes(1_000_000))
+    if result:
+        write_ended_test(path, EndedTest("test_it", result))
+        at = (path / "result.json").stat().st_mtime - age_s
+        os.utime(path / "result.json", (at, at))
+    return path
 
 
-def test_json_of_too_many_values_is_not_read(directory: RunDirectory) -> None:
-    """Each empty list takes 64 bytes of memory, and two of text."""
-    (directory.path / "trace.jsonl").write_text("[" + "[]," * 1_000_001 + "0]\n")
-    with pytest.raises(RunDirectoryError, match="at most 1000000 values"):
-        read_trace(directory.path)
+def names_in(runs_dir: Path) -> list[str]:
+    return sorted(path.name for path in runs_dir.iterdir())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits of a process")
-def test_disk_that_fills_up_at_once_leaves_no_empty_run_dir(tmp_path: Path) -> None:
-    import resource
-
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        with pytest.raises(RunDirectoryUnwritable, match="cannot write"):
-            RunDirectory.create(tmp_path, "run")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [*tmp_path.iterdir()] == []
+def test_oldest_passing_runs_go_first_and_it_is_said(tmp_path: Path) -> None:
+    run_of_megabyte(tmp_path, "old-failure", "failed", age_s=300)
+    run_of_megabyte(tmp_path, "old", "passed", age_s=200)
+    run_of_megabyte(tmp_path, "new", "passed", age_s=100)
+    told = make_room(tmp_path, 2, keep=[])
+    assert names_in(tmp_path) == ["old-failure"]
+    assert told == "2 runs were removed, the oldest first: all runs had 3 MB of at most 2 (vnc_max_megabytes)"
 
 
-@pytest.mark.parametrize("name", ["trace.jsonl", "exchanges.jsonl"])
-def test_file_too_large_is_not_read(directory: RunDirectory, name: str) -> None:
-    """A line without an end must not fill the memory; the file takes no room on the disk."""
-    (directory.path / name).touch()
-    os.truncate(directory.path / name, 2 * LARGEST)
-    tracemalloc.start()
-    try:
-        with pytest.raises(RunDirectoryError, match=f"{name}.*must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
-            read_trace(directory.path) if name == "trace.jsonl" else list(read_exchanges(directory.path))
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
+def test_what_is_kept_or_was_not_ended_by_test_stays_and_it_is_said(tmp_path: Path) -> None:
+    kept = run_of_megabyte(tmp_path, "kept", "failed")
+    run_of_megabyte(tmp_path, "waits")
+    run_of_megabyte(tmp_path, "failed", "failed")
+    (tmp_path / "photos").mkdir()
+    told = make_room(tmp_path, 1, keep=[kept])
+    assert names_in(tmp_path) == ["kept", "photos", "waits"]
+    assert "1 run was removed, the oldest first, 1 of them of tests that failed" in told
+    assert told.endswith("2 MB are left, in runs that stay")
 
 
-def test_file_of_lines_grows_no_larger_than_what_is_read(tmp_path: Path) -> None:
-    lines = JsonLines(tmp_path / "trace.jsonl")
-    lines.append({"a": 1})
-    os.truncate(lines.path, LARGEST - 8)
-    lines.append({"a": 2})
-    assert lines.path.stat().st_size == LARGEST
-    with pytest.raises(RunDirectoryUnwritable, match=rf"trace.jsonl.*at most {LARGEST} bytes, .* it has {LARGEST + 8}"):
-        lines.append({"a": 3})
-    assert lines.path.stat().st_size == LARGEST
-    os.truncate(lines.path, 2 * LARGEST)
-    with pytest.raises(RunDirectoryUnwritable, match=f"must have at most {LARGEST} bytes, it has {2 * LARGEST}"):
-        JsonLines(lines.path).append({"a": 4})
+def test_screenshots_go_and_trace_stays(tmp_path: Path) -> None:
+    path = run_of_megabyte(tmp_path, "run")
+    drop_screenshots(path)
+    assert names_in(path) == ["trace.jsonl"]
 
 
-def test_to_json_surrogate_in_key_becomes_question_mark() -> None:
-    call = Proposal(CallFunction("f", {"a\ud800": {"\udfff": ["b\ud800"]}}))
-    assert to_json(call)["action"]["arguments"] == {"a?": {"?": ["b\ud800"]}}
+def test_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    ended = EndedTest("test_ä", "failed", triage="product", failure="<b>\ud800", seconds=1.5, dollars=0.25)
+    write_ended_test(tmp_path, ended)
+    assert read_ended_test(tmp_path) == EndedTest(**{**vars(ended), "failure": "<b>?"})
+    assert read_ended_test(tmp_path / "nothing") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"format": "other", "version": 1}', "[" * 100_000])
+def test_damaged_result_is_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(RunDirectoryError, match=r"result\.json"):
+        read_ended_test(tmp_path)
+
+
+# Whose it is.
+
+
+@pytest.fixture
+def _no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+@pytest.mark.usefixtures("_no_umask")
+def test_only_owner_may_read_run_also_without_umask(tmp_path: Path) -> None:
+    planner = ListPlanner([act(Proposal(Click(1, 1), "open it")), is_finished()])
+    settings = Settings(server="localhost::1", runs_dir=str(tmp_path / "runs"))
+    with VncUseAgent(settings=settings, planner=planner, controller=PaintedController()) as agent:
+        directory = agent.run("Open it").run_dir
+        assert directory is not None
+        keep_logs(directory, {"program": "started"})
+        rights = {
+            str(each.relative_to(tmp_path)): each.stat().st_mode & 0o777 for each in [directory, *directory.rglob("*")]
+        }
+    assert len(rights) >= 6
+    wrong = {name: oct(mode) for name, mode in rights.items() if mode not in (0o600, 0o700)}
+    assert wrong == {}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
+@pytest.mark.usefixtures("_no_umask")
+def test_only_owner_may_read_results(tmp_path: Path) -> None:
+    write_results(tmp_path / "results.json", session_results("", "", ()))
+    assert (tmp_path / "results.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("run_id", ["", ".", "..", "../x", "/etc", "a/b", "a\\b", "C:x", "a\nb", "a\0b", "x/"])
+def test_run_id_is_name_of_dir(run_id: str) -> None:
+    with pytest.raises(RunDirectoryError, match="a run id must be the name of a directory in 'runs'"):
+        path_of(Path("runs"), run_id)
+
+
+def test_any_other_name_is_fine() -> None:
+    for run_id in ("20260101-120000-000-abcd", "my run", "…"):
+        assert path_of(Path("runs"), run_id) == Path("runs", run_id)

@@ -194,6 +194,14 @@ def test_prompt_has_rule(rule: str) -> None:
         assert rule in " ".join(talk.server.requests[0].texts[0].split())
 
 
+def test_words_alone_end_run() -> None:
+    """Nothing was said to be complete, so it is no success."""
+    with chat([said("I would open the shop now.")], toolset="vnc_command") as talk:
+        decision = talk.decide()
+        assert len(talk.server.requests) == 1
+    assert (decision.kind, decision.words) == ("gave_up", "I would open the shop now.")
+
+
 def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("Be brief, and careful.")
     with ChatServer([call("task_complete", summary="Yes.")]) as server:
@@ -235,12 +243,12 @@ def test_elements_are_refused_where_none_are_known() -> None:
 
 
 def test_timing_and_display_are_configured_at_runtime() -> None:
-    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0}).functions()
-    assert timing["configure"](step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
-    assert timing["configure"](screenshot_max_side=720) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    timing = Timing(0.5, {"step_delay": 0.5, "max_seconds": 300.0})
+    assert timing.configure(step_delay_ms=40) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
+    assert timing.configure(screenshot_max_side=720) == "step_delay_ms: 40\nmax_seconds_ms: 300000"
     for wrong in ({"step_delay_ms": -1}, {"screenshot_max_side": 99}, {"screenshot_max_side": "720"}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            timing["configure"](**wrong)
+            timing.configure(**wrong)
     smaller = call("vnc_command", action="configure", params={"screenshot_max_side": 720})
     script = [
         smaller,
@@ -249,8 +257,8 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
     ]
     with chat(script, toolset="vnc_command") as talk:
         for _ in range(2):
-            talk.act(output=str(timing["get_timing"]()))
-        assert talk.actions() == [Click(720, 450)]
+            talk.act(output=timing.get_timing())
+        assert talk.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
         before, *_, after = talk.server.requests
     lines = after.of("tool")[-1]["content"].splitlines()
     assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 720 x 450 pixels"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable
 from pytest_vnc_use.planners.common.http import Failure, NotJson as NotJson, count_of, malformed, read_json
+from pytest_vnc_use.planners.common.planner import Answer
 from pytest_vnc_use.planners.common.toolset import FunctionCall
 from pytest_vnc_use.types import JsonObject, Usage
 
@@ -80,19 +81,7 @@ class ToolCall:
     extra: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ChatAnswer:
-    """One answer. `cut_off` says that the limit of tokens ended it. `thoughts` are those that the service shows."""
-
-    words: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    cut_off: bool = False
-    usage: Usage = field(default_factory=Usage)
-    model: str = ""
-    thoughts: str = ""
-
-
-def read_answer(body: JsonObject) -> ChatAnswer | Failure:
+def read_answer(body: JsonObject) -> Answer[ToolCall] | Failure:
     """Return the first choice of a chat completion; a Failure if there is none, or if the service withheld it."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -102,21 +91,20 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
     reason = str(choice.get("finish_reason") or "")
     if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
-    words, calls = _split(message)
+    words, thoughts = split_thoughts(_text(message.get("content")))
+    calls: tuple[ToolCall, ...] = ()
+    if isinstance(message.get("tool_calls"), list) and message["tool_calls"]:
+        calls = tuple(map(_tool_call, message["tool_calls"]))
+    else:  # the content is searched only if the server found no call
+        words, calls = _calls_in(words)
     if reason.lower() in BROKEN or not (words or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
         broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
         return Failure(ModelUnavailable(broken), again=True)
+    for name in ("reasoning", "reasoning_content"):  # where the server splits the thoughts off
+        if isinstance(message.get(name), str) and message[name].strip():
+            thoughts = _THINK.sub("", message[name]).strip()
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason.lower() in CUT_OFF, usage, model, _thoughts_of(message))
-
-
-def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the words and the calls of a message. Its content is searched only if the server found no call."""
-    words = without_thoughts(_text(message.get("content")))
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        return words, tuple(map(_tool_call, calls))
-    return _calls_in(words)
+    return Answer((), words, thoughts, calls, usage, model, cut_off=reason.lower() in CUT_OFF)
 
 
 def _text(content: Any) -> str:
@@ -126,16 +114,11 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def without_thoughts(text: str) -> str:
-    """Return the text outside of `<think>…</think>`.
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return the text outside of `<think>…</think>`, and the thoughts.
 
     Everything before a lone closing tag, and after an unclosed one, is a thought too.
     """
-    return _part(text)[0]
-
-
-def _part(text: str) -> tuple[str, str]:
-    """Return the text outside of `<think>…</think>`, and the thoughts."""
     kept: list[str] = []
     thoughts: list[str] = []
     thinking = False
@@ -148,13 +131,6 @@ def _part(text: str) -> tuple[str, str]:
             kept.clear()
         thinking = not piece.startswith("</")
     return "".join(kept).strip(), "".join(thoughts).strip()
-
-
-def _thoughts_of(message: JsonObject) -> str:
-    """Return the model's thoughts: a field of their own where the server splits them off, else think blocks."""
-    fields = (message.get(name) for name in ("reasoning_content", "reasoning"))
-    given = next((text for text in fields if isinstance(text, str) and text.strip()), "")
-    return _THINK.sub("", given).strip() or _part(_text(message.get("content")))[1]
 
 
 def _tool_call(call: Any) -> ToolCall:

@@ -12,15 +12,7 @@ from typing import Any, Literal, Union
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import (
-    GRID,
-    Arguments,
-    TrackedArguments,
-    Unreadable,
-    pixel_of,
-    reason_in,
-    whole_notches,
-)
+from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, reason_in
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.common.turns import pointer_after
 from pytest_vnc_use.types import Action, CallFunction, InvalidAction, JsonObject, Proposal, Turn
@@ -28,11 +20,6 @@ from pytest_vnc_use.types.actions import Point
 
 MOST_ACTIONS = 20
 """The most actions of one turn, and of one batch."""
-
-POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
-"""The names under which models give a point, or a box around it, in one argument."""
-
-CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
 
 EndKind = Literal["finished", "gave_up"]
 
@@ -71,57 +58,7 @@ DONE = Declaration(
 """The function that ends a run as done. An answer in words without a call means the same."""
 
 
-def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[EndKind, str] | None:
-    """Return how these calls end the run, and the model's words; None if they do not.
-
-    Giving up ends the run whatever other calls there are. `done` ends it only if it is the only call.
-    """
-    gave_up = next((call for call in calls if call.name == GIVE_UP.name), None)
-    if gave_up is not None:
-        return "gave_up", str(gave_up.args.get("reason") or words)
-    if not calls:
-        return "finished", words
-    return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
-
-
-@dataclass(frozen=True)
-class ScreenArguments(Arguments):
-    """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
-
-    `counted` are the screen's width and height in the model's unit. `defaults` are those of the call's row.
-    """
-
-    counted: tuple[int, int] = (GRID, GRID)
-    pointer: Point | None = None
-    defaults: JsonObject = field(default_factory=dict)
-
-    def target(self) -> Point:
-        """Return the point of the call. Raises Unreadable."""
-        return self.place("")
-
-    def place(self, *prefixes: str) -> Point:
-        """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
-        spelled = next((found for found in map(self._spelling, prefixes) if found is not None), None)
-        if spelled is None:
-            raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
-        return pixel_of(spelled, self.screen, self.counted)
-
-    def has_point(self, prefix: str = "") -> bool:
-        """Return whether a point was given under this prefix."""
-        return self._spelling(prefix) is not None
-
-    def _spelling(self, prefix: str) -> object:
-        for name in (prefix.rstrip("_"), *(prefix + name for name in POINTS)):
-            if self.has(name):
-                return self.values[name]
-        return {name: self.values[prefix + name] for name in CORNERS if self.has(prefix + name)} or None
-
-    def number(self, *names: str, default: float | None = None) -> float:
-        """Return the first of these arguments that was given, as a number; else the default of the first name."""
-        return super().number(*names, default=self.defaults[names[0]] if default is None else default)
-
-
-Spell = Callable[[JsonObject], ScreenArguments]
+Spell = Callable[[JsonObject], Arguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
@@ -133,7 +70,7 @@ class Tool:
     """
 
     description: str
-    read: Callable[[ScreenArguments], Action | EndOfRun]
+    read: Callable[[Arguments], Action | EndOfRun]
     required: JsonObject
     optional: JsonObject
     ends: bool = False
@@ -153,7 +90,7 @@ class Tool:
 
 def tool(
     description: str,
-    read: Callable[[ScreenArguments], Action | EndOfRun],
+    read: Callable[[Arguments], Action | EndOfRun],
     required: JsonObject | None = None,
     *,
     ends: bool = False,
@@ -188,8 +125,8 @@ class Table:
     most_actions: int = MOST_ACTIONS
     looks_always: bool = True
     """Whether each turn ends with a screenshot; else only the first message and the rows that look have one."""
-    words_end: bool = False
-    """Whether an answer without a call ends the run."""
+    words_end: EndKind | None = None
+    """How an answer without a call ends the run; None if the model is asked once more."""
     typed_errors: bool = False
     """Whether results are JSON objects, with the type of an error."""
 
@@ -214,7 +151,8 @@ class Toolset:
         names = [name for name in (table.single, table.batch) if name]
         declared = declare_all(functions, taken=(*table.rows, *names))
         self._rows = dict(table.rows)
-        choices = [name for name, row in table.rows.items() if not row.ends]
+        self._ends = {name for name, row in table.rows.items() if row.ends}
+        choices = [name for name in table.rows if name not in self._ends]
         batch = [table.batch] if table.batch else []
         self._excluded = check_excluded(excluded, [*choices, *batch, *(declaration.name for declaration in declared)])
         self._missing = {
@@ -236,60 +174,43 @@ class Toolset:
 
     def read(self, call: FunctionCall, spell: Spell) -> Reading:
         """Return the meaning of a call. A batch becomes one proposal for each of its actions."""
-        if call.name in self._functions:
-            return (proposal(call, CallFunction(call.name, dict(call.args))),)
-        if self.table.batch and call.name == self.table.batch and call.name not in self._excluded:
-            return self._read_batch(call, spell)
-        return self._read_single(call, spell)
+        is_batch = self.table.batch and call.name == self.table.batch and call.name not in self._excluded
+        return self._read_batch(call, spell) if is_batch else self._read_single(call, spell)
 
     def looks(self, name: str) -> bool:
         """Return whether the model gets a screenshot after a call of this row."""
         return self.table.looks_always or (name in self._rows and self._rows[name].looks)
 
     def _read_single(self, call: FunctionCall, spell: Spell) -> Reading:
-        inner = self._selected(call) if self.table.single and call.name == self.table.single else call
-        if isinstance(inner, Proposal):
-            return (inner,)
-        if inner.name in self._functions:
-            return (proposal(inner, CallFunction(inner.name, dict(inner.args))),)
-        meant = self._meaning(inner, spell)
-        return meant if isinstance(meant, EndOfRun) else (meant,)
-
-    def _selected(self, call: FunctionCall) -> FunctionCall | Proposal:
-        """Return the call of the row that the single tool's arguments name."""
-        found = self._call_in(dict(call.args))
-        if found is not None:
-            return found
-        selector = self.table.selector
-        name = str(call.args.get(selector) or "")
-        if name in self._rows:
-            return refused(call, f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}")
-        return FunctionCall(name, {key: value for key, value in call.args.items() if key != selector})
-
-    def _meaning(self, call: FunctionCall, spell: Spell) -> EndOfRun | Proposal:
-        noun, row = self.table.noun, self._rows.get(call.name)
-        if call.name in self._excluded:
-            return self._refused(call, f"{call.name!r} is excluded in this run; use another {noun}")
-        if row is None:
-            problem = f"there is no {noun} {call.name!r:.100}; there are {', '.join(self._names)}"
-            return self._refused(call, problem, "unknown_tool")
-        args = TrackedArguments(call.args)
+        table = self.table
+        if table.single and call.name == table.single:
+            inner, name = self._call_in(dict(call.args)), str(call.args.get(table.selector) or "")
+            if inner is None and name in self._rows:
+                problem = f"the arguments of {name!r} must be an object, got {dict(call.args)!r:.200}"
+                return (refused(call, problem),)
+            rest = {key: value for key, value in call.args.items() if key != table.selector}
+            call = inner or FunctionCall(name, rest)
+        if call.name in self._functions:
+            return (proposal(call, CallFunction(call.name, dict(call.args))),)
         try:
-            meant = row.read(replace(spell(args), defaults=row.defaults))
+            if call.name in self._excluded:
+                raise Unreadable(f"{call.name!r} is excluded in this run; use another {table.noun}")
+            if (row := self._rows.get(call.name)) is None:
+                problem = f"there is no {table.noun} {call.name!r:.100}; there are {', '.join(self._names)}"
+                raise Unreadable(problem, "unknown_tool")
+            args = replace(spell(call.args), defaults=row.defaults)
+            meant = row.read(args)
             if isinstance(meant, EndOfRun):
                 return meant
             args.check(call.name, self._names, (*row.required, *row.optional))
             if isinstance(meant, CallFunction) and meant.name in self._missing:
-                return self._refused(call, self._missing[meant.name])
-            return proposal(call, meant)
-        except Unreadable as problem:
-            return self._refused(call, str(problem), problem.kind)
-
-    def _refused(self, call: FunctionCall, problem: str, kind: str = "invalid_args") -> Proposal:
-        return refused(call, problem, kind if self.table.typed_errors else "")
+                raise Unreadable(self._missing[meant.name])
+            return (proposal(call, meant),)
+        except Unreadable as exc:
+            return (refused(call, str(exc), exc.kind if table.typed_errors else ""),)
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
-        args = TrackedArguments(call.args)
+        args = spell(call.args)
         given = args.get("actions")
         actions = given if isinstance(given, list) else []
         try:
@@ -306,10 +227,8 @@ class Toolset:
         if call is None:
             example = "{'action': …}" if self.table.selector == "action" else "{'command': …, 'arguments': …}"
             return refused(FunctionCall(batch, {}), f"an action of a {batch} must be {example}, got {repr(item)[:200]}")
-        if call.name == batch or (call.name in self._rows and self._rows[call.name].ends):
-            return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
-        reading = self._read_single(call, spell)
-        if isinstance(reading, EndOfRun):
+        reading = None if call.name == batch else self._read_single(call, spell)
+        if reading is None or isinstance(reading, EndOfRun) or call.name in self._ends:
             return refused(call, f"{call.name!r} cannot stand in a {batch}; call it on its own")
         return reading[0]
 
@@ -343,11 +262,6 @@ def left_at(turns: Sequence[Turn]) -> Point | None:
     """Return where the last action that moved the pointer left it; None if there was none."""
     steps = [step for turn in turns for step in turn.steps if not step.error and step.ruling.kind == "allow"]
     return pointer_after(step.proposal.action for step in steps)
-
-
-def notches(count: float) -> int:
-    """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
-    return whole_notches(abs(count))
 
 
 def check_at_least_one(**numbers: int) -> None:

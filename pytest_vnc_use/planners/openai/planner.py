@@ -8,17 +8,27 @@ not go back unchanged.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.arguments import Arguments
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.http import (
+    ApiKey,
+    Backoff,
+    Failure,
+    Service,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+)
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
-from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
@@ -39,10 +49,10 @@ LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
 CALLS = ("computer_call", "function_call")
 
 
-def openai_service(model: str, api_key: str | None, base_url: str | None) -> Service:
+def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
     key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
-    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of)
+    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
 
 
 class OpenAIComputer(ComputerPlanner[JsonObject]):
@@ -60,7 +70,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         self,
         *,
         model: str = "gpt-5.5",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
@@ -76,12 +86,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         self._excluded = check_excluded(excluded_actions, known=ACTIONS)
         declarations = declare_all(functions, taken=("computer", GIVE_UP.name))
         self._functions = frozenset(declaration.name for declaration in declarations)
-        self._items = partial(
-            rebuild_items,
-            limit=LIMIT,
-            keep_screenshots=keep_screenshots,
-            include_initial_screenshot=include_initial_screenshot,
-        )
+        self._keep, self._shows_first = keep_screenshots, include_initial_screenshot
         self._fixed: JsonObject = {
             "model": model,
             "instructions": prompts.OPERATOR if system_instruction is None else system_instruction,
@@ -95,6 +100,18 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
     def _body(self, observation: Observation) -> JsonObject:
         return {**self._fixed, "input": self._items(observation)}
 
+    def _items(self, observation: Observation) -> list[JsonObject]:
+        """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
+        turns = [turn for turn in observation.turns if turn.steps]
+        urls = [partial(_url, screen, observation) for screen in screens_seen(turns, observation.frame)]
+        removed = removed_of(len(urls), self._keep)
+        in_words = max(0, removed - 1)
+        task = prompts.task_in_words(observation.task, turns[:in_words])
+        items = [_users(task, urls[0]() if self._shows_first and not removed else None)]
+        for turn, url in zip(turns[in_words:], urls[in_words + 1 :], strict=True):
+            items.extend(_items_of(turn, url()))
+        return items
+
     def _read(self, body: JsonObject) -> Answer[JsonObject] | Failure:
         return read_answer(body)
 
@@ -107,12 +124,12 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         return None
 
     def _proposals(
-        self, calls: Sequence[JsonObject], sent: SentScreen, observation: Observation
+        self, calls: Sequence[JsonObject], read: Callable[..., Arguments], observation: Observation
     ) -> list[tuple[Proposal, ...]]:
         return [
             read_function_call(call, functions=self._functions)
             if call["type"] == "function_call"
-            else read_computer_call(call, sent, excluded=self._excluded)
+            else read_computer_call(call, read, excluded=self._excluded)
             for call in calls
         ]
 
@@ -128,27 +145,22 @@ class OpenAIJudge(ServiceJudge):
         self,
         *,
         model: str = "gpt-5.5",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         max_output_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(openai_service(model, api_key, base_url), backoff=backoff)
+        super().__init__(openai_service(model, api_key, base_url), read_answer, backoff=backoff)
         self._fixed: JsonObject = {"model": model, "max_output_tokens": max_output_tokens, "store": False}
 
     def _grid(self, screen: FrameRef) -> Grid:
-        sent = SentScreen.within(LIMIT, screen)
-        return Grid(sent.width, sent.height)
+        return Grid(*LIMIT.fitted(screen.width, screen.height))
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
-        return {**self._fixed, "instructions": part, "input": rebuild_items(asked, limit=LIMIT)}
+        return {**self._fixed, "instructions": part, "input": [_users(asked.task, _url(asked.frame, asked))]}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
-
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        answer = read_answer(body)
-        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _declarations(declaration: Declaration) -> JsonObject:
@@ -166,60 +178,33 @@ def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
     """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+    output: Any = body.get("output")
     if reason == "content_filter":
         return Failure(AnswerRefused("the model's service blocked the answer: content_filter"))
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
-    output = body.get("output")
-    if not _is_output(output):
-        return malformed(f"its output is {output!r}")
-    refusal = _texts(output, "refusal")
-    if refusal:
-        return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
-    summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
-    answer = Answer(
-        items=output,
-        words=_texts(output, "text"),
-        thoughts=_join(part.get("text") for part in summaries),
-        calls=tuple(item for item in output if item["type"] in CALLS),
-        usage=usage_of(body),
-        model=str(body.get("model") or ""),
-    )
-    return answer if answer.calls or answer.words else malformed("it holds neither text nor a call")
+    try:
+        said = [part for item in output if item["type"] == "message" for part in item["content"]]
+        if refusal := _join(part.get("refusal") for part in said):
+            return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+        summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
+        answer = Answer(
+            items=output,
+            words=_join(part.get("text") for part in said),
+            thoughts=_join(part.get("text") for part in summaries),
+            calls=tuple(item for item in output if item["type"] in CALLS),
+            usage=usage_of(body),
+            model=str(body.get("model") or ""),
+        )
+        ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
+        is_whole = bool(answer.calls or answer.words) and len(ids) == len(answer.calls)
+        is_whole = is_whole and output[-1]["type"] != "reasoning"  # the service takes no such history
+    except (AttributeError, KeyError, TypeError):
+        is_whole = False
+    return answer if is_whole else malformed(f"its output is {output!r}")
 
 
-def _is_output(output: Any) -> TypeGuard[list[JsonObject]]:
-    """Return whether these are items that can be read and sent back. The last one must not be a thought."""
-    if not isinstance(output, list) or not all(map(_is_item, output)):
-        return False
-    ids = [item["call_id"] for item in output if item["type"] in CALLS]
-    return len(ids) == len(set(ids)) and (not output or output[-1]["type"] != "reasoning")
-
-
-def _is_item(item: Any) -> bool:
-    match item:
-        case {"type": "computer_call", "call_id": str(id)}:
-            return bool(id)
-        case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str()}:
-            return bool(id and name)
-        case {"type": "message", "content": list(parts)}:
-            return all(isinstance(part, dict) for part in parts)
-        case {"type": "reasoning", "summary": list(parts)}:
-            return all(isinstance(part, dict) for part in parts)
-        case {"type": "computer_call" | "function_call" | "message" | "reasoning"}:
-            return False
-        case {"type": str()}:
-            return True
-        case _:
-            return False
-
-
-def _texts(output: Sequence[JsonObject], field: str) -> str:
-    parts = [part for item in output if item["type"] == "message" for part in item["content"]]
-    return _join(part.get(field) for part in parts)
-
-
-def _join(texts: Any) -> str:
+def _join(texts: Iterable[Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
 
 
@@ -236,31 +221,6 @@ def usage_of(body: JsonObject) -> Usage:
         output=max(0, count_of(counts, "output_tokens") - thinking),
         thinking=thinking,
     )
-
-
-def rebuild_items(
-    observation: Observation,
-    *,
-    limit: ImageLimit,
-    keep_screenshots: int = 3,
-    include_initial_screenshot: bool = True,
-) -> list[JsonObject]:
-    """Return the items so far. Each turn has one screenshot, the screen after it; the newest is always sent."""
-    turns = [turn for turn in observation.turns if turn.steps]
-    seen = screens_seen(turns, observation.frame)
-    removed = removed_of(len(seen), keep_screenshots)
-    in_words = max(0, removed - 1)
-
-    def url(number: int) -> str:
-        """Return the screen of the request of turn `number`, counted from 0."""
-        png = limit.fit(observation.load_png(seen[number]))
-        return f"data:image/png;base64,{base64.b64encode(png).decode()}"
-
-    first = prompts.task_in_words(observation.task, turns[:in_words])
-    items = [_users(first, url(0) if include_initial_screenshot and not removed else None)]
-    for number, turn in list(enumerate(turns))[in_words:]:
-        items.extend(_items_of(turn, url(number + 1)))
-    return items
 
 
 def _items_of(turn: Turn, url: str) -> Iterator[JsonObject]:
@@ -305,3 +265,8 @@ def _output_of(item: JsonObject, steps: CallSteps, url: str) -> JsonObject:
 def _users(text: str, url: str | None = None) -> JsonObject:
     image = [{"type": "input_image", "image_url": url, "detail": "original"}] if url else []
     return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}, *image]}
+
+
+def _url(screen: FrameRef, observation: Observation) -> str:
+    png = LIMIT.fit(observation.load_png(screen))
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
