@@ -22,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_vnc_use.agent.act import no_elements
 from pytest_vnc_use.agent.budget import Budget, Ledger, Most, load_prices
 from pytest_vnc_use.agent.claims import NoJudge
 from pytest_vnc_use.desktops.session import withhold
@@ -611,7 +612,7 @@ def elements_asker(settings: Settings, desktop: Desktop) -> Callable[[Action], E
         from pytest_vnc_use.backends.elements import acted_on_program as in_program
 
         return lambda action: in_program(partial(desktop.run, timeout_s=ASK_S), action)
-    return lambda _: ()
+    return no_elements
 
 
 def wire_of(settings: Settings) -> Wire:
