@@ -423,6 +423,18 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 _STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    config = session.config
+    is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
+    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+        with suppress(SettingsError):  # without the extra, the test reports that
+            from pytest_vnc_use.plugin import ui
+
+            ui.desk_of(config).pytest_collection_finish(session)
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
