@@ -374,7 +374,8 @@ def write(item: pytest.Item) -> bool:
         if recorded.healed and _is_ci():
             _propose(item, recorded)
         elif is_new := recorded.keep():
-            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+            how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
+            lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
@@ -420,6 +421,18 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 
 
 _STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    config = session.config
+    is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
+    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+        with suppress(SettingsError):  # without the extra, the test reports that
+            from pytest_vnc_use.plugin import ui
+
+            ui.desk_of(config).pytest_collection_finish(session)
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
