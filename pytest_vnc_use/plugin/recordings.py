@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +52,13 @@ if TYPE_CHECKING:
     from pytest_vnc_use.recordings.store import Key
     from pytest_vnc_use.types import Drifted, Frame, Report, Verdict
     from pytest_vnc_use.types.protocols import Controller, Desktop, Judge, Planner
+    from pytest_vnc_use.ui.manual import DoneTask, PageUser
 
+PROPOSED = "proposed, as CI=true: accept what the model did with `cua-vnc ui --review {}`"
+_UNDONE: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The tasks that the user has done in this attempt, but for the step that they have undone."""
+_REPEATED: pytest.StashKey[Sequence[DoneTask]] = pytest.StashKey()
+"""The same of the attempt before, to be repeated."""
 UNWRITTEN, LOST = "not written", "not written, though --vnc-record"
 """The beginnings of the result for a recording that cannot be written; the second if the session was for it."""
 
@@ -99,11 +106,13 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     state, key = state_of(item), _key(item)
     if state.rehearsal:
         return NoPlanner()
-    if _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
+    if settings.record != "accept" and _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
         return NoPlanner()
     try:
         return make()
     except SettingsError as exc:
+        if settings.record == "accept":  # a reviewer is told, who wants a model to continue
+            return NoPlanner(exc)
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
             return NoPlanner()
@@ -126,6 +135,7 @@ def recorded_test(
 
     `secrets` are those that the test declares. Nothing is healed that nobody can judge.
     """
+    from pytest_vnc_use.recordings.accept import NO_MODEL, NO_PAGE
     from pytest_vnc_use.recordings.gates import machine_of
     from pytest_vnc_use.recordings.record import RecordedTest
 
@@ -138,6 +148,17 @@ def recorded_test(
     if key.path.exists() and not (specs and all(spec.body_checks for spec in specs)):
         has_planner &= judge is not None or bool(build.judge_of(settings))
     mode = _mode(key, settings, has_planner=has_planner)
+    review = terminal.review_of(item) if settings.record == "accept" else None
+    if review:
+        no_planner = str(getattr(planner, "why", None) or NO_MODEL) if isinstance(planner, NoPlanner) else ""
+        no_model = "" if has_planner else no_planner or "no judge is set, and what a model does is judged"
+        review.refused = {"model": no_model} if no_model else {}
+        if desk := item.config.pluginmanager.get_plugin("vnc_use_ui"):
+            user = _user(item, settings, secrets, desktop)
+            review.hand = lambda task, controller: user.continue_by_hand(task, controller, desk.watcher)
+            review.choose = partial(desk.choose, item.nodeid)
+        else:
+            review.refused["hand"] = NO_PAGE
     show = _show(item, settings, secrets, desktop) if mode == "manual" else None
     left_over = "" if settings.record in ("rewrite", "manual", "off") else _left_over(item, key)
     if left_over and mode != "replay":
@@ -148,7 +169,7 @@ def recorded_test(
         key,
         mode,
         show,
-        review=terminal.review_of(item) if settings.record == "accept" else None,
+        review=review,
         redacts=redacts,
         marked_off=state.overruled == "off",
         left_over=left_over,
@@ -160,8 +181,11 @@ def recorded_test(
 
 
 def _mode(key: Key, settings: Settings, *, has_planner: bool) -> Mode:
-    ci = os.environ.get("CI") == "true"
-    return mode_of(settings.record, exists=key.path.exists(), ci=ci, has_planner=has_planner)
+    return mode_of(settings.record, exists=key.path.exists(), ci=_is_ci(), has_planner=has_planner)
+
+
+def _is_ci() -> bool:
+    return os.environ.get("CI") == "true"
 
 
 def _key(item: pytest.Item, secrets: Iterable[str] = ()) -> Key:
@@ -274,23 +298,19 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     if hasattr(item.config, "workerinput"):
         raise SettingsError(ONE_PERSON)
     from pytest_vnc_use.plugin import ui
-    from pytest_vnc_use.ui.manual import PageUser
 
     desk = ui.desk_of(item.config)
-    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
-    has_program = settings.server != "xvnc" or not logs or "program" in logs()
-    user = desk.user = PageUser(
-        desk.link,
-        item.nodeid,
-        secrets=secrets,
-        ambient=build.ambient_secrets(settings, desktop.password),
-        elements_of=build.elements_asker(settings, desktop),
-        notice="" if has_program else NO_PROGRAM,
-    )
+    user = desk.user = _user(item, settings, secrets, desktop)
+    is_asked = item.config.stash[SETTINGS].record == "manual"
+    user.no_undo = _why_not_fresh(settings) if is_asked else "it needs --vnc-record=manual"
+    user.repeats = item.stash.get(_REPEATED, ())
 
     def show(task: str, claims: Sequence[str], controller: Controller) -> RecordedRun | str:
         assert desk.watcher is not None, "the agent of the test has one"
         done = user.record(task, claims, controller, desk.watcher)
+        if user.undone is not None:
+            item.stash[_UNDONE] = user.undone
+            pytest.skip("a step was undone, so the test is run again")
         if recorded := state_of(item).recorded:
             recorded.add_masks(user.masks)
         return done
@@ -298,14 +318,36 @@ def _show(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], des
     return show
 
 
+def _user(item: pytest.Item, settings: Settings, secrets: Mapping[str, str], desktop: Desktop) -> PageUser:
+    """Return the user at the page, for the desktop of a test."""
+    from pytest_vnc_use.plugin import ui
+    from pytest_vnc_use.ui.manual import PageUser
+
+    logs = getattr(desktop, "logs", None)  # a user's own desktop may lack it
+    has_program = settings.server != "xvnc" or not logs or "program" in logs()
+    return PageUser(
+        ui.desk_of(item.config).link,
+        item.nodeid,
+        secrets=secrets,
+        ambient=build.ambient_secrets(settings, desktop.password),
+        elements_of=build.elements_asker(settings, desktop),
+        notice="" if has_program else NO_PROGRAM,
+    )
+
+
 def check_healed(item: pytest.Item) -> None:
     """Fail a test that passed but was healed, or had a transient frame, if the settings say so."""
     recorded, settings = state_of(item).recorded, item.config.stash[SETTINGS]
     if recorded is None:
         return
-    if recorded.healed and settings.healed == "fail":
+    if recorded.healed and settings.healed == "fail" and not recorded.is_reviewed:
         problem = "the test passed, but its replay was healed (vnc_healed = fail)"
         advice = f"if the change is intended, set vnc_healed = pass, or {AGAIN}"
+        if _is_ci() and not state_of(item).has_failed:  # a subtest
+            try:
+                _propose(item, recorded)
+            except (OSError, VncUseError) as exc:
+                advice += f"; what the model did could not be kept for a review: {exc}"
         raise RecordingDrifted("\n  ".join([problem, *recorded.healed, advice]))
     if recorded.transients and settings.transients == "fail":
         problem = "the test passed, but its replay showed an unrecorded transient frame (--vnc-transients=fail)"
@@ -329,14 +371,30 @@ def write(item: pytest.Item) -> bool:
         lines.append(f"{UNWRITTEN}: {recorded.key.test}: {plain(recorded.unrecorded)}")
     is_new = False
     try:
-        if is_new := recorded.keep():
-            lines.append("updated with what was accepted" if recorded.is_reviewed else "written")
+        if recorded.healed and _is_ci():
+            _propose(item, recorded)
+        elif is_new := recorded.keep():
+            how = "updated with what was accepted in" if recorded.is_reviewed else "written to"
+            lines.append(f"{how} {os.path.relpath(recorded.key.path.parent)}")
     except (OSError, UnicodeError, VncUseError) as exc:  # UnicodeError: the name of the test's file is no text
         how = f"{LOST}={recorded.mode} asks for it" if recorded.mode in ALWAYS_WRITES else UNWRITTEN
         lines.append(f"{how}: {exc}")
-    if lines:
-        state.notes["recording"] = lines
+    for text in lines:
+        state.add_note("recording", text)
     return is_new and not recorded.is_reviewed
+
+
+def _propose(item: pytest.Item, recorded: RecordedTest) -> None:
+    """Put the healed recording into the run directory, for a reviewer, beside the text of the one that was replayed.
+
+    Raises as `RecordedTest.keep` does.
+    """
+    from pytest_vnc_use.recordings.store import AFTER, BEFORE
+
+    run_dir = recorded.healed_in or (state_of(item).runs or [Path()])[-1]
+    if recorded.keep(run_dir / AFTER):
+        (run_dir / BEFORE).write_bytes(recorded.key.path.read_bytes())
+        state_of(item).add_note("recording", PROPOSED.format(item.config.stash[SETTINGS].runs_dir))
 
 
 def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -365,6 +423,18 @@ def note_result(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 _STATE = "the test passed when it was recorded, but not the next time: reset what it leaves behind, in a fixture"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Serve the page before the first desktop starts, where a user does the tasks: they may open it meanwhile."""
+    config = session.config
+    is_manual = config.stash[SETTINGS].record == "manual" and config.getoption("dist", "no") == "no"
+    if is_manual and any(map(is_ours, session.items)) and not (config.option.collectonly or os.environ.get("CI")):
+        with suppress(SettingsError):  # without the extra, the test reports that
+            from pytest_vnc_use.plugin import ui
+
+            ui.desk_of(config).pytest_collection_finish(session)
+
+
 @pytest.hookimpl(optionalhook=True, tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
     """Note the time limit of pytest-timeout, because each rehearsal gets the same."""
@@ -380,6 +450,38 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return result
 
 
+def _why_not_fresh(settings: Settings) -> str:
+    """Return why a test that is run again has no fresh desktop; "" if it has one."""
+    if settings.scope != "test":
+        return f"with --vnc-scope={settings.scope} no desktop is fresh"
+    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
+    return "" if is_started else "the desktop is not started here, so it is not fresh"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """With --vnc-record=manual, run a test again on a fresh desktop each time that its user undoes a step.
+
+    The user's other steps are repeated. Only the last attempt is reported, and leaves run directories.
+    """
+    if item.config.stash[SETTINGS].record != "manual" or not is_ours(item):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    while True:
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if _UNDONE not in item.stash or item.session.shouldstop:
+            break
+        for run in state_of(item).runs or ():
+            shutil.rmtree(run, ignore_errors=True)
+        item.stash[_REPEATED] = item.stash[_UNDONE]
+        del item.stash[_UNDONE]
+        state_of(item).decided = None  # else the next attempt would be a second one
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Rehearse the recording that the test has just written, and note the results on the test."""
     state = state_of(item)
@@ -387,10 +489,7 @@ def _rehearse(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     assert settings is not None
     if not settings.rehearse or not isinstance(item, pytest.Function) or item.session.shouldstop:
         return
-    is_started = settings.server in ("qt", "xvnc") or settings.server.startswith("container:")
-    if settings.scope != "test" or not is_started:  # a rehearsal needs a fresh desktop
-        of_scope = f"with --vnc-scope={settings.scope} no desktop is fresh"
-        reason = "the desktop is not started here, so it is not fresh" if settings.scope == "test" else of_scope
+    if reason := _why_not_fresh(settings):
         state.add_note("rehearsal", f"not rehearsed: {reason}")
         return
     figures: list[RehearsalFigures] = []

@@ -18,6 +18,7 @@ from pytest_vnc_use.plugin.redaction import secrets_of
 from pytest_vnc_use.plugin.state import SCREENSHOTS, SETTINGS, attached_to
 from pytest_vnc_use.plugin.triage import machine_of
 from pytest_vnc_use.runs.directory import EndedTest, RunDirectory, read_trace
+from pytest_vnc_use.runs.transcript import action_in_words
 from pytest_vnc_use.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -171,8 +172,6 @@ def _drift_attachment(run: Path, drift: Drifted, text: Any) -> tuple[Any, ...]:
 
 
 def _step_title(step: Step) -> str:
-    from pytest_vnc_use.report.phrases import action_in_words
-
     return f"{step.number}. {action_in_words(step.proposal.action, step.elements)}"
 
 

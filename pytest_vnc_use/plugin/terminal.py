@@ -131,7 +131,7 @@ def _answer(config: pytest.Config, question: Question) -> Answer:
         except (EOFError, KeyboardInterrupt):
             sys.stdout.write("\n")
             return NO
-        return {"y": Answer("accept"), "m": Answer("mask")}.get(key, NO)
+        return {"y": Answer("accept"), "m": Answer("mask"), "c": Answer("model")}.get(key, NO)
 
 
 def _lines(question: Question) -> Iterator[str]:
@@ -150,4 +150,5 @@ def _lines(question: Question) -> Iterator[str]:
         yield f"  Record the test again: {target}"
     keys = [] if question.moved else ["y  this screen is right, continue"]
     keys += [f"m  mask its {question.masked_px:,} px"] if question.masks else []
+    keys += [] if "model" in question.refused else ["c  let the model continue"]
     yield "  " + "    ".join([*keys, "b  it is a bug", "anything else: no"])

@@ -7,7 +7,7 @@ the same place, the same answer holds. The recording gets what was accepted once
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,6 @@ from pytest_vnc_use.recordings.format import (
     Accepted,
     Evidence,
     RecordedRun,
-    RecordedStep,
     Recording,
     Screen,
     held,
@@ -34,6 +33,7 @@ from pytest_vnc_use.recordings.images import Mask, Pixels, differing, frame_of, 
 from pytest_vnc_use.runs.directory import RunDirectory
 from pytest_vnc_use.types import REDACTED_COLOUR, Frame, Region
 from pytest_vnc_use.types.actions import Point, points
+from pytest_vnc_use.types.protocols import Controller
 
 _SAME_TARGET_PX = 20
 """The distance within which two recorded points of one changed cell are one target."""
@@ -53,7 +53,8 @@ class Question:
 
     `boxes` is what differs. `masks` are what "mask" would hide; there are none where that is not offered. `acts` are
     the recorded actions within the changed cells; `moved` says which of their targets have moved, and then the screen
-    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference.
+    cannot be accepted. `images` are the files of the recorded screen, of the one now, and of the difference. `refused`
+    says of an answer why it is not possible.
     """
 
     test: str
@@ -65,9 +66,10 @@ class Question:
     acts: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     claim: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
-AnswerKind = Literal["accept", "mask", "bug", "no"]
+AnswerKind = Literal["accept", "mask", "bug", "model", "hand", "no"]
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,9 @@ class Answer:
 
 
 NO = Answer("no")
+OVER = "the task is over: only its last screen is left to check"
+NO_MODEL = "no planner is set (--vnc-planner=gemini)"
+NO_PAGE = "only the page shows the desktop (--vnc-ui)"
 Ask = Callable[[Question], Answer]
 
 
@@ -128,9 +133,6 @@ def painted(screen: Pixels, changes: Iterable[Change]) -> Pixels:
     return made
 
 
-# The line or cell around a difference
-
-
 def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     """Return the whole line of text, or cell, that holds a difference: what changes there next may be wider.
 
@@ -140,10 +142,12 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     size = width, height
     ink = np.zeros(seen.shape, np.bool_)
     for screen in (recorded, seen):
-        colour, share = _background(box.grown(_BORDER_PX, *size), box, screen)
-        if share < _PLAIN:
-            return box.grown(_BORDER_PX, *size)
-        ink |= screen != colour
+        ring, around = box.grown(_BORDER_PX, *size), np.ones(screen.shape, np.bool_)
+        box.part_of(around)[:] = False
+        colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
+        if not counts.size or counts.max() < _PLAIN * counts.sum():
+            return ring
+        ink |= screen != colours[counts.argmax()]
     for gap_px in (_ROWS_PX, 0):
         top, bottom = _grown(_lines(ink, box, 0), box.top, box.bottom, gap_px)
         box = replace(box, top=top, bottom=bottom)
@@ -156,16 +160,6 @@ def cell_around(box: Region, recorded: Pixels, seen: Pixels) -> Region:
     kinds = _lines(ink, box, 0)
     above, below = (_blank_until(part, _ROWS_PX) for part in (kinds[: box.top][::-1], kinds[box.bottom :]))
     return replace(box, top=box.top - above, bottom=box.bottom + below)
-
-
-def _background(ring: Region, box: Region, screen: Pixels) -> tuple[int, float]:
-    """Return the commonest colour around a box, and its share."""
-    around = np.ones(screen.shape, np.bool_)
-    box.part_of(around)[:] = False
-    colours, counts = np.unique(ring.part_of(screen)[ring.part_of(around)], return_counts=True)
-    if not counts.size:
-        return 0, 0.0
-    return int(colours[counts.argmax()]), float(counts.max() / counts.sum())
 
 
 _BLANK, _INK, _BORDER = 0, 1, 2
@@ -216,9 +210,6 @@ def offered_masks(gate: Gate, boxes: Sequence[Region], seen: Pixels) -> tuple[Re
     return tuple(masks) if masks and is_maskable(masks, seen.shape) else ()
 
 
-# The session and the test
-
-
 @dataclass(frozen=True)
 class _Answered:
     """An answer about one change, when it came, the points that it was given for, and the claim that it is about."""
@@ -231,17 +222,13 @@ class _Answered:
 
     def covers(self, due: Iterable[Point], recorded: Pixels, seen: Pixels) -> bool:
         """Return whether the answer holds for actions at these points: their targets are still there, or were asked."""
+        is_drawn = len(np.unique(self.change.box.part_of(seen))) > 1
         return all(
             any(max(abs(x - px), abs(y - py)) <= _SAME_TARGET_PX for px, py in self.points)
-            or _is_in_place(self.change.box, (x, y), recorded, seen)
+            or (is_drawn and _moved_to((x, y), recorded, seen) is None)  # its recorded drawing is nowhere else
             for x, y in due
             if _holds(self.change.cell, (x, y))
         )
-
-
-def _is_in_place(box: Region, point: Point, recorded: Pixels, seen: Pixels) -> bool:
-    """Return whether something is still drawn in a changed box, and its recorded drawing is nowhere else."""
-    return len(np.unique(box.part_of(seen))) > 1 and _moved_to(point, recorded, seen) is None
 
 
 def _holds(region: Region, point: Point) -> bool:
@@ -266,6 +253,8 @@ class Reviewer:
             answer = self._ask(question)
         if (answer.kind == "accept" and question.moved) or (answer.kind == "mask" and not question.masks):
             answer = NO
+        if answer.kind in ("model", "hand"):  # it holds for this test alone
+            return NO if question.claim or answer.kind in question.refused else answer
         at = clock.utc_now().replace(microsecond=0)
         self.answered += [_Answered(change, answer, at, covered, question.claim) for change in changes]
         return answer
@@ -287,6 +276,14 @@ class Review:
     """Which target of the newest screen has moved, so that it cannot be accepted; "" if none has."""
     unasked: str = ""
     """Why nobody could be asked about the newest screen; "" if that was possible."""
+    refused: dict[str, str] = field(default_factory=lambda: {"model": NO_MODEL, "hand": NO_PAGE})
+    """Why an answer is not possible in this test, by its kind."""
+    hand: Callable[[str, Controller], RecordedRun | str] = lambda task, desktop: NO_PAGE
+    """Have the reviewer continue a task by hand; return the steps, and the screen after them, or why there are none."""
+    choose: Callable[[str, Mapping[int, str]], int | None] = lambda title, choices: None
+    """Have the reviewer choose; return the number of the choice, None for none."""
+    replaced: list[Accepted] = field(default_factory=list)
+    """Who let what take the place of recorded steps."""
     _used: dict[int, list[Change]] = field(default_factory=dict)
     """What was accepted on each screen of the recording, by the screen's `id`."""
 
@@ -301,27 +298,36 @@ class Review:
             self._used[id(screen)] = changes
 
     def _fitting(self, gate: Gate, seen: Pixels, due: Sequence[Point]) -> list[Change]:
-        accepted = self.reviewer.accepted
-        fitting = (each for each in accepted if each.change.is_in(gate.expected, seen, gate.ignored))
+        fitting = [each for each in self.reviewer.accepted if each.change.is_in(gate.expected, seen, gate.ignored)]
         return [each.change for each in fitting if each.covers(due, gate.expected, seen)]
 
     def known(self, screen: Pixels) -> Pixels:
         """Return a recorded screen as the product has it now, as far as that was accepted."""
         return painted(screen, [each.change for each in self.reviewer.accepted if each.change.is_in(screen)])
 
-    def ask(self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point]) -> Answer:
-        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's."""
+    def ask(
+        self, gate: Gate, frame: Frame, problem: str, run: RecordedRun, due: Sequence[Point], *, is_over: bool = False
+    ) -> Answer:
+        """Return the answer about a screen that a gate is closed to: one that holds already, or the reviewer's.
+
+        Once the task `is_over`, nobody can continue it.
+        """
         seen = pixels_in(frame)
         changes = changes_of(gate, seen, self.opened(gate, seen, due))
         acts, moved = self._acts(changes, run, seen)
         self.moved = moved[0] if moved else ""
-        held = [self._held(change, gate, seen) for change in changes]
+        others = [each for each in self.reviewer.answered if each.answer.kind != "accept" and not each.claim]
+        others = [each for each in others if each.change.is_in(gate.expected, seen, gate.ignored)]
+        held = [
+            (each.answer, change.cell)
+            for change in changes
+            for each in [other for other in others if is_part_of(change.box, other.change.box)][:1]
+        ]
         for kind in ("bug", "no"):
-            if given := next((answer for answer in held if answer and answer.kind == kind), None):
+            if given := next((answer for answer, _ in held if answer.kind == kind), None):
                 return self._take(given, ())
-        cells = [change.cell for change, answer in zip(changes, held, strict=True) if answer]
-        if cells:  # masked already
-            return self._take(Answer("mask"), cells)
+        if held:  # masked already
+            return self._take(Answer("mask"), [cell for _, cell in held])
         masks = () if moved else offered_masks(gate, [change.box for change in changes], seen)
         question = Question(
             self.test,
@@ -332,18 +338,9 @@ class Review:
             int(mask_of(masks, seen.shape).sum()),
             tuple(text for text, _ in acts),
             tuple(moved),
+            refused={"model": OVER, "hand": OVER} if is_over else self.refused,
         )
         return self._take(self.reviewer.ask(question, changes, tuple(point for _, point in acts)), masks)
-
-    def _held(self, change: Change, gate: Gate, seen: Pixels) -> Answer | None:
-        """Return the answer other than "accept" that the session has for a change."""
-        same = (
-            each.answer
-            for each in self.reviewer.answered
-            if each.answer.kind != "accept" and not each.claim and is_part_of(change.box, each.change.box)
-            if each.change.is_in(gate.expected, seen, gate.ignored)
-        )
-        return next(same, None)
 
     def _take(self, answer: Answer, masks: Sequence[Region]) -> Answer:
         if answer.kind == "bug":
@@ -375,12 +372,7 @@ class Review:
         self, recorded: Pixels, frame: Frame, changes: Sequence[Change], at: Sequence[Point]
     ) -> tuple[Path, Path, Path]:
         assert self.directory is not None
-        difference = _difference(recorded, pixels_in(frame), [change.box for change in changes], at)
-        stored = [self.directory.store(each) for each in (frame_of(recorded), frame, frame_of(difference))]
-        was, now, differs = (self.directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
-        return was, now, differs
-
-    # claims
+        return images_of(self.directory, recorded, frame, [change.box for change in changes], at)
 
     def keeps(self, evidence: Evidence, gate: Gate, seen: Pixels) -> bool:
         """Return whether a screen shows the evidence again, but for accepted changes that the claim is not about."""
@@ -411,13 +403,13 @@ class Review:
             self._used[id(evidence.screen)] = changes
         return answer
 
-    # the recording
-
     def accepted(self, recording: Recording) -> Recording:
         """Return the recording with what was accepted, with who accepted it and when, and with the new masks."""
         for run in recording.runs:
             for step, after in zip(run.steps, [*(each.screen for each in run.steps[1:]), run.end], strict=True):
-                self._note_transients(step, after)
+                used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
+                for passed in step.transients if used else ():  # it shows what was accepted before and after it
+                    self._used[id(passed)] = [change for change in used if change.is_in(passed.pixels())]
 
         def with_changes(screen: Screen) -> Screen:
             changes = self._used.get(id(screen))
@@ -425,26 +417,29 @@ class Review:
                 return screen
             return screen.model_copy(update={"pixels": lambda: painted(screen.pixels(), changes)})
 
-        history = (*recording.history, *self._history())
+        name = user_name()
+        used_ids = {id(change) for changes in self._used.values() for change in changes}
+        accepted = [
+            Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=held(each.change.new))
+            for each in self.reviewer.answered
+            if id(each.change) in used_ids
+        ]
+        history = (*recording.history, *accepted, *self.replaced)
         masks = (*recording.masks, *(mask for mask in self.masks if mask not in recording.masks))
         return with_screens(recording, with_changes).model_copy(update={"masks": masks, "history": history})
 
-    def _note_transients(self, step: RecordedStep, after: Screen) -> None:
-        """A frame that passed shows what was accepted on the screens before and after it."""
-        used = [*self._used.get(id(step.screen), ()), *self._used.get(id(after), ())]
-        for transient in step.transients if used else ():
-            self._used[id(transient)] = [change for change in used if change.is_in(transient.pixels())]
+    def note_steps(self, steps: str) -> None:
+        """Note for the recording's history what takes the place of recorded steps."""
+        at = clock.utc_now().replace(microsecond=0)
+        self.replaced.append(Accepted(by=user_name(), at=at, steps=steps))
 
-    def _history(self) -> Iterator[Accepted]:
-        try:
-            name = getpass.getuser()
-        except (KeyError, OSError, ImportError):  # a user without a name, as in a container
-            name = "unknown"
-        used = {id(change) for changes in self._used.values() for change in changes}
-        for each in self.reviewer.answered:
-            if id(each.change) in used:
-                new = held(each.change.new)
-                yield Accepted(by=name, at=each.at, region=each.change.cell, claim=each.claim, pixels=new)
+
+def user_name() -> str:
+    """Return the name of this process's user, "unknown" for one without, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"
 
 
 def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
@@ -466,17 +461,25 @@ def _moved_to(point: Point, recorded: Pixels, seen: Pixels) -> Point | None:
     return None
 
 
-def _difference(recorded: Pixels, seen: Pixels, boxes: Iterable[Region], at: Iterable[Point]) -> Pixels:
-    """Return the screen now in pale grey, with what differs in red, boxes around it, and crosses at actions."""
+def images_of(
+    directory: RunDirectory, recorded: Pixels, frame: Frame, boxes: Sequence[Region], at: Sequence[Point]
+) -> tuple[Path, Path, Path]:
+    """Store the images of a question: the recorded screen, the one now, and what differs.
+
+    The third is the screen now in pale grey, with what differs in red, boxes around it, and crosses at actions.
+    """
+    seen = pixels_in(frame)
     grey = sum((seen >> shift & 0xFF for shift in (0, 8, 16)), np.zeros_like(seen)) // 6 + 127
-    shown = (grey << 16 | grey << 8 | grey).astype(np.uint32)
+    marked = (grey << 16 | grey << 8 | grey).astype(np.uint32)
     if recorded.shape == seen.shape:
-        shown[differing(recorded, seen)] = 0xE00000
+        marked[differing(recorded, seen)] = 0xE00000
     for box in boxes:
         outer = box.grown(_BORDER_PX, seen.shape[1], seen.shape[0])
         edge = np.ones((outer.bottom - outer.top, outer.right - outer.left), np.bool_)
         edge[1:-1, 1:-1] = False
-        outer.part_of(shown)[edge] = 0xE00000
+        outer.part_of(marked)[edge] = 0xE00000
     for x, y in at:
-        shown[max(0, y - 8) : y + 9, x] = shown[y, max(0, x - 8) : x + 9] = 0x0000E0
-    return shown
+        marked[max(0, y - 8) : y + 9, x] = marked[y, max(0, x - 8) : x + 9] = 0x0000E0
+    stored = [directory.store(each) for each in (frame_of(recorded), frame, frame_of(marked))]
+    was, now, differs = (directory.path / "screens" / f"{ref.digest}.png" for ref in stored)
+    return was, now, differs

@@ -6,7 +6,7 @@ planner takes over. Without a live planner the run ends with RecordingDrifted, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from pytest_vnc_use.plain_text import got
 from pytest_vnc_use.recordings import AGAIN
 from pytest_vnc_use.recordings.accept import Review, offered_masks
 from pytest_vnc_use.recordings.format import (
-    PERSON,
     DynamicRegion,
     RecordedRun,
     RecordedStep,
@@ -39,9 +38,9 @@ from pytest_vnc_use.recordings.gates import (
     surroundings,
     unknown_parts,
 )
-from pytest_vnc_use.recordings.images import Mask, Pixels, changed_tiles, pixels_in, pixels_of
+from pytest_vnc_use.recordings.images import Pixels, changed_tiles, frame_of, pixels_in, pixels_of
 from pytest_vnc_use.recordings.rehearse import Rehearsal
-from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, replaying_name, seen_by_live
+from pytest_vnc_use.runs.transcript import ONLY_REPLAYED, REPLAYED, action_in_words, replaying_name, seen_by_live
 from pytest_vnc_use.types import (
     Action,
     CallFunction,
@@ -65,24 +64,14 @@ from pytest_vnc_use.types import (
 from pytest_vnc_use.types.actions import Point, points
 from pytest_vnc_use.types.protocols import ClickRules, Controller, ForwardingController, Planner
 
-_INTENDED = "If this change is intended, accept it at a terminal (--vnc-record=accept)"
-_IMAGES = "If not, the product has a bug. Both images are in the report."
-_WITH_A_PLANNER = (
-    f"{_INTENDED}; with a planner, record the test again (--vnc-record=rewrite), or let a model continue from here "
-    f"(--vnc-record=auto). {_IMAGES}"
+_REMEDIES = (
+    "If the screen is right now, accept it: --vnc-record=accept --vnc-ui (without --vnc-ui, at a terminal).",
+    "Or record the test again: --vnc-record=manual by hand, --vnc-record=rewrite with a planner;",
+    "--vnc-record=auto lets a planner continue from here.",
 )
-_AGAIN_BY_HAND = (
-    f"{_INTENDED}, or record the test again by hand (--vnc-record=manual); with a planner, --vnc-record=rewrite "
-    f"does it, or --vnc-record=auto lets a model continue from here. {_IMAGES}"
-)
-_NO_MASK = (
-    "A mask would hide most of the screen, so none is offered: look first whether the program, or the server of its "
-    "page, is running."
-)
-_LEARN = (
-    "The difference is as small as between two drawings of the same thing: if the product is the same, let a rehearsal "
-    "learn it, when the test is recorded again with vnc_rehearse = 2 or more."
-)
+_BUG = "If it is wrong, the product has a bug: the report shows both screens."
+_NO_MASK = "If the screen is empty or another one, check that the program, or the server of its page, is running."
+_LEARN = "The difference is tiny: if the product is the same, record again with vnc_rehearse=2, which learns it."
 _LOOK_AGAIN_S = 0.25
 """The longest time between two comparisons of the screen, because a moving part such as a caret does not end a wait for
 a change."""
@@ -147,7 +136,7 @@ class Replay(ForwardingController):
     `rehearsal` learns harmless differences; a `review` asks about each difference that stays. `awaited` receives the
     time that a long wait may still take; `blame` adds to a drift's message what the machine has to do with it; `closed`
     receives, of a gate that stayed closed, the expected pixels, the difference, the message and the frame that was
-    seen.
+    seen, and whether a model continues. `let_model` lets one, at the reviewer's wish, and returns it.
     """
 
     def __init__(
@@ -166,16 +155,19 @@ class Replay(ForwardingController):
         let_go: ButtonRelease | None = None,
         awaited: Callable[[float], None] = lambda _: None,
         blame: Callable[[str], str] = str,
-        closed: Callable[[Pixels, Mismatch, str, FrameRef], None] = lambda *_: None,
+        closed: Callable[[Pixels, Mismatch, str, FrameRef, bool], None] = lambda *_: None,
+        let_model: Callable[[], Planner] | None = None,
     ) -> None:
         super().__init__(desktop)
         self._run, self._live, self._limit_s = run, live, limit_s
         self._watch_s = watch_s if run.end.quiet_s else 0.0
         self._earlier, self._masks, self._test, self._rehearsal = earlier, masks, test, rehearsal
-        self._review = review
+        self._review, self._let_model = review, let_model
         self._tell_awaited, self._blame, self._tell_closed = awaited, blame, closed
         self.let_go = let_go
-        self._next = 0
+        self._next, self._is_over = 0, False
+        self._by_hand = range(0)
+        """The steps that a reviewer has performed already: their screens are shown again, and nothing is done."""
         self._made: Gate | None = None
         """The gate to the next screen, once it was used."""
         self._awaited: Gate | None = None
@@ -238,10 +230,19 @@ class Replay(ForwardingController):
         Raises RecordingDrifted where there is no live planner.
         """
         if not self.is_live and (problem := self._problem(observation)):
-            self._close(problem, observation)
+            message = self._blame(f"drift {self._format_next()}: {problem.problem}")
+            self._tell_closed(self._gate.expected, problem, message, observation.frame, self._live is not None)
+            last = _last_step(observation)
+            has_failed = last is not None and bool(last.error)
+            if self._live is None:
+                seen = pixels_of(observation.load_png(observation.frame))
+                raise self.error(message, problem, seen, performed=not has_failed)
+            self.taken_over_at = self._next
+            self.carried_out = self._run.steps[: self._next - has_failed]
         if self._live is not None and self.is_live:
             return self._live.decide(seen_by_live(observation), timeout_s=timeout_s)
         if self._at_end:
+            self._is_over = True
             return Decision("finished", "all recorded steps were performed, and the screen is as at their end")
         step = self._run.steps[self._next]
         self._before = self._gate.expected
@@ -260,50 +261,29 @@ class Replay(ForwardingController):
             return Mismatch(f"{action.name} {answers}", Region(0, 0, width, height))
         return self._mismatch(observation.frame, lambda: pixels_of(observation.load_png(observation.frame)))
 
-    def _close(self, problem: Mismatch, observation: Observation) -> None:
-        """Let the live planner take over at a drift. Raises RecordingDrifted, or ProductFailed, without one."""
-        message = self._blame(f"drift {self._format_next()}: {problem.problem}")
-        self._tell_closed(self._gate.expected, problem, message, observation.frame)
-        last = _last_step(observation)
-        has_failed = last is not None and bool(last.error)
-        if self._live is None:
-            seen = pixels_of(observation.load_png(observation.frame))
-            raise self.error(message, problem, seen, performed=not has_failed)
-        self.taken_over_at = self._next
-        self.carried_out = self._run.steps[: self._next - has_failed]
-
     def error(self, message: str, problem: Mismatch, seen: Pixels, *, performed: bool = True) -> TaskFailed:
-        """Return the error for a drift: the reviewer's words where it is a bug, else what to do."""
-        if self._review and self._review.bug is not None:
-            return ProductFailed(f"{self._review.bug or 'it is a bug'} (said the reviewer)\n{message}")
-        drift = RecordingDrifted("\n".join([message, *self._remedies(problem, seen)]))
+        """Return the error for a drift: the reviewer's words where it is a bug, else a line for each remedy."""
+        review = self._review
+        if review and review.bug is not None:
+            return ProductFailed(f"{review.bug or 'it is a bug'} (said the reviewer)\n{message}")
+        lines = [message, *_REMEDIES, _BUG]
+        if review and review.moved:
+            lines[1:] = [f"It cannot be accepted, because {review.moved}. If it is right, {AGAIN}.", _BUG]
+        elif review and review.unasked:
+            lines.insert(1, f"No user was asked whether the screen is right: {review.unasked}.")
+        if problem.boxes and Rehearsal.opened(self._gate, seen, self._acted_on):
+            lines.append(_LEARN)
+        if problem.boxes and not is_maskable(problem.masks, seen.shape):
+            lines.append(_NO_MASK)
+        elif problem.boxes and (masks := offered_masks(self._gate, problem.masks, seen)):
+            claims = self._run.claims_hidden_by(masks)
+            lost = f"; {claims[0]!r} then needs a judge each time" if claims else ""
+            hidden = int(mask_of(masks, seen.shape).sum())
+            lines.append(f"If that region changes on its own, mask it ({hidden:,} px{lost}):")
+            lines.append(f"  {mask_command(self._test, masks)}")
+        drift = RecordingDrifted("\n".join(lines))
         drift.at_end = self._at_end and performed
         return drift
-
-    def _remedies(self, problem: Mismatch, seen: Pixels) -> Iterator[str]:
-        """Yield what to do at a drift: where a rehearsal would learn it, that; last a mask, unless none is offered."""
-        if self._review and self._review.moved:
-            moved = self._review.moved
-            yield f"If this change is intended, {AGAIN}: it cannot be accepted, because {moved}. {_IMAGES}"
-        else:
-            if self._review and self._review.unasked:
-                yield f"No user was asked whether the screen is right: {self._review.unasked}."
-            yield _AGAIN_BY_HAND if self._run.planner == PERSON else _WITH_A_PLANNER  # by hand, there may be no planner
-        if not problem.boxes:
-            return
-        if Rehearsal.opened(self._gate, seen, self._acted_on):
-            yield _LEARN
-        if not is_maskable(problem.masks, seen.shape):
-            yield _NO_MASK
-        if not (masks := offered_masks(self._gate, problem.masks, seen)):
-            return
-        claims = self._run.claims_hidden_by(masks)
-        lost = f", and {claims[0]!r} then needs a judge each time" if claims else ""
-        hidden = int(mask_of(masks, seen.shape).sum())
-        yield (
-            f"If that part changes on its own, mask it: `{mask_command(self._test, masks)}` hides {hidden:,} "
-            f"pixels{lost}."
-        )
 
     @property
     def _at_end(self) -> bool:
@@ -329,21 +309,15 @@ class Replay(ForwardingController):
             made = gate_to(self._run, self._next, self._masks, self._earlier)
             self._made = self._rehearsal.widened(made, self._screen) if self._rehearsal else made
             self._blinks = BlinkWatch(self._made.blinking)
-            self._passing = [*self._passing, *self._came_and_went(due, made.ignored)] if due else []
+            newest, self._passing = self.newest_step, self._passing if due else []
+            if newest and due and (passed := (*newest.transients, *due.transients)):
+                # the frames that passed while the planner was asked are recorded with the step that it then took
+                known, until_s = [newest.screen.pixels(), due.screen.pixels()], self._acted_at + newest.took_s
+                for transient in (each.pixels() for each in passed):
+                    for box in unknown_parts(transient, known, made.ignored):
+                        part = dynamic_region(box, "unstable", box.part_of(transient))
+                        self._passing = [*self._passing, (until_s, part)]
         return self._made
-
-    def _came_and_went(self, due: RecordedStep, ignored: Mask) -> Iterator[tuple[float, DynamicRegion]]:
-        """Yield what the recording saw come and go since the newest step, and until when it may still be there.
-
-        The frames that passed while the planner was asked are recorded with the step that it then took.
-        """
-        newest = self.newest_step
-        if newest is None or not (newest.transients or due.transients):
-            return
-        known = [screen.pixels() for screen in (newest.screen, due.screen)]
-        for transient in (each.pixels() for each in (*newest.transients, *due.transients)):
-            for box in unknown_parts(transient, known, ignored):
-                yield self._acted_at + newest.took_s, dynamic_region(box, "unstable", box.part_of(transient))
 
     def _look(self, seen: Pixels) -> Mismatch | None:
         """Return the difference from the gate; None where it is open."""
@@ -370,13 +344,60 @@ class Replay(ForwardingController):
         if self._review is None or self.is_live or found is None or not found.boxes:
             return False
         problem = self._blame(f"drift {self._format_next()}: {found.problem}")
-        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due)
+        answer = self._review.ask(self._gate, self.last_frame, problem, self._run, self._due, is_over=self._is_over)
+        if answer.kind == "model" and self._let_model:
+            self._live = self._let_model()
+            self._review.note_steps(f"{self._live.name} continued {self._format_next()}")
+        if answer.kind == "hand":
+            return self._continue_by_hand()
         if answer.kind not in ("accept", "mask"):
             return False
         if answer.kind == "mask":
             self._masks, self._made = (*dict.fromkeys((*self._masks, *self._review.masks)),), None
         self._frame, self._opened, self._opened_at = None, None, clock.monotonic()
         return True
+
+    def _continue_by_hand(self) -> bool:
+        """Have the reviewer perform steps, which replace recorded ones up to the gate that is then open.
+
+        Where none or several are, the reviewer chooses. Return whether to continue. Raises DesktopError, SettingsError.
+        """
+        assert self._review is not None
+        done = self._review.hand(self._run.task, self.desktop)
+        self.desktop.transient_frames()  # what passed meanwhile, the reviewer saw
+        self.let_go, self._frame, self._opened = (None, clock.monotonic()), None, None
+        if isinstance(done, str):
+            self._review.unasked = done
+            return False
+        steps = self._run.steps
+        captions = {
+            number: f"before step {number + 1}: {action_in_words(step.action)}" for number, step in enumerate(steps)
+        }
+        due = {number: captions.get(number, "at the end") for number in range(self._next, len(steps) + 1)}
+        seen = pixels_in(self.desktop.frame())
+        choices = {number: caption for number, caption in due.items() if self._is_open(number, seen)}
+        title = "Several recorded screens are shown" if choices else "The screen is not as recorded anywhere"
+        chosen = next(iter(choices)) if len(choices) == 1 else self._review.choose(title, choices or due)
+        if chosen not in due:
+            self._review.unasked = "it was not chosen where the recording continues"
+            return False
+        by_hand = [step.model_copy(update={"intent": "by hand"}) for step in done.steps]
+        self._run = self._run.model_copy(update={"steps": (*steps[: self._next], *by_hand, *steps[chosen:])})
+        self._review.note_steps(f"{len(by_hand)} by hand for {chosen - self._next} recorded from step {self._next + 1}")
+        self._by_hand = range(self._next, self._next + len(by_hand))
+        self._made, self._opened_at = None, clock.monotonic()
+        return True
+
+    def _is_open(self, number: int, seen: Pixels) -> bool:
+        """Return whether the gate after so many recorded steps is open to a screen, but for what was accepted."""
+        made = gate_to(self._run, number, self._masks, self._earlier)
+        due = points(self._run.steps[number].action) if number < len(self._run.steps) else ()
+        return (self._review.opened(made, seen, tuple(due)) if self._review else made).mismatch(seen) is None
+
+    @property
+    def run(self) -> RecordedRun:
+        """The recorded run, with the steps that a reviewer has performed by hand in place of others."""
+        return self._run
 
     def unknown_parts(self, transient: Pixels) -> list[Region]:
         """Return where a transient frame differs from all that this run's recording shows there.
@@ -414,8 +435,10 @@ class Replay(ForwardingController):
 
     def frame(self) -> Frame:
         """Return the screen once the gate is open, or once its time is up. Each gate is waited for once."""
-        if not self.is_live and self._gate is not self._awaited:
+        if not self.is_live and self._next not in self._by_hand and self._gate is not self._awaited:
             self._reach(self._gate)
+        if self._next in self._by_hand:
+            return frame_of(self._screen.pixels())
         seen, self._frame = self._frame, None
         return seen or self.desktop.frame()
 
@@ -430,8 +453,10 @@ class Replay(ForwardingController):
         """
         if self.is_live:
             return self.desktop.settle(briefly=briefly)
+        if self._next in self._by_hand:
+            return Settled("settled", 0.0)
         started_s, gate = clock.monotonic(), self._gate
-        if self._reach(gate) and not self._at_end:
+        if self._reach(gate) and not self._at_end and self._next not in self._by_hand:
             typed, due = self.newest_step, self._run.steps[self._next].action
             chooses = typed is not None and isinstance(typed.action, TypeText) and due in _CHOOSES
             if chooses or not gate.tells:
@@ -445,7 +470,7 @@ class Replay(ForwardingController):
         """Wait until a gate is open, at the end also until it has stayed open; return whether it is."""
         is_open = self._await(gate, self._limit_s)
         while not is_open and self._frame and self.is_accepted(self._look(pixels_in(self._frame))):
-            is_open = self._await(self._gate, self._limit_s)
+            is_open = self._next in self._by_hand or self._await(self._gate, self._limit_s)
         if is_open and self._at_end and not self.is_watched_later:
             return self.watch_end() is None
         return is_open
@@ -461,8 +486,12 @@ class Replay(ForwardingController):
             if not found or is_late:
                 frame = self._frame = self.desktop.frame()
                 is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
+                learns = is_late and not is_open and self._rehearsal is not None  # a lasting difference
+                opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if learns else None
+                if opened:
+                    self._awaited = self._made = opened
+                    is_open = not self._mismatch(frame.ref, partial(pixels_in, frame))
                 if is_open or is_late:
-                    is_open = is_open or self._learn(frame)
                     self._opened_at = frame.taken_at if is_open else self._opened_at
                     return is_open
             if deadline.spent_s > _LONG_S and not is_reported:
@@ -480,17 +509,11 @@ class Replay(ForwardingController):
         pixels = pixels_in(seen)
         return pixels.shape != gate.expected.shape or changed_tiles(gate.expected, pixels).mean() >= _OTHER_SHARE
 
-    def _learn(self, frame: Frame) -> bool:
-        """In a rehearsal, learn a lasting difference of a frame; return whether the gate is now open to it."""
-        opened = Rehearsal.opened(self._gate, pixels_in(frame), self._acted_on) if self._rehearsal else None
-        self._awaited = self._made = opened or self._made
-        return opened is not None and not self._mismatch(frame.ref, partial(pixels_in, frame))
-
     def watch_end(self) -> Mismatch | None:
         """Watch the end, and have what differs then reviewed; return what still differs. Raises DesktopError."""
         found = self._watch_end()
         while self.is_accepted(found):
-            found = self._watch_end()
+            found = None if self._next in self._by_hand else self._watch_end()
         return found
 
     def _watch_end(self) -> Mismatch | None:
@@ -530,6 +553,8 @@ class Replay(ForwardingController):
 
         A click waits first, so that it does not join the last one as a double click.
         """
+        if self._next - 1 in self._by_hand:
+            return
         self._frame = None
         where = points(action) if isinstance(action, (Click, Drag, MouseDown, MouseUp, TypeText)) else ()
         if where and self.let_go and not isinstance(action, MouseUp):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -10,22 +12,30 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pytest_vnc_use.backends.pixels import encode_png
+from pytest_vnc_use.recordings.accept import Question
+from pytest_vnc_use.recordings.store import load
+from pytest_vnc_use.types import Click, Region, TypeText
+from support.desks import WITHIN_S, Served
 from support.made_once import made_once
+from support.person import Page, Person
 from support.till_project import Project, project_in
 from support.tills import TILL
 from support.vnc_servers import require, require_package
 
 require_package("starlette")
-playwright = require_package("playwright.sync_api")
 axe = require_package("axe_playwright_python.sync_playwright")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LONG_MS = 90_000
+PNG = encode_png(np.zeros((40, 60), np.uint32))
+ADDING = ((230, 224), (250, 224))
 pytestmark = [pytest.mark.desktop, pytest.mark.browser, pytest.mark.slow]
 
 
@@ -45,16 +55,6 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(recorded_once: Path, tmp_path: Path) -> Project:
     shutil.copytree(recorded_once, tmp_path / "project", ignore=shutil.ignore_patterns("screens"))
     return Project(tmp_path / "project")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        require("chromium")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
-        yield browser
-        browser.close()
 
 
 def options(fault: str = "") -> list[str]:
@@ -97,6 +97,7 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         page.get_by_role("button", name="Pause").click()
         page.locator("#tests .passed").wait_for(timeout=LONG_MS)
         assert page.locator("#steps li").count() == 4
+        assert page.locator("#steps img").count() == 4, "the program names no element, so its places are shown"
         assert page.evaluate(COLOURS) > 3
         assert page.evaluate("() => document.querySelector('#large canvas').width") == 800
         late = browser.new_context().new_page()
@@ -106,6 +107,10 @@ def test_page_runs_pauses_and_shows_test(project: Project, browser: Any) -> None
         assert process.wait(60) == 0
 
 
+IS_CROPPED = """() => {
+    const image = document.querySelector("#now")
+    return image.width > image.parentElement.clientWidth
+}"""
 COLOURS = """() => {
     const canvas = document.querySelector("#large canvas")
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
@@ -117,12 +122,17 @@ def test_accepted_on_page_updates_recording(project: Project, browser: Any) -> N
     before = project.file.read_bytes()
     command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
     with started(project, *command) as (process, url):
+        assert process.stdout
+        assert next(line for line in process.stdout if "a question waits at" in line).strip().endswith(url)
         page = browser.new_page()
         page.goto(url)
         page.get_by_role("dialog").wait_for(timeout=LONG_MS)
         assert page.evaluate("() => document.querySelector('#now').naturalWidth") == 800
         for name in ("Slider", "Blink", "Difference", "Side by side"):
             page.get_by_role("button", name=name).click()
+        assert page.evaluate(IS_CROPPED)
+        page.get_by_role("button", name="Whole screen").click()
+        assert not page.evaluate(IS_CROPPED)
         assert axe.Axe().run(page).violations_count == 0
         page.get_by_role("button", name="Accept: the screen now is right").click()
         assert process.wait(120) == 0
@@ -145,12 +155,127 @@ def test_bug_on_page_fails_as_product(project: Project, browser: Any) -> None:
     assert project.file.read_bytes() == before
 
 
+def test_steps_by_hand_become_part_of_recording(project: Project) -> None:
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("moved button")]
+    with started(project, *command) as (process, url), Page(url) as page:
+        question = page.asked(None)
+        assert "no planner" in question["refused"]["model"]
+        page.send(type="answer", id=question["id"], kind="hand")
+        with Person(page) as person:
+            for click in ADDING:
+                person.click(*click)
+        choice = page.asked("choice")
+        assert [number for number, _ in choice["choices"]] == [1, 2, 3, 4], "the button has moved on all screens"
+        page.send(type="answer", id=choice["id"], kind="3")
+        for _ in range(2):  # the button has no focus any more once it is paid
+            question = page.asked(None)
+            page.send(type="answer", id=question["id"], kind="accept")
+            while question["id"] in page.questions:
+                page.read()
+        assert process.wait(120) == 0
+    recording = load(project.file)
+    assert recording
+    (run,) = recording.runs
+    clicks = [Click(*click) for click in ADDING]
+    assert [step.action for step in run.steps] == [TypeText("alice", 200, 60), *clicks, Click(380, 224)]
+    assert {each.by for each in recording.history} == {getpass.getuser()}
+    assert [each.steps for each in recording.history if each.steps] == ["2 by hand for 2 recorded from step 2"]
+    again = project.run("--vnc-record=replay", till="--fault='moved button'")
+    assert again.code == 0, again.out
+
+
+def test_answer_after_recording_changed_is_not_written(project: Project) -> None:
+    command = ["pytest", "--vnc-ui", "--vnc-record=accept", "-ovnc_gate_seconds=2", *options("spelling")]
+    with started(project, *command) as (process, url), Page(url) as page:
+        question = page.asked(None)
+        project.file.write_text(f"{project.file.read_text('utf-8')}\n", encoding="utf-8")
+        changed = project.file.read_bytes()
+        page.send(type="answer", id=question["id"], kind="accept")
+        assert process.stdout
+        assert "has changed since this test began" in process.stdout.read()
+    assert project.file.read_bytes() == changed
+
+
+def test_drift_is_continued_by_keyboard(served: Served, browser: Any, tmp_path: Path) -> None:
+    link, events = served.link(), queue.Queue[dict[str, Any]]()
+    image = tmp_path / "image.png"
+    image.write_bytes(PNG)
+    refused = {"model": "no planner is set"}
+    question = Question("test_it", "it differs", (Region(1, 2, 3, 4),), (image, image, image), refused=refused)
+    choices = [[1, "before step 2"], [2, "at the end"]]
+    page = browser.new_page(viewport={"width": 360, "height": 740})
+    page.goto(served.server.url)
+
+    def press(button: str, heading: str = "") -> None:
+        page.get_by_role("button", name=button).wait_for()
+        assert axe.Axe().run(page).violations_count == 0, heading
+        page.get_by_role("button", name=button).focus()
+        page.keyboard.press("Enter")
+
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(link.ask, question, str)
+        page.get_by_text("Let the model continue: no planner is set.").wait_for()
+        press("Continue by hand…")
+        assert answer.result(WITHIN_S).kind == "hand"
+        choice = pool.submit(link.put_question, about="choice", title="Where?", choices=choices)
+        press("at the end")
+        assert choice.result(WITHIN_S)[0] == "2"
+    facts = {"task": "Pay", "test": "test_it", "claims": [], "asks_claims": False, "secrets": [], "steps": ["click"]}
+    for more, button, kind in (({"by_hand": True}, "Continue the replay", "done"), ({"no_undo": ""}, "Undo", "undo")):
+        with link.asking(events.put, about="record", notice="", crops={}, **facts, **more):
+            press(button)
+            assert events.get(timeout=WITHIN_S)["kind"] == kind
+    page.close()
+
+
 def test_killed_server_stops_no_test(project: Project) -> None:
     with started(project, "pytest", "--vnc-ui", *options()) as (process, url):
         port = int(url.partition("#")[0].rstrip("/").rpartition(":")[2])
         os.kill(_listener(port), signal.SIGKILL)
         assert process.stdout
         assert (process.wait(120), "1 passed" in process.stdout.read()) == (0, True)
+
+
+MANY = """
+import pytest
+
+@pytest.mark.parametrize("number", range(40))
+def test_many(vnc_agent, number):
+    vnc_agent.click(10, 10)
+    vnc_agent.type_text(str(number))
+"""
+KILLED = """
+import os, signal
+
+def test_before(vnc_agent):
+    vnc_agent.click(10, 10)
+
+def test_killed(vnc_agent):
+    vnc_agent.click(10, 10)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def test_after(vnc_agent):
+    vnc_agent.click(10, 10)
+"""
+
+
+@pytest.mark.parametrize(("source", "workers", "result"), [(MANY, 4, "40 passed"), (KILLED, 2, "2 passed, 1 failed")])
+def test_tests_of_workers_are_shown(tmp_path: Path, browser: Any, source: str, workers: int, result: str) -> None:
+    require("Xtigervnc")
+    project = Project(tmp_path)
+    project.write("test_workers.py", source)
+    command = ["pytest", "-p", "no:pytest-vnc", "--vnc-ui", f"-n{workers}", "--vnc-server=xvnc", "--vnc-app=xterm"]
+    with started(project, *command) as (process, url):
+        page = browser.new_page()
+        page.goto(url)
+        if source == MANY:
+            page.locator("#others canvas").nth(workers - 2).wait_for(timeout=LONG_MS)
+        assert process.stdout
+        assert process.wait(600) == ("failed" in result), process.stdout.read()
+        page.get_by_text(f": {result}; no session runs").wait_for()
+        if source == KILLED:
+            page.get_by_role("button", name="error test_killed").click()
+            page.get_by_text("crashed while running 'test_workers.py::test_killed'").wait_for()
 
 
 def _listener(port: int) -> int:

@@ -1,6 +1,6 @@
 // Recording: the pointer and the keyboard over the live screen go to the desktop, and the answers at its end.
 
-import { screenOf } from "./screens.js";
+import { listSteps, screenOf } from "./screens.js";
 
 const $ = (id) => document.getElementById(id);
 const BUTTONS = ["left", "middle", "right"];
@@ -21,7 +21,9 @@ let button = ""; // the pointer's button that is down
 let move = null; // the newest move that is not sent yet
 let scrolled = { x: 0, y: 0 };
 
-const tell = (...event) => question && send({ type: "input", id: question.id, event });
+/** Send an input with the time at which it happened, in milliseconds since the page was opened. */
+const tellAt = (timeStamp, ...event) => question && send({ type: "input", id: question.id, event, at: performance.timeOrigin + timeStamp });
+const tell = (...event) => tellAt(performance.now(), ...event);
 
 /** Show the recording that the question is about; return whether there is one. */
 export function renderRecord(asked, sender) {
@@ -37,8 +39,9 @@ export function renderRecord(asked, sender) {
   question = asked;
   if (canvas.parentElement !== $("record-screen")) $("record-screen").prepend(canvas);
   if ($("record-notice").textContent !== asked.notice) $("record-notice").textContent = asked.notice;
+  $("record-undo").disabled = Boolean(asked.no_undo) || !asked.steps.length;
   const captions = asked.steps.length ? asked.steps : ["Nothing yet: click into the screen and do the task."];
-  $("record-steps").replaceChildren(...captions.map((caption) => made("li", caption)));
+  listSteps($("record-steps"), captions.map((text, index) => ({ number: index + 1, text, crop: asked.crops[index] ?? "" })));
   $("record-steps").classList.toggle("empty", !asked.steps.length);
   $("record-steps").lastElementChild.scrollIntoView({ block: "nearest" });
   return true;
@@ -54,7 +57,10 @@ function begin(asked) {
   canvas.onwheel = scroll;
   canvas.oncontextmenu = (event) => event.preventDefault();
   $("record-test").textContent = asked.test;
-  $("record-task").textContent = asked.task;
+  $("record-task").textContent = asked.by_hand ? `By hand, then the replay continues: ${asked.task}` : asked.task;
+  $("record-done").textContent = asked.by_hand ? "Continue the replay" : "Done…";
+  $("record-region").hidden = $("record-undo").hidden = Boolean(asked.by_hand);
+  $("record-no-undo").textContent = asked.no_undo ? `Undo is off: ${asked.no_undo}.` : "";
   const names = asked.secrets.map((name) => choice(name, () => tell("secret", name)));
   $("record-secrets").replaceChildren(...names);
   $("record-secret").hidden = !names.length;
@@ -99,7 +105,7 @@ function press(event) {
   if (button) return;
   button = BUTTONS[event.button];
   tellMove();
-  if (button) tell("down", ...at(event), button);
+  if (button) tellAt(event.timeStamp, "down", ...at(event), button);
 }
 
 function moved(event) {
@@ -117,7 +123,7 @@ function release(event) {
   if (marks()) return drawRegion(event, false, true);
   tellMove();
   if (button && (event.type === "pointercancel" || BUTTONS[event.button] === button)) {
-    tell("up", ...at(event), button);
+    tellAt(event.timeStamp, "up", ...at(event), button);
     button = "";
   }
 }
@@ -165,6 +171,7 @@ keys.onpaste = (event) => {
 };
 keys.onblur = letGo;
 window.addEventListener("blur", letGo);
+window.addEventListener("beforeunload", (event) => question?.steps.length && event.preventDefault()); // what was done ends with it
 document.addEventListener("visibilitychange", () => document.hidden && letGo());
 
 function takeText(text) {
@@ -291,7 +298,8 @@ function radio(name, value, text) {
 
 $("record-done").onclick = () => {
   letGo();
-  $("record-form").showModal();
+  if (question.by_hand) send({ type: "answer", kind: "done", id: question.id });
+  else $("record-form").showModal();
 };
 $("record-back").onclick = () => $("record-form").close();
 $("record-form").onclose = () => keys.focus({ preventScroll: true });
@@ -308,7 +316,12 @@ $("record-answers").onsubmit = (event) => {
   });
   $("record-form").close();
 };
-$("record-discard").onclick = () => send({ type: "answer", kind: "no", id: question.id, words: "it was discarded" });
+$("record-undo").title = "Repeat all steps but the last one on a fresh desktop";
+$("record-undo").onclick = () => send({ type: "answer", kind: "undo", id: question.id });
+$("record-discard").onclick = () => {
+  if (!confirm("Discard this recording? What you did is lost, and nothing is written.")) return;
+  send({ type: "answer", kind: "no", id: question.id, words: "the recording was discarded" });
+};
 
 /** Ask whether a claim holds on a screen. */
 export function renderClaim(asked, sender) {
