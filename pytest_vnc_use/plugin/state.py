@@ -74,7 +74,7 @@ class ItemState:
     """Where a run is that has not ended, such as "at step 3"."""
     budget: Budget | None = None
     playwright_calls: list[str] = field(default_factory=list)
-    """The calls of Playwright, a line for each, with `vnc_playwright`."""
+    """The calls of pytest-playwright's `page`, a line for each."""
 
     settings: Settings | None = None
     """The settings that its recording is made with."""

@@ -99,6 +99,6 @@ def test_eyes_and_hands_are_made_anew_where_their_timing_is_replaced(pad: QtDesk
 
 
 def test_each_timing_holds_from_next_run_on_or_is_of_no_use_by_then() -> None:
-    of_a_run = {"max_seconds", "step_delay", "request_seconds", "gate_seconds", "watch_seconds"}
+    of_a_run = {"max_seconds", "step_delay", "request_seconds", "gate_seconds"}
     over = {"lease_seconds"}
     assert set(TIMING) - set(CONNECTION_SETTINGS) == of_a_run | over

@@ -43,7 +43,7 @@ COMMAND = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:lan
 
 
 @pytest.mark.slow
-def test_engine_is_imported_in_thread_for_test_with_agent_only(tmp_path: Path) -> None:
+def test_engine_is_imported_in_thread_for_agent(tmp_path: Path) -> None:
     """In a process of its own, as this one has imported the engine."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
