@@ -67,7 +67,7 @@ def register_the_rest(config: pytest.Config) -> None:
         triage,
     )
 
-    config.stash[state.SETTINGS] = options.read_settings(config)
+    config.stash[state.SETTINGS] = state.read_settings(config)
     plugins = [redaction, redaction.Redaction(config), runtest, triage, results, terminal, costs, markers, recordings]
     if any(config.getoption(name, None) for name in ("htmlpath", "xmlpath", "allure_report_dir")):
         from pytest_vnc_use.plugin import reporting

@@ -5,7 +5,6 @@ Every session loads this module, so a fixture imports what it needs when a test 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -84,11 +83,9 @@ def vnc_planner(
     vnc_functions: Sequence[Callable[..., object]],
 ) -> Planner:
     """Return the planner, which decides what to do. Override to plan with something else than the configured model."""
-    from pytest_vnc_use.agent import build
     from pytest_vnc_use.plugin import recorded
 
-    make = functools.partial(build.build_planner, vnc_settings, vnc_functions)
-    return recorded.planner_of(request.node, vnc_settings, make)
+    return recorded.planner_of(request.node, vnc_settings, vnc_functions)
 
 
 @pytest.fixture

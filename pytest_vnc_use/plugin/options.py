@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, Settings, option_name
+from pytest_vnc_use.settings.settings import ENVIRONMENT_PREFIX, FIELDS, OPTIONS, option_name
 
 if TYPE_CHECKING:
     from pytest_vnc_use.settings.fallbacks import Layer
@@ -113,19 +113,3 @@ def must_replay(config: pytest.Config) -> bool:
     """Return whether the command line says `--vnc-record=replay`, or `-o vnc_record=replay`; no marker overrules it."""
     on_command_line = [layer["record"] for layer, _ in layers_of(config)[-2:] if layer.get("record") is not None]
     return on_command_line[-1:] == ["replay"]
-
-
-def read_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the session. Raises UsageError if one of them is wrong."""
-    from pytest_vnc_use.errors import SettingsError
-    from pytest_vnc_use.safety.policy_file import load_policy
-    from pytest_vnc_use.settings.layers import merge
-    from pytest_vnc_use.triage import sanitize
-
-    try:
-        settings = merge(*layers_of(config))
-        if settings.policy:
-            load_policy(settings.policy)
-    except SettingsError as exc:
-        raise pytest.UsageError(sanitize(str(exc), str)) from exc
-    return settings

@@ -65,8 +65,8 @@ _REVIEWER = pytest.StashKey[Reviewer]()
 """The reviewer of the session, with the answers so far."""
 
 
-def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner]) -> Planner:
-    """Return the planner that `make` returns, or no planner if the test is only replayed or a user does the tasks.
+def planner_of(item: pytest.Item, settings: Settings, functions: Sequence[Callable[..., object]]) -> Planner:
+    """Return the planner that the settings name, or no planner if the test is only replayed or a user does the tasks.
 
     A test with a recording is only replayed if the key is missing. A test without a task needs no planner until it asks
     for one.
@@ -75,7 +75,7 @@ def planner_of(item: pytest.Item, settings: Settings, make: Callable[[], Planner
     if state.rehearsal or _mode(key, settings, has_planner=bool(settings.planner)) in ("replay", "manual"):
         return NoPlanner()
     try:
-        return make()
+        return build.build_planner(settings, functions)
     except SettingsError as exc:
         is_missing = isinstance(exc, KeyMissing) or not settings.planner
         if is_missing and key.path.exists() and _mode(key, settings, has_planner=False) == "replay":
