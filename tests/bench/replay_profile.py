@@ -151,7 +151,7 @@ class Sure:
 
 OTHER, END = "else", "end of the session"
 PARTS = {
-    "desktop and program start": ("plugin.desktops:Desktops.lease",),
+    "desktop and program start": ("plugin.desktops:_lease",),
     "connection": ("agent.build:connect_to", "desktops.xvnc:connect"),
     "recording read": ("plugin.recordings:recorded_test", "recordings.images:Chain.pixels"),
     "run directory written": (

@@ -58,6 +58,7 @@ from pathlib import Path
 
 import pytest
 from pytest_vnc_use.plugin import reporting
+from pytest_vnc_use.runs.directory import EndedTest
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,7 +66,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if call.when == "call":
         run = Path(os.environ["RUNS"], f"run-{item.callspec.params['number']:04}")
-        reporting.add_runs(item, report, [run], "")
+        reporting.add_runs(item, report, [run], EndedTest(item.nodeid, report.outcome))
     return report
 """
 TESTS = """
