@@ -135,13 +135,13 @@ def ambient_secrets(settings: Settings, password: str | None = None) -> dict[str
     return api_keys() | {name: value for name, value in found.items() if value}
 
 
-def fetched_key(command: str) -> str:
+def fetched_key(command: str, refused: str = "") -> str:
     """Return the key that the command prints; it stays in this process, and never gets into the environment.
 
-    The command runs once. Raises KeyMissing, without its output.
+    The command runs once, and again if its key was `refused`. Raises KeyMissing, without its output.
     """
     with _key_lock:
-        if command not in _fetched_keys:
+        if command not in _fetched_keys or (refused and _fetched_keys[command][0] == refused):
             _fetched_keys[command] = _run_key_command(command)
         key, problem = _fetched_keys[command]
     if problem:
@@ -170,9 +170,10 @@ def _run_key_command(command: str) -> tuple[str, str]:
     return key.decode("ascii"), ""
 
 
-def _service_key(settings: Settings, service: str) -> str | None:
-    """Return the key that the user's command prints, if there is one and the service is the planner's."""
-    return fetched_key(settings.api_key_command) if settings.api_key_command and service == settings.planner else None
+def _service_key(settings: Settings, service: str) -> Callable[[str], str] | None:
+    """Return a function that has the user's command print a key, if there is one and the service is the planner's."""
+    is_fetched = settings.api_key_command and service == settings.planner
+    return partial(fetched_key, settings.api_key_command) if is_fetched else None
 
 
 def _backoff(settings: Settings) -> Backoff:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -57,18 +56,7 @@ def private(path: str, flags: int) -> int:
 
 def to_json(value: Any) -> Any:
     """Return a value of `types` in JSON's own types, foreign types as text. Only a Frame's `ref` has such a form."""
-    try:
-        return to_jsonable_python(value, fallback=str)
-    except UnicodeEncodeError:  # pydantic cannot write a key with half of a surrogate pair
-        return to_jsonable_python(_with_whole_keys(value), fallback=str)
-
-
-def _with_whole_keys(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _with_whole_keys(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key).encode("utf-8", "replace").decode(): _with_whole_keys(item) for key, item in value.items()}
-    return [_with_whole_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return to_jsonable_python(value, fallback=str)
 
 
 _adapter = cache(TypeAdapter)

@@ -13,8 +13,8 @@ from pytest_vnc_use.agent.build import ambient_secrets, build_judge, build_plann
 from pytest_vnc_use.errors import KeyMissing, SettingsError
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.settings.settings import Settings
-from support.chat_server import ChatServer, call
-from support.gemini_conversations import History, Talk
+from support.chat_server import ChatServer, call, said
+from support.gemini_conversations import History, Talk, frame_of
 
 
 def python(code: str) -> str:
@@ -58,3 +58,19 @@ def test_judge_of_another_service_does_not_get_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     with pytest.raises(KeyMissing):
         build_judge(Settings(planner="gemini", judge="anthropic", api_key_command=python("print('fetched-key')")))
+
+
+def test_refused_key_is_fetched_again_for_planner_and_judge(tmp_path: Path) -> None:
+    counted = tmp_path / "runs"
+    command = python(
+        f"file = open({str(counted)!r}, 'a'); file.write('x'); print(['old-key', 'new-key'][min(file.tell(), 2) - 1])"
+    )
+    with ChatServer(
+        [call("wait"), said('{"reason": "So.", "verdict": "holds", "box_2d": null}')], api_key="new-key"
+    ) as server:
+        settings = Settings(planner="openai", base_url=server.url, model="some-model", api_key_command=command)
+        planner, judge = build_planner(settings), build_judge(settings)
+        assert Talk(server, planner, history=History()).decide().kind == "act"
+        assert judge.judge("It is so.", frame_of(1), timeout_s=20.0)
+    assert counted.read_text() == "xx"
+    assert "new-key" in ambient_secrets(settings).values()

@@ -12,16 +12,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from pytest_vnc_use.errors import KeyMissing, SettingsError
+from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS
 from pytest_vnc_use.types import (
-    CallFunction,
     Click,
     InvalidAction,
     KeyCombo,
-    KeyDown,
-    KeyUp,
     TypeText,
 )
 from support import messages_server as claude_says
@@ -34,8 +31,6 @@ Converse = Callable[..., Talk[MessagesServer]]
 POINT = {"coordinate": [720, 450]}
 CLICK = uses(("left_click", POINT), words="I open it.")
 DONE = text("It is open.")
-WIDTH_OF_NUMBERS = 200
-"""Bytes by which requests of runs differ that are told alike."""
 
 
 @pytest.fixture
@@ -93,15 +88,6 @@ def test_batch_is_answered_call_by_call(converse: Converse) -> None:
     assert [digest(png) for png in images_of(talk.server.requests[1])[1:]] == [talk.history.screen.digest]
 
 
-def test_modifier_is_held_around_its_click(converse: Converse) -> None:
-    talk = converse([uses(("left_click", {**POINT, "text": "ctrl+shift"}), ("key", {"text": "Return"})), DONE])
-    decision = talk.act()
-    held = [KeyDown("ctrl"), KeyDown("shift"), Click(720, 450), KeyUp("shift"), KeyUp("ctrl")]
-    assert [proposal.action for proposal in decision.proposals] == [*held, KeyCombo(("Return",))]
-    assert talk.decide().kind == "finished"
-    assert len(results_of(talk.server.requests[1])) == 2
-
-
 def test_what_follows_failure_was_not_executed(converse: Converse) -> None:
     talk = converse([uses(("left_click", POINT), ("key", {"text": "Hyper"}), ("wait", {"duration": 1})), DONE])
     decision = talk.decide()
@@ -115,27 +101,6 @@ def test_what_follows_failure_was_not_executed(converse: Converse) -> None:
     assert [result.get("is_error", False) for result in results] == [False, True, True]
     not_executed = "Not executed: an earlier computer action in this turn failed."
     assert [text_of(result) for result in results] == ["ok", "no key", not_executed]
-
-
-def test_function_of_users(converse: Converse) -> None:
-    def left_click(name: str) -> str:
-        """Look a user up."""
-        return name
-
-    def users(name: str) -> str:
-        """Look a user up."""
-        return name
-
-    with pytest.raises(SettingsError, match="another function already has the name 'left_click'"):
-        converse([], functions=[left_click])
-    talk = converse([uses(("users", {"name": "al"}), toolset=None), DONE], functions=[users])
-    decision = talk.act(output="alice")
-    assert decision.proposals[0].action == CallFunction("users", {"name": "al"})
-    assert talk.server.requests[0]["tools"][-1]["name"] == "users"
-    talk.decide()
-    [result] = results_of(talk.server.requests[1])
-    assert text_of(result) == "alice"
-    assert "toolset_name" not in result
 
 
 def test_excluded_action(converse: Converse) -> None:
@@ -229,14 +194,3 @@ def test_empty_text_does_not_go_back(converse: Converse) -> None:
 def test_unknown_tool_raises_settings_error() -> None:
     with pytest.raises(SettingsError, match=r"tool must be one of \['computer_20250124'.*\], got 'computer_2030'"):
         AnthropicComputer(api_key="a key", tool="computer_2030")
-
-
-def test_key_and_address_come_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_API_KEY", "another service's")
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    with pytest.raises(KeyMissing, match="set ANTHROPIC_API_KEY"):
-        AnthropicComputer()
-    with MessagesServer([CLICK]) as server:
-        monkeypatch.setenv("ANTHROPIC_API_KEY", server.api_key)
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{server.url}/")
-        assert Talk(server, AnthropicComputer()).decide().kind == "act"

@@ -26,11 +26,11 @@ from pytest_vnc_use.errors import (
     QuotaExhausted,
     SettingsError,
 )
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
+from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer, AnthropicJudge
 from pytest_vnc_use.planners.chat.planner import ChatJudge, OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff, load_certificates
-from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
+from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse, GeminiJudge
+from pytest_vnc_use.planners.openai.planner import OpenAIComputer, OpenAIJudge
 from pytest_vnc_use.types import ModelExchange
 from support import chat_server, gemini_server as gemini, messages_server, responses_server
 from support.chat_conversations import chat
@@ -41,7 +41,7 @@ from support.gemini_server import GeminiServer
 from support.json_server import Reply
 from support.messages_server import message
 from support.native_conversations import claude, gpt
-from support.responses_server import acts, computer_call, function_call, response, thought
+from support.responses_server import acts, computer_call, response, thought
 
 KEY = "sk-a-secret-key"
 
@@ -98,7 +98,6 @@ AGAIN: dict[str, list[Reply]] = {
         geminis_function_call({"name": "click", "args": {"x": float("inf")}}),
         gemini.malformed({"text": "half a character: \ud83d"}),
         gemini.Reply({"candidates": [{"finishReason": "STOP", "content": "It is open."}]}, malformed=True),
-        geminis_function_call({"name": "click", "args": json.loads('{"x":' * 400 + "1" + "}" * 400)}),
         gemini.Reply(b"[" * 100_000),
     ],
     "anthropic": [
@@ -111,10 +110,8 @@ AGAIN: dict[str, list[Reply]] = {
         message([{"type": "text", "text": "…"}], "pause_turn"),
         message(["It is open."]),
         message([{"type": "text", "text": 5}]),
-        message([USE, {"type": "thinking", "thinking": "unsigned"}], "tool_use"),
         message([USE, USE], "tool_use"),
         message([{**USE, "input": "left"}], "tool_use"),
-        message([{**USE, "name": ""}], "tool_use"),
     ],
     "openai": [
         responses_server.rate_limited(0.01),
@@ -129,7 +126,6 @@ AGAIN: dict[str, list[Reply]] = {
         response({**thought(), "summary": "Hm."}, computer_call(CLICKED)),
         response({**computer_call(CLICKED), "call_id": None}),
         response({**computer_call(CLICKED), "call_id": "1"}, {**computer_call(CLICKED), "call_id": "1"}),
-        response({**function_call("users", "{}"), "arguments": {}}),
     ],
     "chat": [
         Reply({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),  # llama.cpp
@@ -210,7 +206,7 @@ def test_decide_lasting_failure_raises_at_once(
 FOR_EVER: list[tuple[str, Reply, type[Exception], str]] = [
     ("gemini", gemini.overloaded(), ModelUnavailable, "503 UNAVAILABLE: The model is overloaded"),
     ("gemini", gemini.empty(), ModelUnavailable, "empty or malformed: STOP"),
-    ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: it holds the part {'text': 5"),
+    ("gemini", gemini.malformed(GEMINIS, {"text": 5}), ModelUnavailable, "malformed: got .*'text': 5"),
     ("gemini", gemini.rate_limited(0.01), QuotaExhausted, "quota is used up: 429"),
     ("anthropic", message([], "end_turn"), ModelUnavailable, "empty or malformed"),
     ("openai", response(), ModelUnavailable, "empty or malformed"),
@@ -230,19 +226,6 @@ def test_decide_failing_for_ever_stops_after_five(
             talk.decide()
         assert len(talk.server.requests) == 5
         assert talk.exchanges[-1].retry_in_s is None
-
-
-@pytest.mark.parametrize("late", [{"hang_s": 60.0}, {"drip_s": 0.05}], ids=["hangs", "drips"])
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_decide_late_answer_raises_in_time(name: str, late: dict[str, float]) -> None:
-    provider = PROVIDERS[name]
-    slow = dataclasses.replace(provider.click, **late)
-    with provider.ask(lambda request: slow) as talk:
-        started = time.monotonic()
-        with pytest.raises(ModelUnavailable, match="did not answer within"):
-            talk.decide(timeout_s=0.5)
-        assert time.monotonic() - started < 20.0
-        assert all(exchange.uncounted for exchange in talk.exchanges)
 
 
 @pytest.mark.parametrize("name", [name for name, provider in PROVIDERS.items() if provider.wrong_key])
@@ -318,21 +301,6 @@ def test_decide_lasting_silence_with_detection_is_refused(answer: Reply) -> None
         assert len(talk.server.requests) == 5
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"error": {"code": 400, "message": ["Bad"], "status": None, "details": [{"violations": 3}]}},
-        {"error": {"code": 400, "message": ["Bad"], "details": 5}},
-        b"5",
-        b'[{"error": {}}]',
-        b"[" * 100_000,
-    ],
-)
-def test_decide_error_of_any_shape_raises(body: Any) -> None:
-    with ask_gemini([gemini.Reply(body, 400)]) as talk, pytest.raises(PlannerError):
-        talk.decide()
-
-
 def test_decide_waits_as_service_asks() -> None:
     with ask_gemini([gemini.rate_limited(0.4), CLICK]) as talk:
         started = time.monotonic()
@@ -381,18 +349,6 @@ def test_decide_given_up_request_leaves_no_socket_open(monkeypatch: pytest.Monke
     gc.collect()  # an open socket that nobody holds any more is told of now
 
 
-def test_exchange_is_what_was_sent_and_came() -> None:
-    with ask_gemini([gemini.overloaded(), CLICK]) as talk:
-        talk.decide()
-        failed, good = talk.exchanges
-    assert failed.purpose == good.purpose == "planner"
-    assert failed.response is not None
-    assert failed.response["error"]["status"] == "UNAVAILABLE"
-    assert good.response is not None
-    assert good.response["modelVersion"] == "gemini-3.8-flash-001"
-    assert good.request["contents"][0]["parts"][0] == {"text": "Open the basket"}
-
-
 @pytest.mark.parametrize(
     ("answer", "uncounted"),
     [
@@ -414,37 +370,54 @@ def test_exchange_without_tokens_is_uncounted_unless_error(answer: Reply, uncoun
 
 
 @pytest.mark.parametrize(
-    ("planner", "variable"),
+    ("name", "planner", "judge", "prefix"),
     [
-        (GeminiComputerUse, "GOOGLE_API_KEY"),
-        (AnthropicComputer, "ANTHROPIC_API_KEY"),
-        (OpenAIComputer, "OPENAI_API_KEY"),
+        ("gemini", GeminiComputerUse, GeminiJudge, "GOOGLE_GEMINI"),
+        ("anthropic", AnthropicComputer, AnthropicJudge, "ANTHROPIC"),
+        ("openai", OpenAIComputer, OpenAIJudge, "OPENAI"),
     ],
 )
-def test_planner_without_key_names_variable(planner: Any, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("GOOGLE_API_KEY", "GEMINI_API_KEY", variable):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(KeyMissing, match=f"set {variable}"):
-        planner()
-    with pytest.raises(KeyRejected, match="printable ASCII"):
-        planner(api_key="schlüssel")
+def test_key_and_url_come_from_environment(
+    name: str, planner: Any, judge: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "GOOGLE_API_KEY" if name == "gemini" else f"{prefix}_API_KEY"
+    for each in ("GOOGLE_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(each, "another key")
+    for each in ("GOOGLE_API_KEY", "GEMINI_API_KEY") if name == "gemini" else (variable,):
+        monkeypatch.delenv(each)
+    for asker in (planner, judge):
+        with pytest.raises(KeyMissing, match=rf"set {variable}\. In Python a planner or judge also takes api_key="):
+            asker()
+        with pytest.raises(KeyRejected, match="printable ASCII"):
+            asker(api_key="schlüssel")
+    with PROVIDERS[name].ask([PROVIDERS[name].click]) as talk:
+        monkeypatch.setenv(variable, talk.server.api_key)
+        monkeypatch.setenv(f"{prefix}_BASE_URL", f"{talk.server.url}/")
+        assert planner().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
 
 
-def test_gemini_reads_key_and_url_from_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ask_gemini([CLICK]) as talk:
-        monkeypatch.setenv("GOOGLE_API_KEY", talk.server.api_key)
-        monkeypatch.setenv("GEMINI_API_KEY", "another key")
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", talk.server.url)
-        monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-        assert GeminiComputerUse().decide(talk.history.observation(), timeout_s=20.0).kind == "act"
-        assert talk.server.requests[0].version == "v1beta"
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_refused_key_is_renewed_once(name: str) -> None:
+    """A function that gives keys, such as that of a key command, is asked for another one."""
+    asked: list[str] = []
 
+    def key(refused: str) -> str:
+        asked.append(refused)
+        return KEY if refused == "sk-an-old-key" else "sk-an-old-key"
 
-def test_chat_missing_key_raises_key_rejected() -> None:
-    with chat([PROVIDERS["chat"].click], api_key=KEY, history=History()) as talk:
-        planner = OpenAICompatible(talk.server.url, chat_server.MODEL)
-        with pytest.raises(KeyRejected, match="the API key is missing or was refused: 401 invalid_api_key"):
-            planner.decide(History().observation(), timeout_s=20.0)
+    provider = PROVIDERS[name]
+    script, serve = [provider.click, provider.click], {"chat": chat, "gemini": ask_gemini}.get(name, provider.ask)
+    with serve(script, api_key=key) as talk:
+        talk.server.api_key = KEY
+        assert [talk.decide().kind, talk.decide().kind] == ["act", "act"]
+        errors = [exchange.error[:38] for exchange in talk.exchanges]
+        assert errors == ["the API key is missing or was refused:", "", ""]
+        assert asked == ["", "sk-an-old-key"]
+        assert not any(each in repr(talk.exchanges) for each in (KEY, "sk-an-old"))
+        talk.server.api_key = "sk-another"
+        with pytest.raises(KeyRejected):
+            talk.decide()
+    assert asked == ["", "sk-an-old-key", KEY]
 
 
 @pytest.mark.parametrize("asker", [OpenAICompatible, ChatJudge])

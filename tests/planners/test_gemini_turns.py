@@ -18,7 +18,6 @@ from pytest_vnc_use.types import (
     InvalidAction,
     KeyCombo,
     Ruling,
-    TakeScreenshot,
     TypeText,
     Usage,
 )
@@ -30,8 +29,6 @@ Converse = Callable[..., Conversation]
 POINT = {"x": 500, "y": 500}
 CLICK = calls(("click", {**POINT, "intent": "open it"}), words="I open it.")
 DONE = text("It is open.")
-WIDTH_OF_NUMBERS = 200
-"""Bytes by which requests of runs differ that are told alike."""
 PAYING = wants_confirmation(POINT, "This pays.")
 
 
@@ -85,21 +82,6 @@ def test_sequential_function_calls(converse: Converse) -> None:
     assert shown == [step.frame_after.digest for step in talk.history.turns[0].steps]
 
 
-def test_call_without_id_is_answered_without_one(converse: Converse) -> None:
-    talk = converse([CLICK, DONE], with_ids=False)
-    talk.history.carry_out(talk.decide())
-    assert talk.decide().kind == "finished"
-    assert "id" not in talk.server.requests[1].function_responses[0]
-
-
-def test_last_image_is_screen_as_it_is_now(converse: Converse) -> None:
-    talk = converse([CLICK, DONE])
-    talk.history.carry_out(talk.decide())
-    talk.history.screen = talk.history.first
-    talk.decide()
-    assert digest(talk.server.requests[1].images[-1]) == talk.history.first.digest
-
-
 @pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
 def test_confirmed_call_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
     talk = converse([calls(("click", PAYING), ("wait", {})), DONE])
@@ -140,14 +122,6 @@ def test_every_response_of_newest_turns_has_image(converse: Converse) -> None:
     assert talk.server.refusals == []
 
 
-def test_all_responses_of_one_turn_have_images_however_few_are_asked_for(converse: Converse) -> None:
-    talk = converse([calls(("click", POINT), ("click", POINT)), DONE], keep_screenshots=1)
-    talk.history.carry_out(talk.decide())
-    talk.decide()
-    assert len(talk.server.requests[1].images) == 2
-    assert digest(talk.server.requests[1].images[-1]) == talk.history.screen.digest
-
-
 def test_what_model_said_goes_back_unchanged(converse: Converse) -> None:
     """Also a signature whose base64 has the characters in which the two alphabets differ, and empty text."""
     args = {**POINT, "note": None, "deep": {"a_b": [1.5]}}
@@ -181,11 +155,6 @@ def test_counts_of_tokens_text_are_still_counts(converse: Converse) -> None:
     assert usage + usage == Usage(input=14)
 
 
-def add_user(name: str, admin: bool = False) -> str:
-    """Create a user in the shop."""
-    return f"{name}, {admin}"
-
-
 def test_done_by_call_of_its_own(converse: Converse) -> None:
     talk = converse(
         [calls(("click", POINT), ("done", {"message": "It is open."})), calls(("done", {"message": "Open."}))]
@@ -196,18 +165,6 @@ def test_done_by_call_of_its_own(converse: Converse) -> None:
     done = talk.decide()
     assert (done.kind, done.words, talk.server.refusals) == ("finished", "Open.", [])
     assert converse([calls(("done", {}), words="It is open.")]).decide().words == "It is open."
-
-
-def test_excluded_action_is_not_offered_and_refused_if_it_comes(converse: Converse) -> None:
-    talk = converse([calls(("navigate", {"url": "example.org"}))], excluded_actions=["navigate", "key_up"])
-    [proposal] = talk.decide().proposals
-    assert isinstance(proposal.action, InvalidAction)
-    assert talk.server.refusals == []
-    assert talk.server.requests[0].computer_use == {
-        "environment": "ENVIRONMENT_DESKTOP",
-        "excludedPredefinedFunctions": ["key_up"],
-        "enablePromptInjectionDetection": True,
-    }
 
 
 @pytest.mark.parametrize(
@@ -263,41 +220,6 @@ def test_injection_detection_and_safety_policies(converse: Converse) -> None:
 )
 def test_detection_is_on_where_model_can(model: str, can: bool) -> None:
     assert can_detect_injection(model) is can
-
-
-def test_older_dialect(converse: Converse) -> None:
-    """To name the older model is enough: it knows no desktop, and is told of a browser."""
-    typed = {"x": 500, "y": 500, "text": "alice"}
-    replies = [
-        calls(("open_web_browser", {}), signed=False),
-        calls(("type_text_at", typed), ("wait_5_seconds", {}), signed=False),
-        DONE,
-    ]
-    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY)
-    opened = talk.decide()
-    assert opened.proposals[0].action == TakeScreenshot()
-    talk.history.carry_out(opened)
-    decision = talk.decide()
-    [answered] = talk.server.requests[1].function_responses
-    assert "do not call this again" in answered["response"]["output"]
-    assert decision.proposals[0].action == TypeText("alice", 720, 450, press_enter=True, clear_first=True)
-    talk.history.carry_out(decision)
-    assert talk.decide().kind == "finished"
-    assert talk.server.refusals == []
-    assert talk.server.requests[2].function_responses[-1]["response"] == {"output": "ok", "url": ""}
-    assert talk.server.requests[2].computer_use == {"environment": "ENVIRONMENT_BROWSER"}
-
-
-def test_each_answer_has_address_that_was_known_last(converse: Converse) -> None:
-    replies = [calls(("wait_5_seconds", {}), signed=False) for _ in range(3)]
-    replies += [calls(("open_web_browser", {}), ("wait_5_seconds", {}), signed=False), DONE]
-    talk = converse(replies, with_ids=False, model=COMPUTER_USE_ONLY)
-    for url in ("", "https://shop.example/", "", ""):
-        talk.act(url=url)
-    talk.decide()
-    answers = [each["response"] for each in talk.server.requests[-1].function_responses]
-    assert [answer["url"] for answer in answers] == ["", *["https://shop.example/"] * 4]
-    assert talk.server.refusals == []
 
 
 @pytest.mark.parametrize(

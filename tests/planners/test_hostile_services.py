@@ -13,37 +13,25 @@ from pathlib import Path
 import pytest
 
 from pytest_vnc_use.errors import ModelUnavailable, PlannerError
-from pytest_vnc_use.planners.anthropic.planner import AnthropicComputer
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.planners.common.http import Backoff, load_certificates
 from pytest_vnc_use.planners.gemini.planner import GeminiComputerUse
-from pytest_vnc_use.planners.openai.planner import OpenAIComputer
-from pytest_vnc_use.types import Observation, report_to_nobody
-from pytest_vnc_use.types.protocols import Planner
 from support.certificates import Authority, Certificate
-from support.gemini_conversations import frame_of
+from support.gemini_conversations import History
 from support.json_server import JsonServer, Posted, Reply
 
 KEY = "a-secret-key"
 ONCE = Backoff(attempts=1)
 PATIENT = Backoff(attempts=3, first_wait_s=0.01)
-PLANNERS: dict[str, Callable[[str, Backoff], Planner]] = {
-    "gemini": lambda url, backoff: GeminiComputerUse(api_key=KEY, base_url=url, backoff=backoff),
-    "anthropic": lambda url, backoff: AnthropicComputer(api_key=KEY, base_url=url, backoff=backoff),
-    "openai": lambda url, backoff: OpenAIComputer(api_key=KEY, base_url=url, backoff=backoff),
-    "chat": lambda url, backoff: OpenAICompatible(url, "a-model", api_key=KEY, backoff=backoff),
-}
 
 
-def ask(provider: str, url: str, backoff: Backoff = ONCE) -> object:
-    frame = frame_of(7)
-    seen = Observation("a task", frame.ref, frame.ref, (), lambda _: frame.png, report_to_nobody)
-    return PLANNERS[provider](url, backoff).decide(seen, timeout_s=20.0)
+def ask(url: str, backoff: Backoff = ONCE) -> object:
+    """Ask as every planner does: all of them have the same client."""
+    planner = GeminiComputerUse(api_key=KEY, base_url=url, backoff=backoff)
+    return planner.decide(History().observation(), timeout_s=20.0)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("provider", PLANNERS)
-def test_redirect_is_not_followed(provider: str, status: int) -> None:
+def test_redirect_is_not_followed(status: int) -> None:
     """It would take the key along."""
     heard: list[Posted] = []
 
@@ -54,7 +42,7 @@ def test_redirect_is_not_followed(provider: str, status: int) -> None:
     with JsonServer(note, note) as elsewhere:
         to = Reply(b"", status, {"Location": f"{elsewhere.url}/x"})
         with JsonServer(lambda posted: to) as server, pytest.raises(PlannerError, match=f"{status}"):
-            ask(provider, server.url)
+            ask(server.url)
         assert heard == []
 
 
@@ -69,7 +57,7 @@ LARGE: dict[str, Callable[[], Reply]] = {
 def test_large_answer_is_not_read(what: str) -> None:
     with JsonServer(lambda posted: LARGE[what]()) as server:
         with pytest.raises(ModelUnavailable, match="more than 4 MiB"):
-            ask("gemini", server.url)
+            ask(server.url)
         assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
@@ -113,14 +101,13 @@ UNFIT: dict[str, tuple[Callable[[Authority, Path], Certificate], str]] = {
 
 
 @pytest.mark.parametrize("why", UNFIT)
-@pytest.mark.parametrize("provider", PLANNERS)
-def test_certificate_that_does_not_fit(provider: str, why: str, authority: Authority, tmp_path: Path) -> None:
+def test_certificate_that_does_not_fit(why: str, authority: Authority, tmp_path: Path) -> None:
     """One clear error, no second attempt, and nothing is sent."""
     (tmp_path / "other").mkdir()
     make, told = UNFIT[why]
     server, refusing = tls_server(make(authority, tmp_path / "other")), pytest.raises(ModelUnavailable)
     with server as (url, heard, came), refusing as refused:
-        ask(provider, url, PATIENT)
+        ask(url, PATIENT)
     message = str(refused.value)
     assert message.startswith("the certificate of the model's service does not fit: ")
     assert told in message
@@ -130,9 +117,8 @@ def test_certificate_that_does_not_fit(provider: str, why: str, authority: Autho
     assert len(came) == 1
 
 
-@pytest.mark.parametrize("provider", PLANNERS)
-def test_key_goes_to_certificate_that_fits(provider: str, authority: Authority) -> None:
+def test_key_goes_to_certificate_that_fits(authority: Authority) -> None:
     """Without this, the test above would show nothing."""
     with tls_server(authority.certificate("127.0.0.1")) as (url, heard, _), pytest.raises(PlannerError):
-        ask(provider, url)
+        ask(url)
     assert KEY.encode() in b"".join(heard)

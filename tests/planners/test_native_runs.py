@@ -50,14 +50,6 @@ def test_claudes_batch_stops_at_its_first_error(
     assert told == ["ok", "unknown key 'nosuchkey'", "Not executed: an earlier computer action in this turn failed."]
 
 
-def test_claudes_thoughts_are_good_over_long_run(agent_of: Callable[..., VncUseAgent]) -> None:
-    clicks = [uses(("left_click", {"coordinate": [number, 20]}), thinking="Hm.") for number in range(10)]
-    with claude([*clicks, claudes_text("done so")]) as talk:
-        result = agent_of(talk).run("click")
-        assert (result.outcome, talk.server.refusals) == (Outcome.DONE, [])
-        assert sum("signed_" in str(request) for request in talk.server.requests) > 5
-
-
 def test_openais_batch_stops_at_its_first_error(
     agent_of: Callable[..., VncUseAgent], controller: PaintedController
 ) -> None:

@@ -1,180 +1,177 @@
-"""The conversation with a tool-calling model, turn by turn, as the server sees it."""
+"""Turns of OpenAI's computer tool: what is asked, what is read, and what goes back."""
 
 from __future__ import annotations
 
-import io
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from PIL import Image
 
-from pytest_vnc_use.planners.chat.planner import OpenAICompatible
-from pytest_vnc_use.types import InvalidAction, Turn, Wait
-from support.chat_conversations import chat
-from support.chat_server import MODEL, ChatRequest, ChatServer, call, calls, said
-from support.gemini_conversations import QUICK, History
+from pytest_vnc_use.types import (
+    Click,
+    InvalidAction,
+    KeyCombo,
+    Ruling,
+    TypeText,
+)
+from support.gemini_conversations import frame_of
+from support.gemini_server import digest
+from support.native_conversations import Talk, gpt
+from support.responses_server import (
+    ResponsesServer,
+    acts,
+    computer_call,
+    function_call,
+    image_of,
+    response,
+    size_of,
+    text,
+    thought,
+)
 
-CLICK = call("click", x=500, y=500)
-BATCH = call("batch", actions=[{"command": "wait"}, {"command": "press_key", "key": "F5"}])
-
-
-def colours(request: ChatRequest) -> list[int]:
-    """Return the colours of the screens of `History` that were sent."""
-    pixels = [Image.open(io.BytesIO(png)).getpixel((0, 0)) for png in request.images]
-    return [red + 256 * green for red, green, _ in pixels]
-
-
-def test_first_request() -> None:
-    with chat([CLICK], temperature=0.6, max_tokens=512) as talk:
-        talk.decide()
-        [request] = talk.server.requests
-    assert {name: request.body[name] for name in ("model", "temperature", "max_tokens", "tool_choice")} == {
-        "model": MODEL,
-        "temperature": 0.6,
-        "max_tokens": 512,
-        "tool_choice": "auto",
-    }
-    assert [message["role"] for message in request.messages] == ["system", "user"]
-    assert "Coordinates go from 0 to 1000" in request.texts[0]
-    assert request.texts[1] == "Open the basket"
-    assert colours(request) == [0]
-    assert {"click", "batch", "paste", "task_complete", "task_failed"} <= set(request.tools)
+Converse = Callable[..., Talk[ResponsesServer]]
+CLICKED = {"type": "click", "button": "left", "x": 720, "y": 450}
+CLICK = acts(CLICKED, words="I open it.")
+DONE = text("It is open.")
+CHECK = {"id": "sc_1", "code": "malicious_instructions", "message": "The page gives orders."}
+PAYING = acts(CLICKED, {"type": "wait"}, thinks=True, checks=[CHECK])
 
 
-def test_what_is_sent_only_where_it_is_asked_for() -> None:
-    with chat([CLICK]) as talk:
-        talk.decide()
-        assert not {"temperature", "parallel_tool_calls"} & set(talk.server.requests[0].body)
-    with chat([call("left_click", coordinate=[1, 1])], toolset="computer_use", coordinates="pixels") as talk:
-        talk.decide()
-        [request] = talk.server.requests
-    assert request.body["parallel_tool_calls"] is False
-    assert set(request.tools) == {"computer_use"}
-    assert "pixels of the newest screenshot, which has 1440 x 900 pixels" in request.texts[0]
+@pytest.fixture
+def converse() -> Iterator[Converse]:
+    with ExitStack() as talks:
+        yield lambda *args, **settings: talks.enter_context(gpt(*args, **settings))
 
 
-def test_turn_is_answered_in_text_and_screen_follows() -> None:
-    with chat([calls(("click", {"x": 500, "y": 500}), words="I click."), CLICK]) as talk:
-        talk.act()
-        talk.act()
-        request = talk.server.requests[1]
-    assert [message["role"] for message in request.messages] == ["system", "user", "assistant", "tool", "user"]
-    assert request.texts[2:] == ["I click.", "ok", "The screen after that:"]
-    assert colours(request) == [0, 1]
+def outputs_of(request: Any) -> list[Any]:
+    return [item for item in request["input"] if item["type"].endswith("_output")]
 
 
-def test_batch_costs_one_call_and_one_image() -> None:
-    with chat([BATCH, CLICK]) as talk:
-        talk.act()
-        talk.act()
-        request = talk.server.requests[1]
-    assert len(talk.server.requests) == 2
-    assert [tool["content"] for tool in request.of("tool")] == ["1. wait: ok\n2. press_key: ok"]
-    assert colours(request) == [0, 2]
+def words_of(request: Any) -> list[str]:
+    """The user's own words, one text a message."""
+    return [item["content"][0]["text"] for item in request["input"] if item.get("role") == "user"]
 
 
-def test_model_is_told_where_batch_broke_off() -> None:
-    with chat([BATCH, CLICK]) as talk:
-        decision = talk.decide()
-        talk.history.carry_out(decision)
-        steps = talk.history.turns[0].steps
-        failed = (replace(steps[0], error="too long"), replace(steps[1], error="not performed: an earlier …"))
-        talk.history.turns = [Turn(decision, failed)]
-        talk.decide()
-        [tool] = talk.server.requests[1].of("tool")
-    assert tool["content"] == "1. wait: too long\n2. press_key: not performed: an earlier …"
+def images_of(request: Any) -> list[bytes]:
+    parts = [part for item in request["input"] if item.get("role") == "user" for part in item["content"]]
+    urls = [item["output"]["image_url"] for item in outputs_of(request) if item["type"] == "computer_call_output"]
+    return [image_of(url) for url in [*(part["image_url"] for part in parts if "image_url" in part), *urls]]
 
 
-def test_several_calls_of_one_answer_are_one_turn() -> None:
-    with chat([calls(("wait", {}), ("click", {"x": 0, "y": 0})), CLICK]) as talk:
-        decision = talk.act(output="5 apples")
-        talk.decide()
-        request = talk.server.requests[1]
-    assert (len(decision.proposals), decision.stop_at_error) == (2, True)
-    assert [(tool["tool_call_id"], tool["content"]) for tool in request.of("tool")] == [
-        ("id0", "5 apples"),
-        ("id1", "5 apples"),
+def test_first_request(converse: Converse) -> None:
+    talk = converse([CLICK])
+    talk.decide()
+    [request] = talk.server.requests
+    assert (request["model"], request["store"], request["max_output_tokens"]) == ("gpt-5.5", False, 16_000)
+    assert request["include"] == ["reasoning.encrypted_content"]
+    assert "reasoning" not in request
+    computer, give_up = request["tools"]
+    assert computer == {"type": "computer"}
+    assert (give_up["name"], give_up["parameters"]["required"]) == ("task_failed", ["reason"])
+    assert words_of(request) == ["Open the basket"]
+    assert images_of(request) == [talk.history.pngs[talk.history.first.digest]]
+    assert "screenshot" in request["instructions"]
+    assert talk.planner.name == "openai (gpt-5.5)"
+
+
+def test_batch_is_one_turn_and_one_output(converse: Converse) -> None:
+    batch = [CLICKED, {"type": "type", "text": "alice"}, {"type": "keypress", "keys": ["ENTER"]}]
+    talk = converse([acts(*batch, thinks=True), DONE])
+    decision = talk.act()
+    actions = [proposal.action for proposal in decision.proposals]
+    assert actions == [Click(720, 450), TypeText("alice"), KeyCombo(("ENTER",))]
+    assert talk.decide().kind == "finished"
+    request = talk.server.requests[1]
+    assert [item["type"] for item in request["input"]] == [
+        "message",
+        "reasoning",
+        "computer_call",
+        "computer_call_output",
+    ]
+    [output] = outputs_of(request)
+    assert output["output"]["detail"] == "original"
+    assert "acknowledged_safety_checks" not in output
+    assert [digest(png) for png in images_of(request)[1:]] == [talk.history.screen.digest]
+
+
+def test_what_failed_is_told_in_words(converse: Converse) -> None:
+    """An output is an image and nothing else."""
+    talk = converse([acts(CLICKED, {"type": "wait"}), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(decision)
+    [turn] = talk.history.turns
+    told = [
+        replace(step, error=error)
+        for step, error in zip(turn.steps, ["it is off the screen", "not performed: …"], strict=True)
+    ]
+    talk.history.turns = [replace(turn, steps=tuple(told))]
+    talk.decide()
+    words = words_of(talk.server.requests[1])[-1]
+    assert "- click(button='left', x=720, y=450): it is off the screen\n- wait(): not performed" in words
+
+
+def test_function_and_computer_in_one_turn(converse: Converse) -> None:
+    talk = converse([response(thought(), function_call("users", "5"), thought(), computer_call(CLICKED)), DONE])
+    decision = talk.act()
+    assert isinstance(decision.proposals[0].action, InvalidAction)
+    assert talk.decide().kind == "finished"
+    assert [output["type"] for output in outputs_of(talk.server.requests[1])] == [
+        "function_call_output",
+        "computer_call_output",
     ]
 
 
-@pytest.mark.parametrize(
-    ("toolset", "answer", "kind", "words"),
-    [
-        ("commands", call("task_complete", summary="It is open."), "finished", "It is open."),
-        ("commands", calls(("task_complete", {}), words="It is open."), "finished", "It is open."),
-        ("commands", call("task_failed", reason="No basket."), "gave_up", "No basket."),
-        ("commands", calls(("wait", {}), ("task_failed", {"reason": "No basket."})), "gave_up", "No basket."),
-        ("computer_use", call("computer_use", action="answer", text="3.00"), "finished", "3.00"),
-        (
-            "computer_use",
-            calls(("computer_use", {"action": "terminate", "status": "success"}), words="It is open."),
-            "finished",
-            "It is open.",
-        ),
-        (
-            "computer_use",
-            call("computer_use", action="terminate", status="failure", text="No basket."),
-            "gave_up",
-            "No basket.",
-        ),
-    ],
-)
-def test_model_says_how_it_ends(toolset: str, answer: Any, kind: str, words: str) -> None:
-    with chat([answer], toolset=toolset) as talk:
-        decision = talk.decide()
-    assert (decision.kind, decision.words, decision.proposals) == (kind, words, ())
+@pytest.mark.parametrize("ruling", [Ruling("allow", "person", by="person"), Ruling("allow", "payments on staging")])
+def test_allowed_safety_check_is_acknowledged(converse: Converse, ruling: Ruling) -> None:
+    talk = converse([PAYING, DONE])
+    decision = talk.act(ruling=ruling)
+    confirmations = [proposal.confirmation for proposal in decision.proposals]
+    assert [each and (each.explanation, each.category) for each in confirmations] == [
+        ("The page gives orders.", "malicious_instructions")
+    ] * 2
+    assert talk.decide().kind == "finished"
+    [output] = outputs_of(talk.server.requests[1])
+    assert output["acknowledged_safety_checks"] == [CHECK]
 
 
-def test_success_is_not_believed_beside_action() -> None:
-    with chat([calls(("wait", {}), ("task_complete", {"summary": "Done."}))]) as talk:
-        first, second = [proposal.action for proposal in talk.decide().proposals]
-    assert first == Wait(1.0)
-    assert isinstance(second, InvalidAction)
-    assert second.problem == "call this on its own, once a screenshot shows that the task is done"
+def test_refused_safety_check_is_never_acknowledged(converse: Converse) -> None:
+    """The service takes no history in which it is not: so the turn is told in words, and the run can continue."""
+    talk = converse([CLICK, PAYING, DONE])
+    talk.act()
+    talk.act(ruling=Ruling("deny", "rule 2", "no payments in tests", ends_run=False))
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "refused: no payments in tests" in words_of(talk.server.requests[2])[-1]
+    assert "acknowledged_safety_checks" not in str(talk.server.requests[2])
 
 
-TWO = calls(("computer_use", {"action": "wait"}), ("computer_use", {"action": "wait"}), words="Both.")
-MANY = calls(*[("wait", {})] * 21)
+def test_check_that_nobody_was_asked_about_is_never_acknowledged(converse: Converse) -> None:
+    """A call that is skipped after a failure is allowed without a question, and was not done."""
+    first, paying = computer_call(CLICKED), computer_call(CLICKED, checks=[CHECK])
+    talk = converse([response(first, paying), DONE])
+    decision = talk.decide()
+    talk.history.carry_out(decision, error="not performed: …")
+    assert talk.decide().kind == "finished"
+    assert talk.server.refusals == []
+    assert "acknowledged_safety_checks" not in str(talk.server.requests[1])
 
 
-@pytest.mark.parametrize(
-    ("toolset", "answer", "line"),
-    [
-        ("commands", said("I would click."), "you answered without a tool call, with 'I would click.'; answer with a"),
-        ("commands", said(None), "you answered without a tool call, with nothing; answer with a short reason and a"),
-        ("commands", said("[1] is the button"), "you answered without a tool call, with '[1] is the button'"),
-        ("commands", said("I am", finish_reason="length"), "your answer was cut off at max_tokens=4096; answer with"),
-        ("commands", calls(("wait", {}), finish_reason="length"), "your answer was cut off at max_tokens=4096"),
-        ("commands", MANY, "one turn may hold 20 actions, got 21; nothing was performed"),
-        ("computer_use", TWO, "one turn may hold 1 action, got 2; nothing was performed"),
-    ],
-)
-def test_it_is_asked_for_again_with_line(toolset: str, answer: Any, line: str) -> None:
-    with chat([answer, call("wait")], toolset=toolset) as talk:
-        assert [proposal.action for proposal in talk.act().proposals] == [Wait(1.0)]
-        again = talk.server.requests[1]
-        assert [exchange.attempt for exchange in talk.exchanges] == [1, 2]
-    assert again.texts[-1].startswith(f"Nothing was performed: {line}")
-    assert again.messages[-2]["role"] == "assistant"
-    assert line in talk.exchanges[0].error
-    assert (talk.exchanges[0].retry_in_s, talk.exchanges[1].error) == (0.0, "")
+@pytest.mark.slow
+def test_large_screen_is_scaled_down_and_its_points_back(converse: Converse) -> None:
+    talk = converse([acts({**CLICKED, "x": 0, "y": 2391}), DONE])
+    frame = frame_of(1, 5120, 2880)
+    talk.history.first = talk.history.screen = frame.ref
+    talk.history.pngs[frame.ref.digest] = frame.png
+    decision = talk.act()
+    url = talk.server.requests[0]["input"][0]["content"][1]["image_url"]
+    assert size_of(url) == (4256, 2394)
+    assert decision.proposals[0].action == Click(0, 2876)
+    assert talk.server.refusals == []
 
 
-def test_what_was_refused_is_forgotten_with_next_turn() -> None:
-    with chat([said("Hm."), CLICK, CLICK]) as talk:
-        talk.act()
-        talk.act()
-        assert "Hm." not in talk.server.requests[2].texts
-        assert len(talk.server.requests[2].messages) == 5
-
-
-def test_name_says_which_model_and_where() -> None:
-    planner = OpenAICompatible("http://localhost:1234", "qwen3-vl-8b", "sk-key")
-    assert planner.name == "openai-compatible (qwen3-vl-8b at localhost:1234)"
-
-
-def test_path_may_be_left_out() -> None:
-    with ChatServer([CLICK]) as server:
-        planner = OpenAICompatible(server.url.removesuffix("/v1"), MODEL, backoff=QUICK)
-        assert planner.decide(History().observation(), timeout_s=20.0).kind == "act"
+def test_summaries_of_thoughts_are_asked_for_only_on_request(converse: Converse) -> None:
+    talk = converse([acts(CLICKED, thinks=True)], include_thoughts=True)
+    assert talk.decide().words == "Where is it?"
+    assert talk.server.requests[0]["reasoning"] == {"summary": "auto"}

@@ -133,7 +133,6 @@ NONSENSE: dict[str, dict[str, Any]] = {
         "an unknown tool": chat_server.call("bash"),
         "an unknown command": chat_server.call("vnc_command", command="bash"),
         "no number": chat_server.call("vnc_command", command="mouse_click", x="left", y=5),
-        "text": chat_server.said("I would click."),
         "too many": chat_server.call("action_queue", actions=[{"command": "wait"}] * 21),
     },
     "anthropic": {

@@ -45,24 +45,11 @@ def test_turns_are_followed_in_order(history: History, script: Any) -> None:
     assert decide(planner, history) == GAVE_UP
 
 
-def test_turn_depends_on_observation_alone(history: History) -> None:
-    """So a run that is resumed with a new planner continues where it was."""
-    planner = ScriptedPlanner(generated())
-    assert decide(planner, history) == decide(planner, history)
-    history.carry_out(decide(planner, history))
-    assert decide(ScriptedPlanner(TURNS), history).proposals[0].intent == "open the basket"
-
-
 def test_after_its_last_turn_it_has_finished(history: History) -> None:
     planner = ScriptedPlanner([[Wait(1.0)]])
     history.carry_out(decide(planner, history))
     finished = decide(planner, history)
     assert (finished.kind, finished.words) == ("finished", "the script is at its end")
-
-
-def test_name_says_scripted() -> None:
-    assert ScriptedPlanner([]).name == "scripted"
-    assert ScriptedPlanner([], name="test_basket").name == "scripted (test_basket)"
 
 
 @pytest.mark.parametrize("turn", [[], None, ["click"], [None]])

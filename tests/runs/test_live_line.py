@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pytest_vnc_use.plain_text import columns_of, fit
+from pytest_vnc_use.plain_text import columns_of
 from pytest_vnc_use.runs.progress import LiveLine, can_show
 from pytest_vnc_use.runs.redaction import Redactor
 from pytest_vnc_use.types import (
@@ -179,10 +179,3 @@ def test_can_show_only_interactive_terminal(terminal: Terminal, monkeypatch: pyt
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert not can_show(terminal.slave)
-
-
-@pytest.mark.parametrize("columns", range(12))
-def test_fit_cuts_to_columns(columns: int) -> None:
-    for text in "abcdefghijklm", "篮子篮子篮子篮", "e\u0301" * 13, "❤\ufe0f" * 7:
-        assert columns_of(fit(text, columns)) <= columns
-    assert fit("abc", 3) == "abc"

@@ -73,11 +73,6 @@ def test_it_is_bounded_and_says_so(log: MessageLog, tmp_path: Path, monkeypatch:
     assert kept(tmp_path)[-1]["kind"] == "cut"
 
 
-def test_directory_gone_ends_no_action(log: MessageLog, tmp_path: Path) -> None:
-    log.begin(tmp_path / "gone", 0.0, str)
-    Outgoing(log).note("pointer", x=0, y=0, buttons=[])
-
-
 @pytest.fixture
 def hands(log: MessageLog, tigervnc: VncServer) -> Iterator[VNCController]:
     with closing(connect(tigervnc.address, tap=log)) as hands:
@@ -106,19 +101,6 @@ def test_what_connection_sent(hands: VNCController, tmp_path: Path) -> None:
     assert (drag[0]["x"], drag[-1]["x"], drag[-1]["buttons"], drag[-2]["buttons"]) == (1, 40, [], ["left"])
     keys = [(line["key"], line["down"]) for line in told[5:] if line["kind"] == "key"]
     assert keys == [("a", True), ("a", False), ("shift", True), ("B", True), ("B", False), ("shift", False)]
-
-
-@pytest.mark.desktop
-def test_what_is_asked_of_server_about_its_screen(log: MessageLog, tigervnc: VncServer, tmp_path: Path) -> None:
-    with closing(connect(tigervnc.address, tap=log)) as hands:
-        width, height = hands.size
-        hands.frame()
-    sent = without_times(tmp_path)
-    (chosen, *_) = (line["names"] for line in sent if line["kind"] == "encodings")
-    assert {"RAW", "PSEUDO_CURSOR", "PSEUDO_DESKTOP_SIZE"} <= set(chosen)
-    area = {"kind": "update request", "x": 0, "y": 0, "width": width, "height": height}
-    assert [{**area, "incremental": later} in sent for later in (False, True)] == [True, True]
-    assert {**area, "width": 1, "height": 1, "incremental": False} in sent
 
 
 @pytest.mark.desktop

@@ -53,12 +53,6 @@ def test_what_is_kept_or_was_not_ended_by_test_stays_and_it_is_said(tmp_path: Pa
     assert told.endswith("2 MB are left, in runs that stay")
 
 
-def test_small_directory_is_left_alone(tmp_path: Path) -> None:
-    run(tmp_path, "old", "passed")
-    assert make_room(tmp_path, 5, keep=[]) == ""
-    assert left(tmp_path) == ["old"]
-
-
 def test_screenshots_go_and_trace_stays(tmp_path: Path) -> None:
     path = run(tmp_path, "run")
     drop_screenshots(path)

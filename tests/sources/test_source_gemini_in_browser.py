@@ -10,10 +10,12 @@ import pytest
 from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.backends.browser import browser_functions
 from pytest_vnc_use.planners.gemini.actions import OLDER
 from pytest_vnc_use.settings.settings import Settings
 from pytest_vnc_use.types import (
     Action,
+    CallFunction,
     Click,
     Drag,
     KeyCombo,
@@ -27,7 +29,7 @@ from pytest_vnc_use.types import (
 )
 from support.gemini_conversations import Conversation
 from support.gemini_rules import COMPUTER_USE_ONLY
-from support.gemini_server import Reply, calls, text
+from support.gemini_server import Reply, calls, candidate, text
 from support.images import noise
 from support.memory_desktop import PaintedController
 
@@ -109,12 +111,47 @@ def test_browser_opens_once_and_answers_blank_page(converse: Converse) -> None:
 
 
 def test_url_is_that_of_page(converse: Converse) -> None:
-    talk = converse([call("click_at", **AT), call("click_at", **AT), DONE], **IN_BROWSER)
-    for url in ("", "https://shop.example/"):
+    talk = converse([*[call("click_at", **AT)] * 3, DONE], **IN_BROWSER)
+    for url in ("", "https://shop.example/", ""):
         talk.act(url=url)
     talk.decide()
     urls = [each["response"]["url"] for each in talk.server.requests[-1].function_responses]
-    assert urls == ["", "https://shop.example/"]
+    assert urls == ["", "https://shop.example/", "https://shop.example/"]
+
+
+def test_browser_without_devtools_opens_nothing(converse: Converse) -> None:
+    talk = converse([call("open_web_browser"), DONE], **IN_BROWSER)
+    assert [proposal.action for proposal in talk.act().proposals] == [TakeScreenshot()]
+    talk.decide()
+    [response] = talk.server.requests[-1].function_responses
+    assert response["response"]["url"] == "about:blank"
+    assert "do not call this again" in response["response"]["output"]
+
+
+def test_done_beside_other_call_is_refused(converse: Converse) -> None:
+    talk = converse([calls(("click_at", AT), ("done", {"message": "Bought."}), signed=False), DONE], **IN_BROWSER)
+    assert [proposal.action.kind for proposal in talk.act().proposals] == ["click", "invalid"]
+    assert talk.decide().kind == "finished"
+
+
+def test_browser_state_is_offered_with_devtools(converse: Converse) -> None:
+    functions = browser_functions(lambda: None, lambda width, height: (1000, 1000))  # type: ignore[arg-type, return-value]
+    talk = converse([call("get_browser_state"), DONE], functions=functions, **IN_BROWSER)
+    text_of_page = "x" * 20_000
+    assert talk.act(output=text_of_page).proposals[0].action == CallFunction("get_browser_state", {})
+    talk.decide()
+    [response] = talk.server.requests[-1].function_responses
+    assert response["response"]["output"] == text_of_page
+
+
+@pytest.mark.parametrize("part", [{"text": "Hm.", "thought": True}, {"text": "", "thoughtSignature": "c2ln+/8="}])
+def test_thoughts_go_back_unchanged(converse: Converse, part: dict[str, Any]) -> None:
+    click = {"functionCall": {"name": "click_at", "args": AT}}
+    talk = converse([candidate([part, click]), DONE], **IN_BROWSER)
+    talk.act()
+    talk.decide()
+    [user, model, answered] = talk.server.requests[-1].contents
+    assert ([user["role"], model["role"], answered["role"]], model["parts"][0]) == (["user", "model", "user"], part)
 
 
 @pytest.mark.parametrize("words", ["I look for it.", '{"thinking": "…", "action": [{"click": 5}]}'])

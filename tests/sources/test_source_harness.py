@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import inspect
 import json
@@ -218,6 +219,31 @@ def test_execution_lists_actions_with_params(run: Path) -> None:
     assert {record["task_marked_complete"] for record in records} == {None}
     without = [name for name, arguments, _ in SENT if name == "finish" or arguments in (([],), (["none", ""],))]
     assert len(read_execution(run).steps) == len(SENT) - len(without) + 2  # a drag with the right button is three
+
+
+class Failing(Agent):
+    def act(self) -> bool:
+        self.mouse_move(AT)
+        raise ZeroDivisionError("so it is")
+
+
+@pytest.mark.desktop
+def test_exception_leaves_error_and_partial_execution(server: VncServer, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        Failing(output_dir=tmp_path, **place(server)).run(max_steps=3)
+    assert {file.name for file in tmp_path.iterdir()} == {"error.txt", "partial_execution.json", "recording"}
+    assert "ZeroDivisionError: so it is" in (tmp_path / "error.txt").read_text(encoding="utf-8")
+    assert [record["action"] for record in actions_in(tmp_path / "partial_execution.json")] == ["mouse_move"]
+
+
+@pytest.mark.desktop
+def test_utilities_answer(server: VncServer, tmp_path: Path) -> None:
+    agent = Caller(output_dir=tmp_path, **place(server))
+    assert base64.b64decode(agent.screenshot()).startswith(b"\x89PNG")
+    assert (agent.client_resolution(), agent.check_task_success()) == ((400, 300), None)
+    with pytest.raises(ValueError, match="'back' or 'forward'"):
+        agent.page_navigation("sideways")  # type: ignore[arg-type]
+    agent.close()
 
 
 @pytest.mark.desktop

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.genai import types
 
-from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use import Outcome, VncUseAgent, safety
 from pytest_vnc_use.backends.vnc import VNCController
 from pytest_vnc_use.cli import main
 from pytest_vnc_use.errors import SettingsError
@@ -25,6 +30,10 @@ from pytest_vnc_use.types import (
     Frame,
     InvalidAction,
     KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
     Move,
     Observation,
     Scroll,
@@ -36,6 +45,8 @@ from support.gemini_conversations import QUICK, frame_of
 from support.gemini_rules import COMPUTER_USE_ONLY
 from support.gemini_server import GeminiServer, Reply, calls, stopped, text, wants_confirmation
 from support.memory_desktop import PaintedController
+from support.served_screen import ServedScreen, served_screen
+from support.vnc_desktop_server import Motion
 
 REQUIRED = inspect.Parameter.empty
 AT = {"x": 500, "y": 500}
@@ -89,6 +100,9 @@ def gemini(service: GeminiServer) -> GeminiComputerUse:
         (VncUseAgent.run, {"task": REQUIRED}),
         (VncUseAgent.approve, {"run_id": ""}),
         (VncUseAgent.deny, {"run_id": ""}),
+        (VncUseAgent.resume, {"run_id": REQUIRED}),
+        (safety.approve, {"agent": REQUIRED, "run_id": ""}),
+        (safety.deny, {"agent": REQUIRED, "run_id": ""}),
         (GeminiComputerUse, {"excluded_actions": None}),
         (GeminiComputerUse.start_contents, {"task": REQUIRED, "maybe_initial_png": None}),
         (GeminiComputerUse.generate, {"contents": REQUIRED, "config": None}),
@@ -118,12 +132,98 @@ def test_function_has_parameters(function: Any, parameters: dict[str, object]) -
         ("backends.vnc", "VNCController"),
         ("planners.gemini", "GeminiComputerUse"),
         ("types", "Click"),
-        ("safety.rules", "Policy"),
+        ("types", "CUAState"),
+        ("safety", "approve"),
+        ("safety", "deny"),
         ("cli", "main"),
     ],
 )
 def test_module_has_name(module: str, name: str) -> None:
     assert hasattr(import_module(f"pytest_vnc_use.{module}"), name)
+
+
+@pytest.mark.parametrize("command", [["-m", "pytest_vnc_use.cli"], [str(Path(sys.executable).with_name("cua-vnc"))]])
+def test_command_line_starts_as_module_and_script(command: list[str]) -> None:
+    argv = command if len(command) == 1 else [sys.executable, *command]
+    printed = subprocess.run([*argv, "run", "--help"], capture_output=True, text=True, check=True).stdout
+    assert "--vnc" in printed
+    assert "--task" in printed
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "langgraph",
+        "langgraph-checkpoint-sqlite",
+        "google-genai",
+        "vncdotool",
+        "pillow",
+        "typing-extensions",
+        "pydantic",
+    ],
+)
+def test_package_requires_library(library: str) -> None:
+    requirements = requires("pytest-vnc-use") or []
+    assert library in {re.split(r"[^\w.-]", each)[0].lower() for each in requirements}
+
+
+@pytest.fixture(scope="module")
+def vnc() -> Iterator[tuple[VNCController, ServedScreen]]:
+    """A controller on a server in this process."""
+    with served_screen() as screen, closing(VNCController()) as controller:
+        assert controller.connect(screen.server.address, None) is controller
+        yield controller, screen
+
+
+PRESSED = [MouseDown(10, 20), MouseUp(10, 20)]
+MIDDLE = (200, 150)
+
+
+def struck(*keys: str) -> list[Motion]:
+    return [*map(KeyDown, keys), *map(KeyUp, reversed(keys))]
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "first", "motions"),
+    [
+        ("move", {"x": 10, "y": 20}, (10, 20), []),
+        ("click", {"x": 10, "y": 20}, (10, 20), PRESSED),
+        ("click", {"x": 10, "y": 20, "button": 1}, (10, 20), PRESSED),
+        ("click", {"x": 10, "y": 20, "button": 2}, (10, 20), [MouseDown(10, 20, "middle"), MouseUp(10, 20, "middle")]),
+        ("click", {"x": 10, "y": 20, "button": 3}, (10, 20), [MouseDown(10, 20, "right"), MouseUp(10, 20, "right")]),
+        ("double_click", {"x": 10, "y": 20}, (10, 20), PRESSED * 2),
+        ("drag_and_drop", {"x0": 10, "y0": 20, "x1": 60, "y1": 70}, (10, 20), [MouseDown(10, 20), MouseUp(60, 70)]),
+        ("type_text", {"text": "ab"}, None, [*struck("a"), *struck("b")]),
+        (
+            "type_text",
+            {"text": "a", "press_enter": True, "clear_first": True},
+            None,
+            [*struck("control", "a"), *struck("a"), *struck("return")],
+        ),
+        ("key_combo", {"keys": "control+a"}, None, struck("control", "a")),
+        *[
+            ("scroll", {"direction": direction}, MIDDLE, [Scroll(*MIDDLE, direction, 1)] * 8)
+            for direction in ("up", "down", "left", "right")
+        ],
+        ("scroll", {"direction": "down", "magnitude": 400}, MIDDLE, [Scroll(*MIDDLE, "down", 1)] * 4),
+    ],
+)
+def test_controller_sends_events(
+    vnc: tuple[VNCController, ServedScreen],
+    method: str,
+    args: dict[str, Any],
+    first: tuple[int, int] | None,
+    motions: list[Motion],
+) -> None:
+    controller, screen = vnc
+    controller.move(1, 1)
+    controller.settle()
+    screen.motions.clear()
+    getattr(controller, method)(**args)
+    controller.settle()
+    assert [each for each in screen.motions if not isinstance(each, Move)] == motions
+    assert first is None or screen.motions[0] == Move(*first)
+    assert controller.screenshot_png().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(("grid", "pixel"), [(0, (0, 0)), (500, (720, 450)), (999, (1439, 899))])
@@ -258,7 +358,7 @@ def agent_of(controller: PaintedController, **given: Any) -> VncUseAgent:
     return VncUseAgent(model=COMPUTER_USE_ONLY, controller=controller, **given)
 
 
-def test_sequential_function_calls_each_have_response_with_png(replies: list[Reply], service: GeminiServer) -> None:
+def test_sequential_function_calls(replies: list[Reply], service: GeminiServer) -> None:
     replies += [calls(("click_at", AT), ("hover_at", AT), ("click_at", AT), signed=False), CLICK, DONE]
     with agent_of(PaintedController(), screen_size=(320, 200)) as agent:
         result = agent.run(task="Open the basket")
@@ -328,10 +428,31 @@ def test_hitl_block(replies: list[Reply], service: GeminiServer, answer: str, ou
     with agent_of(controller) as agent:
         assert agent.run(task="Buy").outcome is Outcome.WAITING
         assert controller.performed == []
-        ended = getattr(agent, answer)()
+        ended = getattr(safety, answer)(agent)
         assert (ended.outcome, ended.transcript.startswith("1 click(")) == (outcome, True)
         with pytest.raises(SettingsError, match=r"no run waits for approval\. Name the run"):
             agent.approve()
+    acknowledged = [each["response"].get("safety_acknowledgement") for each in service.requests[-1].function_responses]
+    assert acknowledged == (["true"] if answer == "approve" else [])
+
+
+def test_waiting_run_is_approved_by_thread_id(replies: list[Reply], service: GeminiServer) -> None:
+    """By an agent of another process, which has no run of its own."""
+    replies += [RISKY, DONE]
+    with agent_of(PaintedController()) as agent:
+        run_id = agent.run(task="Buy").run_id
+    with agent_of(PaintedController()) as agent:
+        with pytest.raises(SettingsError, match="no run waits for approval"):
+            agent.approve()
+        assert agent.approve(run_id).outcome is Outcome.DONE
+
+
+def test_hitl_mode_off_denies_what_needs_confirmation(replies: list[Reply], service: GeminiServer) -> None:
+    replies += [RISKY, DONE]
+    controller = PaintedController()
+    with agent_of(controller, hitl_mode=False) as agent:
+        assert agent.run(task="Buy").outcome is Outcome.DENIED
+    assert controller.performed == []
 
 
 def test_approve_lists_several_waiting_runs(replies: list[Reply], service: GeminiServer, capsys: Any) -> None:

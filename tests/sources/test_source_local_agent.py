@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from pytest_vnc_use import Outcome, VncUseAgent
 from pytest_vnc_use.agent import build
@@ -18,6 +21,7 @@ from pytest_vnc_use.types import Action, Click, InvalidAction, KeyCombo, Scroll,
 from support.chat_conversations import chat
 from support.chat_server import ChatRequest, ChatServer, call, calls, said
 from support.memory_desktop import PaintedController
+from support.served_screen import served_screen
 
 LOCAL = {"toolset": "local_agent"}
 SAVE = {"label": "the button Save"}
@@ -43,6 +47,7 @@ def meaning(name: str, arguments: Any) -> Action:
     [
         ("observe_screen", {}, TakeScreenshot()),
         ("observe_screen", "", TakeScreenshot()),
+        ("observe_screen", None, TakeScreenshot()),
         ("click_element", {**SAVE, "box": [500, 500]}, MIDDLE),
         ("click_element", {**SAVE, "box": [400, 300, 600, 700]}, MIDDLE),
         ("click_element", {**SAVE, "box": [[400, 300], [600, 700]]}, MIDDLE),
@@ -235,6 +240,17 @@ def test_wrong_variable_of_option_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("LMSTUDIO_TEMPERATURE", "hot")
     with pytest.raises(SettingsError, match="LMSTUDIO_TEMPERATURE must be float, got 'hot'"):
         build.build_planner(build.settings_of(LOCAL))
+
+
+@pytest.mark.parametrize(("toolset", "shown"), [("local_agent", True), ("commands", False)])
+def test_pointer_is_drawn_into_screenshots(toolset: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMSTUDIO_ENDPOINT", "http://localhost:1/v1/chat/completions")
+    with served_screen() as screen:
+        settings = build.settings_of({"server": screen.server.address, "toolset": toolset})
+        with closing(build.connect(settings)) as controller:
+            controller.move(200, 150)
+            image = Image.open(io.BytesIO(controller.frame().png))
+    assert (image.getpixel((201, 152)) == (0, 0, 0)) is shown
 
 
 def test_endpoint_is_used_as_it_is() -> None:

@@ -194,6 +194,14 @@ def test_prompt_has_rule(rule: str) -> None:
         assert rule in " ".join(talk.server.requests[0].texts[0].split())
 
 
+def test_words_alone_end_run() -> None:
+    """Nothing was said to be complete, so it is no success."""
+    with chat([said("I would open the shop now.")], toolset="vnc_command") as talk:
+        decision = talk.decide()
+        assert len(talk.server.requests) == 1
+    assert (decision.kind, decision.words) == ("gave_up", "I would open the shop now.")
+
+
 def test_prompt_of_file_replaces_prompt(tmp_path: Path) -> None:
     (tmp_path / "prompt.md").write_text("Be brief, and careful.")
     with ChatServer([call("task_complete", summary="Yes.")]) as server:
@@ -250,7 +258,7 @@ def test_timing_and_display_are_configured_at_runtime() -> None:
     with chat(script, toolset="vnc_command") as talk:
         for _ in range(2):
             talk.act(output=str(timing["get_timing"]()))
-        assert talk.actions() == [Click(720, 450)]
+        assert talk.actions() == [Click(721, 451)]  # in the middle of a pixel of the smaller image
         before, *_, after = talk.server.requests
     lines = after.of("tool")[-1]["content"].splitlines()
     assert lines == ["step_delay_ms: 40", "max_seconds_ms: 300000", "screenshot: 720 x 450 pixels"]

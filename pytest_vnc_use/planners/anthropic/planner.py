@@ -11,16 +11,26 @@ import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, PlannerError, SettingsError
 from pytest_vnc_use.planners.anthropic.actions import MEMBERS, UNAVAILABLE, Call, read_calls
 from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.arguments import Arguments
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.http import (
+    ApiKey,
+    Backoff,
+    Failure,
+    Service,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+)
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
-from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded, left_at
 from pytest_vnc_use.planners.common.turns import (
     KEPT_TURNS,
@@ -65,11 +75,11 @@ TOOLS = {
 }
 
 
-def anthropic_service(model: str, api_key: str | None, base_url: str | None, beta: str = "") -> Service:
+def anthropic_service(model: str, api_key: ApiKey, base_url: str | None, beta: str = "") -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
     key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
     headers = {"x-api-key": key, "anthropic-version": API_VERSION, **({"anthropic-beta": beta} if beta else {})}
-    return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of)
+    return Service(f"{url.rstrip('/')}/v1/messages", model, key, headers, usage_of, api_key)
 
 
 class AnthropicComputer(ComputerPlanner[Call]):
@@ -89,7 +99,7 @@ class AnthropicComputer(ComputerPlanner[Call]):
         *,
         model: str = "claude-sonnet-5",
         tool: str = "computer_toolset_20260801",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
@@ -122,33 +132,29 @@ class AnthropicComputer(ComputerPlanner[Call]):
         }
 
     def _body(self, observation: Observation) -> JsonObject:
-        tools = [self._computer(self._sent(observation)), *map(_declared, self._declarations)]
-        return {**self._fixed, "tools": tools, "messages": self._messages(observation)}
-
-    def _computer(self, sent: SentScreen) -> JsonObject:
-        """Return the tool's declaration. Only the toolset can leave out excluded actions, and it has no screen size."""
+        # only the toolset can leave out excluded actions, and it has no screen size
         if not TOOLS[self._tool].beta:
             disabled = {name: {"enabled": False} for name in (*UNAVAILABLE, *sorted(self._excluded))}
-            return {"type": self._tool, "configs": disabled}
-        return {
-            "type": self._tool,
-            "name": TOOLSET,
-            "display_width_px": sent.width,
-            "display_height_px": sent.height,
-        }
+            computer: JsonObject = {"type": self._tool, "configs": disabled}
+        else:
+            width, height = self._sent(observation)
+            size = {"display_width_px": width, "display_height_px": height}
+            computer = {"type": self._tool, "name": TOOLSET, **size}
+        tools = [computer, *map(_declared, self._declarations)]
+        return {**self._fixed, "tools": tools, "messages": self._messages(observation)}
 
     def _read(self, body: JsonObject) -> Answer[Call] | Failure:
         return read_answer(body)
 
     def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
-        return next((str(call.input.get("reason") or "") for call in calls if call.name == GIVE_UP.name), None)
+        return next((str(call.args.get("reason") or "") for call in calls if call.name == GIVE_UP.name), None)
 
     def _proposals(
-        self, calls: Sequence[Call], sent: SentScreen, observation: Observation
+        self, calls: Sequence[Call], read: Callable[..., Arguments], observation: Observation
     ) -> list[tuple[Proposal, ...]]:
         return read_calls(
             calls,
-            sent,
+            read,
             pointer=left_at(observation.turns),
             functions=[declaration.name for declaration in self._declarations],
             excluded=self._excluded,
@@ -168,29 +174,24 @@ class AnthropicJudge(ServiceJudge):
         self,
         *,
         model: str = "claude-sonnet-5",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         limit: ImageLimit = LARGER,
         max_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(anthropic_service(model, api_key, base_url), backoff=backoff)
+        super().__init__(anthropic_service(model, api_key, base_url), read_answer, backoff=backoff)
         self._limit = limit
         self._fixed: JsonObject = {"model": model, "max_tokens": max_tokens}
 
     def _grid(self, screen: FrameRef) -> Grid:
-        sent = SentScreen.within(self._limit, screen)
-        return Grid(sent.width, sent.height)
+        return Grid(*self._limit.fitted(screen.width, screen.height))
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
         return {**self._fixed, "system": part, "messages": rebuild_messages(asked, limit=self._limit)}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"output_config": {"format": {"type": "json_schema", "schema": _drop_lengths(schema)}}}
-
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        answer = read_answer(body)
-        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _drop_lengths(schema: Any) -> Any:
@@ -215,71 +216,45 @@ WHOLE = frozenset({"end_turn", "tool_use", "stop_sequence"})
 def read_answer(body: JsonObject) -> Answer[Call] | Failure:
     """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     reason = str(body.get("stop_reason") or "no stop reason")
-    content = body.get("content")
+    content: Any = body.get("content")
     if reason == "refusal":
-        return Failure(AnswerRefused(f"the model refused to answer: {_why_refused(body)}"))
+        details = body.get("stop_details")
+        details = details if isinstance(details, dict) else {}
+        reasons = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
+        why = ": ".join(reasons) or "no reason given"
+        return Failure(AnswerRefused(f"the model refused to answer: {why}"))
     if reason == "model_context_window_exceeded":
         return Failure(PlannerError("the conversation is longer than the model's context window"))
     if reason not in WHOLE:
         return malformed(f"its stop reason is {reason!r}")
-    if not _is_content(content):
-        return malformed(f"its content is {content!r}")
-    answer = Answer(
-        items=content,
-        words=_join(content, "text", "text"),
-        thoughts=_join(content, "thinking", "thinking"),
-        calls=tuple(_call(block) for block in content if block["type"] == "tool_use"),
-        usage=usage_of(body),
-        model=str(body.get("model") or ""),
-    )
-    if not (answer.calls or answer.words):
-        return malformed("it holds neither text nor a tool use")
-    return answer
-
-
-def _why_refused(body: JsonObject) -> str:
-    details = body.get("stop_details")
-    details = details if isinstance(details, dict) else {}
-    reasons = [str(details[name]) for name in ("category", "explanation") if details.get(name)]
-    return ": ".join(reasons) or "no reason given"
-
-
-def _is_content(content: Any) -> TypeGuard[list[JsonObject]]:
-    """Return whether these are blocks that can be read and sent back."""
-    if not isinstance(content, list) or not all(map(_is_block, content)):
-        return False
-    ids = [block["id"] for block in content if block["type"] == "tool_use"]
-    return len(ids) == len(set(ids))
-
-
-def _is_block(block: Any) -> bool:
-    match block:
-        case {"type": "text", "text": str()}:
-            return True
-        case {"type": "tool_use", "id": str(id), "name": str(name), "input": dict()}:
-            return bool(id and name)
-        case {"type": "thinking", "thinking": str(), "signature": str()}:
-            return True
-        case {"type": "text" | "tool_use" | "thinking"}:
-            return False
-        case {"type": str()}:
-            return True
-        case _:
-            return False
+    try:
+        uses = [block for block in content if block["type"] == "tool_use"]
+        answer = Answer(
+            items=content,
+            words=_join(content, "text"),
+            thoughts=_join(content, "thinking"),
+            calls=tuple(map(_call, uses)),
+            usage=usage_of(body),
+            model=str(body.get("model") or ""),
+        )
+        is_whole = len({block["id"] for block in uses}) == len(uses) and bool(answer.calls or answer.words)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        is_whole = False
+    return answer if is_whole else malformed(f"its content is {content!r}")
 
 
 def _call(block: JsonObject) -> Call:
     """Return a call. For the older tools, its name is the name of the action."""
-    name, values = block["name"], block["input"]
+    name, args = str(block["name"]), dict(block["input"])
     if block.get("toolset_name") == TOOLSET:
-        return Call(block["id"], name, values, is_computer=True)
+        return Call(name, args, is_computer=True)
     if name == TOOLSET:
-        return Call(block["id"], str(values.get("action") or name), values, is_computer=True)
-    return Call(block["id"], name, values, is_computer=False)
+        return Call(str(args.pop("action", name)), args, is_computer=True)
+    return Call(name, args, is_computer=False)
 
 
-def _join(content: Sequence[JsonObject], kind: str, field: str) -> str:
-    return "\n".join(block[field] for block in content if block["type"] == kind and block[field].strip()).strip()
+def _join(content: Sequence[JsonObject], kind: str) -> str:
+    return "\n".join(block[kind] for block in content if block["type"] == kind and block[kind].strip()).strip()
 
 
 def usage_of(body: JsonObject) -> Usage:
@@ -319,7 +294,10 @@ def rebuild_messages(
 
     def image(number: int) -> JsonObject:
         """Return the screen of the request of turn `number`, counted from 0, as a content block."""
-        return _image(seen[number], limit, observation.load_png) if number >= removed else _text(prompts.OLDER_SCREEN)
+        if number < removed:
+            return _text(prompts.OLDER_SCREEN)
+        data = base64.b64encode(limit.fit(observation.load_png(seen[number]))).decode()
+        return {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
 
     task = prompts.task_in_words(observation.task, turns[:in_words])
     first = [*([image(0)] if include_initial_screenshot else []), _text(task)]
@@ -363,11 +341,3 @@ def _result(block: JsonObject, steps: CallSteps, was_skipped: bool) -> dict[str,
 
 def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
-
-
-def _image(screen: FrameRef, limit: ImageLimit, load_png: Callable[[FrameRef], bytes]) -> JsonObject:
-    png = limit.fit(load_png(screen))
-    return {
-        "type": "image",
-        "source": {"type": "base64", "media_type": "image/png", "data": base64.b64encode(png).decode()},
-    }

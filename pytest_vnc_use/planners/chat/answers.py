@@ -1,7 +1,7 @@
 """The content of a chat completion, read from its JSON: words without thoughts, and tool calls in any place.
 
 Wire format: OpenAI's chat completions, as vLLM, llama.cpp and LM Studio serve it. If a server does not parse its
-model's tool calls, they are in the content, in a form of the model's own.
+model's tool calls, they are in the content: calls in JSON are read there, other forms are the server's to parse.
 """
 
 from __future__ import annotations
@@ -16,33 +16,17 @@ from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused, ModelUnavailable
 from pytest_vnc_use.planners.common.http import Failure, NotJson as NotJson, count_of, malformed, read_json
+from pytest_vnc_use.planners.common.planner import Answer
 from pytest_vnc_use.planners.common.toolset import FunctionCall
 from pytest_vnc_use.types import JsonObject, Usage
 
 _THINK = re.compile(r"(</?think(?:ing)?>)", re.IGNORECASE)
 _TOOL_CALL = re.compile(r"<tool_call>([^<]*(?:<(?!/?tool_call>)[^<]*)*)(?:</tool_call>|(?=<tool_call>)|\Z)")
 _FENCED = re.compile(r"```(?:json|tool_call)?((?:[^`]|`(?!``))*)```")
-_NAMED = re.compile(
-    r"(?:<function(?:=|\s+name=)"  # Qwen3-Coder, Llama 3.1
-    r"|<[^\s<>]{0,12}\binvoke\s+name="  # MiniMax, DeepSeek 3.2
-    r"|<tool_call>\s*(?=[\w.-]+\s*(?:<|\Z))"  # GLM
-    r"|\[TOOL_CALLS\]\s*(?=[\w.-]+\s*[\[{])"  # Mistral
-    r"|<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"  # DeepSeek 3
-    r"|<\|tool_call_begin\|>|\bto=(?=functions\.))"  # Kimi K2; gpt-oss
-    r"[\"']?(?:functions\.)?([\w.-]+)"
-)
-"""The beginning of a call with its name. JSON or `_PAIR`s follow."""
-_PARAMETER = r"[^\s<>]{0,12}\bparameter\b"
-_PAIR = re.compile(
-    rf"<(?:{_PARAMETER}(?:=|\s+name=)[\"']?([\w.-]+)[^<>]*>|arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)"
-    rf"([^<]*(?:<(?!/?{_PARAMETER}|/?arg_)[^<]*)*)(</)?"
-)
-"""An argument and its value: `<parameter=NAME>…</`, `<parameter name="NAME">…</`, `<arg_key>NAME</arg_key>…</`."""
 _JSON_BEGIN = re.compile(r'[\[{]\s*[{"]')
 _MOST_TRIES = 20
 _SPECIAL = r"<\|/?\w+\|>|<｜[\w▁]+｜>|</?(?:\w{1,12}:)?tool_calls?>|\[/?TOOL_CALLS\]"
 _BETWEEN = re.compile(rf"(?:[\s;,]|{_SPECIAL})*")
-_JSON_AFTER = re.compile(r"(?:[^{<]|<(?!/))*(?=\{)")
 _LOOKS = re.compile(
     r"<[^\s<>]{0,12}(?:tool[_▁]|function|invoke\b|python_tag|action_start)|\[TOOL_CALLS\]|```tool_"
     r"|[\"'](?:arguments|parameters)[\"']\s*:|\A\s*\[?\w{1,50}\([^()]*\)\]?\s*\Z"
@@ -80,19 +64,7 @@ class ToolCall:
     extra: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ChatAnswer:
-    """One answer. `cut_off` says that the limit of tokens ended it. `thoughts` are those that the service shows."""
-
-    words: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    cut_off: bool = False
-    usage: Usage = field(default_factory=Usage)
-    model: str = ""
-    thoughts: str = ""
-
-
-def read_answer(body: JsonObject) -> ChatAnswer | Failure:
+def read_answer(body: JsonObject) -> Answer[ToolCall] | Failure:
     """Return the first choice of a chat completion; a Failure if there is none, or if the service withheld it."""
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -102,21 +74,20 @@ def read_answer(body: JsonObject) -> ChatAnswer | Failure:
     reason = str(choice.get("finish_reason") or "")
     if reason.lower().startswith(WITHHELD) or message.get("refusal"):
         return Failure(AnswerRefused(f"the model's service refused: {message.get('refusal') or reason!s:.500}"))
-    words, calls = _split(message)
+    words, thoughts = split_thoughts(_text(message.get("content")))
+    calls: tuple[ToolCall, ...] = ()
+    if isinstance(message.get("tool_calls"), list) and message["tool_calls"]:
+        calls = tuple(map(_tool_call, message["tool_calls"]))
+    else:  # the content is searched only if the server found no call
+        words, calls = _calls_in(words)
     if reason.lower() in BROKEN or not (words or calls or reason.lower() in (*WHOLE, *CUT_OFF)):
         broken = f"the model's service ended its answer with finish_reason {reason!r:.100}, after {words[:200]!r}"
         return Failure(ModelUnavailable(broken), again=True)
+    for name in ("reasoning", "reasoning_content"):  # where the server splits the thoughts off
+        if isinstance(message.get(name), str) and message[name].strip():
+            thoughts = _THINK.sub("", message[name]).strip()
     usage, model = usage_of(body), str(body.get("model") or "")
-    return ChatAnswer(words, calls, reason.lower() in CUT_OFF, usage, model, _thoughts_of(message))
-
-
-def _split(message: JsonObject) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the words and the calls of a message. Its content is searched only if the server found no call."""
-    words = without_thoughts(_text(message.get("content")))
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        return words, tuple(map(_tool_call, calls))
-    return _calls_in(words)
+    return Answer((), words, thoughts, calls, usage, model, cut_off=reason.lower() in CUT_OFF)
 
 
 def _text(content: Any) -> str:
@@ -126,16 +97,11 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def without_thoughts(text: str) -> str:
-    """Return the text outside of `<think>…</think>`.
+def split_thoughts(text: str) -> tuple[str, str]:
+    """Return the text outside of `<think>…</think>`, and the thoughts.
 
     Everything before a lone closing tag, and after an unclosed one, is a thought too.
     """
-    return _part(text)[0]
-
-
-def _part(text: str) -> tuple[str, str]:
-    """Return the text outside of `<think>…</think>`, and the thoughts."""
     kept: list[str] = []
     thoughts: list[str] = []
     thinking = False
@@ -148,13 +114,6 @@ def _part(text: str) -> tuple[str, str]:
             kept.clear()
         thinking = not piece.startswith("</")
     return "".join(kept).strip(), "".join(thoughts).strip()
-
-
-def _thoughts_of(message: JsonObject) -> str:
-    """Return the model's thoughts: a field of their own where the server splits them off, else think blocks."""
-    fields = (message.get(name) for name in ("reasoning_content", "reasoning"))
-    given = next((text for text in fields if isinstance(text, str) and text.strip()), "")
-    return _THINK.sub("", given).strip() or _part(_text(message.get("content")))[1]
 
 
 def _tool_call(call: Any) -> ToolCall:
@@ -193,8 +152,8 @@ def read_value(text: str) -> Any:
 
 def _calls_in(words: str) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the words of the content without its calls, and the calls. One that is not read has a `problem`."""
-    found = _marked_calls(_TOOL_CALL, words) or _named_calls(words) or _marked_calls(_FENCED, words)
-    return found or _last_calls(words) or (words, (_unread(words),) if _LOOKS.search(words) else ())
+    found = _marked_calls(_TOOL_CALL, words) or _marked_calls(_FENCED, words) or _last_calls(words)
+    return found or (words, (_unread(words),) if _LOOKS.search(words) else ())
 
 
 def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
@@ -206,24 +165,6 @@ def _marked_calls(pattern: re.Pattern[str], words: str) -> tuple[str, tuple[Tool
         except NotJson:
             calls.append(_unread(text))
     return (_without_marks(pattern.sub("", words)), tuple(calls)) if calls else None
-
-
-def _named_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:
-    """Return the calls whose names stand in their marks. The text after a name has the arguments."""
-    first, *named = _NAMED.split(words)
-    calls = [_named_call(name, rest) for name, rest in zip(named[::2], named[1::2], strict=True)]
-    return (_without_marks(first), tuple(calls)) if calls else None
-
-
-def _named_call(name: str, rest: str) -> ToolCall:
-    pairs = _PAIR.findall(rest)
-    args: JsonObject = {one or other: value.removeprefix("\n").removesuffix("\n") for one, other, value, _ in pairs}
-    json_begin = None if pairs else _JSON_AFTER.match(rest)
-    try:
-        args = read_arguments(_decode(rest, json_begin.end())[0]) if json_begin else args
-    except NotJson:
-        return _unread(name + rest)
-    return ToolCall(FunctionCall(name, args)) if all(closed for *_, closed in pairs) else _unread(name + rest)
 
 
 def _last_calls(words: str) -> tuple[str, tuple[ToolCall, ...]] | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit, urlunsplit
@@ -22,7 +22,6 @@ from urllib.parse import urlsplit, urlunsplit
 from pytest_vnc_use import clock
 from pytest_vnc_use.errors import PlannerError, SettingsError
 from pytest_vnc_use.planners.chat.answers import (
-    ChatAnswer,
     NotJson,
     ToolCall,
     call_of,
@@ -32,9 +31,10 @@ from pytest_vnc_use.planners.chat.answers import (
 )
 from pytest_vnc_use.planners.chat.toolsets import TABLES
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import GRID, Coordinates
+from pytest_vnc_use.planners.common.arguments import GRID, Arguments, Coordinates
 from pytest_vnc_use.planners.common.functions import Declaration, Offered
 from pytest_vnc_use.planners.common.http import (
+    ApiKey,
     Attempt,
     Backoff,
     Failure,
@@ -45,13 +45,13 @@ from pytest_vnc_use.planners.common.http import (
     malformed,
     shortened,
 )
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
-from pytest_vnc_use.planners.common.screens import png_size, within
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
+from pytest_vnc_use.planners.common.planner import Answer
+from pytest_vnc_use.planners.common.screens import png_size, resized
 from pytest_vnc_use.planners.common.toolset import (
     EndOfRun,
     FunctionCall,
     Reading,
-    ScreenArguments,
     Toolset,
     check_at_least_one,
     left_at,
@@ -82,15 +82,14 @@ class OpenAICompatible:
     model's unit: "1000" (Qwen3-VL, GLM-V, UI-TARS) or "pixels" (most others). `excluded_actions` are names in the
     toolset. `functions` are Python callables with docstrings and type hints, which the agent calls. If `temperature`
     is None, the model's own holds. `keep_thoughts` is how many of the newest turns go back with the model's thoughts.
-    `error_format` is `text` or `json`, an object with the kind of the error. `extra_calls` is for an answer with too
-    many calls: `refuse` refuses all of them, `first` performs the first ones. Raises SettingsError.
+    Raises SettingsError.
     """
 
     def __init__(
         self,
         base_url: str,
         model: str,
-        api_key: str = "",
+        api_key: ApiKey = None,
         *,
         toolset: str = "commands",
         coordinates: Coordinates = "1000",
@@ -99,8 +98,6 @@ class OpenAICompatible:
         keep_screenshots: int = 3,
         include_initial_screenshot: bool = True,
         keep_thoughts: int = 0,
-        error_format: str = "text",
-        extra_calls: str = "refuse",
         temperature: float | None = None,
         max_tokens: int = 4096,
         system_instruction: str | None = None,
@@ -108,14 +105,12 @@ class OpenAICompatible:
         backoff: Backoff | None = None,
     ) -> None:
         check_at_least_one(keep_screenshots=keep_screenshots, max_tokens=max_tokens)
-        _check_known("coordinates", coordinates, get_args(Coordinates))
-        _check_known("toolset", toolset, tuple(TABLES))
-        _check_known("error_format", error_format, ("text", "json"))
-        _check_known("extra_calls", extra_calls, ("refuse", "first"))
-        table = TABLES[toolset]
-        self._takes_first = extra_calls == "first" or table.typed_errors
+        choices = {"coordinates": (coordinates, get_args(Coordinates)), "toolset": (toolset, tuple(TABLES))}
+        for name, (value, known) in choices.items():
+            if value not in known:
+                raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")
         self._coordinates = _COORDINATES.get(toolset, coordinates)
-        self._toolset = Toolset(table, functions, excluded_actions, call_in=call_of)
+        self._toolset = Toolset(TABLES[toolset], functions, excluded_actions, call_in=call_of)
         self._service = chat_service(base_url, model, api_key)
         self._max_tokens = max_tokens
         self._temperature = {} if temperature is None else {"temperature": temperature}
@@ -124,7 +119,6 @@ class OpenAICompatible:
             keep_screenshots=keep_screenshots,
             include_initial_screenshot=include_initial_screenshot,
             keep_thoughts=keep_thoughts,
-            error_format=error_format,
             toolset=self._toolset,
         )
         self._log = log
@@ -144,19 +138,13 @@ class OpenAICompatible:
         """
         observation = _at_configured_size(observation)
         messages, refusals, usage = self._messages(observation), 0, Usage()
-        sent: JsonObject = {}
         if self._log and (not observation.turns or _looks(observation.turns[-1], self._toolset)):
             self._log.dump(observation.frame.digest, observation.load_png(observation.frame))
 
-        def note(attempt: Attempt[Decision]) -> Attempt[Decision]:
+        def note(request: JsonObject, attempt: Attempt[Decision]) -> Attempt[Decision]:
             if self._log:
-                self._log.note(sent, attempt)
+                self._log.note(request, attempt)
             return attempt
-
-        def request() -> JsonObject:
-            nonlocal sent
-            sent = self._request(messages)
-            return sent
 
         def read(body: JsonObject) -> Decision | Failure:
             nonlocal refusals, usage
@@ -177,7 +165,7 @@ class OpenAICompatible:
 
         return ask(
             self._service,
-            request,
+            lambda: self._request(messages),
             purpose="planner",
             read=read,
             timeout_s=timeout_s,
@@ -189,52 +177,53 @@ class OpenAICompatible:
     def _messages(self, observation: Observation) -> list[Message]:
         system = self._system_instruction
         if system is None:
-            where = prompts.coordinates_in_words(self._coordinates, self._counted(observation))
+            where = prompts.coordinates_in_words(self._sent(observation))
             rules = "\n".join(f"- {rule}" for rule in (where, *self._toolset.rules))
             system = self._toolset.table.operator.format(rules=rules)
         return self._rebuild_messages(observation, system=system)
 
-    def _counted(self, observation: Observation) -> tuple[int, int]:
-        """Return the width and the height of the newest screenshot in the model's unit."""
-        return png_size(observation.load_png(observation.frame)) if self._coordinates == "pixels" else (GRID, GRID)
+    def _sent(self, observation: Observation) -> tuple[int, int] | None:
+        """Return the size of the newest screenshot if the model's coordinates are pixels of it."""
+        return png_size(observation.load_png(observation.frame)) if self._coordinates == "pixels" else None
 
     def _request(self, messages: Sequence[Message]) -> JsonObject:
-        tools = [_tool(declaration) for declaration in self._toolset.declarations]
+        tools = [
+            {
+                "type": "function",
+                "function": {"name": each.name, "description": each.description, "parameters": dict(each.parameters)},
+            }
+            for each in self._toolset.declarations
+        ]
         table = self._toolset.table
         single = {"parallel_tool_calls": False} if table.most_actions == 1 and not table.typed_errors else {}
         base = {"model": self._service.model, "messages": list(messages), "tools": tools, "tool_choice": "auto"}
         return {**base, "max_tokens": self._max_tokens, **self._temperature, **single}
 
-    def _decision(self, answer: ChatAnswer, observation: Observation) -> Decision | Refused:
+    def _decision(self, answer: Answer[ToolCall], observation: Observation) -> Decision | Refused:
         if answer.cut_off:
             return f"your answer was cut off at max_tokens={self._max_tokens}; {BRIEFLY}", WORDS_AGAIN
         if not answer.calls and self._toolset.table.words_end:
-            return Decision("finished", answer.words)
+            return Decision(self._toolset.table.words_end, answer.words)
         if not answer.calls:
             words = repr(answer.words[:200]) if answer.words else "nothing"
             return f"you answered without a tool call, with {words}; {BRIEFLY}", WORDS_AGAIN
-        readings = self._readings(answer.calls, observation)
-        asked, most = sum(map(_actions_in, readings)), self._toolset.table.most_actions
-        if asked > most and self._takes_first and _actions_in(readings[0]) <= most:
-            sums = accumulate(map(_actions_in, readings))
-            readings = [reading for reading, total in zip(readings, sums, strict=True) if total <= most]
-        elif asked > most:
-            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {asked}; nothing was performed"
+        readings, table = self._readings(answer.calls, observation), self._toolset.table
+        if table.typed_errors:
+            readings = readings[: table.most_actions]
+        actions = sum(1 if isinstance(reading, EndOfRun) else len(reading) for reading in readings)
+        if actions > (most := table.most_actions):
+            problem = f"one turn may hold {most} action{'s' if most > 1 else ''}, got {actions}; nothing was performed"
             return problem, CALLS_AGAIN
-        ended = _ending(readings)
-        if ended is not None:
-            return Decision(ended.kind, ended.words or answer.words)
+        # giving up ends the run whatever other calls there are; success must be visible first, so it ends it only alone
+        for reading in readings:
+            if isinstance(reading, EndOfRun) and (reading.kind == "gave_up" or len(readings) == 1):
+                return Decision(reading.kind, reading.words or answer.words)
         return _acting(answer, readings, number=len(observation.turns) + 1)
 
     def _readings(self, calls: Sequence[ToolCall], observation: Observation) -> list[Reading]:
         """Return the meaning of each call, for the newest screen and the pointer's last place."""
-        pointer = left_at(observation.turns)
-        spell = partial(
-            ScreenArguments,
-            screen=observation.frame,
-            counted=self._counted(observation),
-            pointer=pointer,
-        )
+        pointer, sent = left_at(observation.turns), self._sent(observation)
+        spell = partial(Arguments, screen=observation.frame, sent=sent, pointer=pointer)
         read, known = self._toolset.read, self._toolset.declarations
         typed = self._toolset.table.typed_errors
         return [
@@ -249,32 +238,20 @@ def _at_configured_size(observation: Observation) -> Observation:
     """Return the observation with screenshots no longer on any side than the newest call of `configure` allows."""
     steps = [step for turn in observation.turns for step in turn.steps if not prompts.problem_of(step)]
     configured = [step.proposal.action for step in steps if isinstance(step.proposal.action, CallFunction)]
-    sides = [
-        action.arguments["screenshot_max_side"]
-        for action in configured
-        if action.name == "configure" and action.arguments.get("screenshot_max_side")
-    ]
+    given = (action.arguments.get("screenshot_max_side") for action in configured if action.name == "configure")
+    sides = [side for side in given if side]
     if not sides:
         return observation
-    load = observation.load_png
-    return replace(observation, load_png=lambda screen: within(load(screen), sides[-1]))
+
+    def load(screen: FrameRef) -> bytes:
+        width, height = png_size(png := observation.load_png(screen))
+        scale = min(1.0, sides[-1] / max(width, height))
+        return resized(png, (max(1, round(width * scale)), max(1, round(height * scale))))
+
+    return replace(observation, load_png=load)
 
 
-def _actions_in(reading: Reading) -> int:
-    return 1 if isinstance(reading, EndOfRun) else len(reading)
-
-
-def _ending(readings: Sequence[Reading]) -> EndOfRun | None:
-    """Return the end of the run, if there is one.
-
-    Giving up ends the run whatever other calls there are. Success must be visible first, so it ends the run only alone.
-    """
-    endings = [reading for reading in readings if isinstance(reading, EndOfRun)]
-    valid = [ended for ended in endings if ended.kind == "gave_up" or len(readings) == 1]
-    return valid[0] if valid else None
-
-
-def _acting(answer: ChatAnswer, readings: Sequence[Reading], *, number: int) -> Decision:
+def _acting(answer: Answer[ToolCall], readings: Sequence[Reading], *, number: int) -> Decision:
     """Return the decision with the turn's proposals in order. If one fails, those after it are skipped."""
     groups = [
         (refused(call.call, prompts.TOO_EARLY),) if isinstance(reading, EndOfRun) else reading
@@ -303,20 +280,6 @@ def _typed(call: FunctionCall, known: Sequence[Declaration]) -> FunctionCall:
     return replace(call, args=args)
 
 
-def _tool(declaration: Declaration) -> JsonObject:
-    function = {
-        "name": declaration.name,
-        "description": declaration.description,
-        "parameters": dict(declaration.parameters),
-    }
-    return {"type": "function", "function": function}
-
-
-def _check_known(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise SettingsError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-
-
 KEPT_TURNS = 10
 LONGEST_TEXT = 2000
 """The most characters of the model's own words that are sent again."""
@@ -324,7 +287,7 @@ LONGEST_RESULT = 20_000
 """The most characters of a result: a long list of elements, or a page's text."""
 
 Message = dict[str, Any]
-_LISTED = re.compile(r"\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\]")
+_LISTED = re.compile(r"^\d+\. (.*) at \(-?\d+, -?\d+\), \[(-?\d+), (-?\d+), (-?\d+), (-?\d+)\].*$", re.MULTILINE)
 
 
 def rebuild_messages(
@@ -335,7 +298,6 @@ def rebuild_messages(
     keep_screenshots: int,
     include_initial_screenshot: bool = True,
     keep_thoughts: int = 0,
-    error_format: str = "text",
 ) -> list[Message]:
     """Return the conversation so far. Its size has a limit, however long the run is.
 
@@ -354,13 +316,13 @@ def rebuild_messages(
         {"role": "system", "content": system},
         user_message(task, observation.load_png(first) if with_first else None),
     ]
-    result_of = partial(_result_of, observation=observation, toolset=toolset, error_format=error_format)
+    result_of = partial(_result_of, observation=observation, toolset=toolset)
     seen = screens_seen(recent, observation.frame)[1:]
     for number, (turn, frame) in enumerate(zip(recent, seen, strict=True)):
         is_sent = looks[number] and sum(looks[number + 1 :]) < keep_screenshots
         png = observation.load_png(frame) if is_sent else None
         with_thoughts = len(recent) - number <= keep_thoughts
-        words = _messages_of(turn, result_of, toolset, error_format, with_thoughts=with_thoughts)
+        words = _messages_of(turn, result_of, toolset, with_thoughts=with_thoughts)
         screen = prompts.NEWER_SCREEN if png is not None else prompts.OLDER_SCREEN
         messages += words or [user_message(f"{_cut(prompts.format_turn(turn))}\n{screen}", png)]
         if words and looks[number]:
@@ -377,7 +339,7 @@ def _looks(turn: Turn, toolset: Toolset) -> bool:
 
 
 def _messages_of(
-    turn: Turn, result_of: Callable[[Step], str], toolset: Toolset, error_format: str, *, with_thoughts: bool
+    turn: Turn, result_of: Callable[[Step], str], toolset: Toolset, *, with_thoughts: bool
 ) -> list[Message]:
     """Return the model's words and a result for each of its calls; [] if they cannot be sent back."""
     details = turn.decision.provider_details.get("chat") or {"message": {}, "actions": []}
@@ -389,57 +351,35 @@ def _messages_of(
     messages: list[Message] = [{**details["message"], "content": content}]
     steps = iter(turn.steps)
     for call, count in zip(details["message"]["tool_calls"], details["actions"], strict=True):
-        results = [next(steps) for _ in range(count)]
-        said = _result(results, result_of) if results else _extra_call(call["function"]["name"], toolset, error_format)
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": said})
+        results = [(str(step.proposal.as_proposed["name"]), result_of(step)) for step in islice(steps, count)]
+        if len(results) == 1:
+            text = results[0][1]
+        elif results:  # a batch
+            text = "\n".join(f"{number}. {name}: {line}" for number, (name, line) in enumerate(results, start=1))
+        else:  # only where one call is performed and the others are not
+            problem = f"{call['function']['name']}: one call a turn is performed; call it again if need be"
+            text = json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": _cut(text, LONGEST_RESULT)})
     return messages
 
 
-def _result(steps: Sequence[Step], result_of: Callable[[Step], str]) -> str:
-    """Return the result of one call, or the results of each action of a batch."""
-    if len(steps) == 1:
-        return _cut(result_of(steps[0]), LONGEST_RESULT)
-    results = [f"{step.proposal.as_proposed['name']}: {result_of(step)}" for step in steps]
-    return _cut("\n".join(f"{number}. {line}" for number, line in enumerate(results, start=1)), LONGEST_RESULT)
-
-
-def _result_of(step: Step, *, observation: Observation, toolset: Toolset, error_format: str) -> str:
+def _result_of(step: Step, *, observation: Observation, toolset: Toolset) -> str:
     """Return the result of one step as text for the model."""
     if toolset.table.typed_errors:
         return prompts.typed_result(step)
     name, output = step.proposal.as_proposed.get("name"), step.output
-    if name == "detect_elements" and output:
-        output = _with_sizes(output)
+    if name == "detect_elements":
+        output = _LISTED.sub(_with_size, output)
     if name == "get_timing" and output and not toolset.table.looks_always:
         width, height = png_size(observation.load_png(observation.frame))
         output = f"{output}\nscreenshot: {width} x {height} pixels"
-    step = replace(step, output=output)
-    return prompts.result_in_json(step) if error_format == "json" else prompts.result_in_words(step)
+    return prompts.result_in_words(replace(step, output=output))
 
 
-def _with_sizes(listed: str) -> str:
-    """Return the list of elements as names with x, y, w and h."""
-    lines: list[str] = []
-    for line in listed.splitlines():
-        if found := _LISTED.search(line):
-            left, top, right, bottom = map(int, found.groups()[1:])
-            line = f"{found[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
-        lines.append(line)
-    return "\n".join(lines)
-
-
-def _extra_call(name: str, toolset: Toolset, error_format: str) -> str:
-    """Return the result of a call beyond those that a turn may hold."""
-    most = toolset.table.most_actions
-    problem = (
-        f"{name}: one turn may hold {most} action{'s' if most > 1 else ''}, and this call was not performed; "
-        "call it again if need be"
-    )
-    if toolset.table.typed_errors:
-        return json.dumps({"ok": False, "error": {"type": "too_many_tool_calls", "message": problem}})
-    if error_format == "json":
-        return json.dumps({"error": {"kind": "skipped", "message": problem}})
-    return problem
+def _with_size(listed: re.Match[str]) -> str:
+    """Return an element of the list as its name with x, y, w and h."""
+    left, top, right, bottom = map(int, listed.groups()[1:])
+    return f"{listed[1]} (x={left}, y={top}, w={right - left}, h={bottom - top})"
 
 
 def user_message(text: str, png: bytes | None = None) -> Message:
@@ -453,7 +393,7 @@ def user_message(text: str, png: bytes | None = None) -> Message:
     }
 
 
-def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonObject:
+def details_of(answer: Answer[ToolCall], actions: Sequence[int], number: int) -> JsonObject:
     """Return the data of an answer to send back: its calls, each with an id, and the number of actions of each.
 
     Its thoughts are kept apart. The arguments are written as JSON again, because servers fail on a history with other
@@ -471,7 +411,7 @@ def details_of(answer: ChatAnswer, actions: Sequence[int], number: int) -> JsonO
     return {"chat": {"message": message, "actions": list(actions), **thoughts}}
 
 
-def refusal_messages(answer: ChatAnswer, line: str) -> list[Message]:
+def refusal_messages(answer: Answer[ToolCall], line: str) -> list[Message]:
     """Return an answer that is not performed, and the line that says why."""
     calls = ", ".join(call.call.name for call in answer.calls[:20])
     words = answer.words or (f"(calls of {calls})" if calls else "(nothing)")
@@ -482,7 +422,7 @@ def _cut(text: str, most: int = LONGEST_TEXT) -> str:
     return text if len(text) <= most else f"{text[:most]} … (cut, of {len(text)} characters)"
 
 
-def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
+def chat_service(base_url: str, model: str, api_key: ApiKey = None) -> Service:
     """Return the service at `base_url`, such as `http://localhost:1234/v1`. The default path is `/v1`.
 
     The whole endpoint, with `/chat/completions`, means the same. Raises SettingsError, and KeyRejected if the key
@@ -491,13 +431,13 @@ def chat_service(base_url: str, model: str, api_key: str = "") -> Service:
     for name, text in (("base_url", base_url), ("model", model)):
         if not text:
             raise SettingsError(f"{name} must not be empty, got {text!r}")
-    key = found_key(api_key, ()) if api_key.strip() else ""
+    key = found_key(api_key, ()) if callable(api_key) or (api_key or "").strip() else ""
     parts = urlsplit(found_url(base_url) or "")
     if parts.username is not None:
         raise SettingsError("base_url must be without a user and a password; pass the key as api_key")
     path = parts.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
     url = urlunsplit(parts._replace(path=f"{path}/chat/completions"))
-    return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of)
+    return Service(url, model, key, {"Authorization": f"Bearer {key}"} if key else {}, usage_of, api_key)
 
 
 class ChatJudge(ServiceJudge):
@@ -511,14 +451,14 @@ class ChatJudge(ServiceJudge):
         self,
         base_url: str,
         model: str,
-        api_key: str = "",
+        api_key: ApiKey = None,
         *,
         coordinates: Coordinates = "1000",
         temperature: float | None = None,
         max_tokens: int = 4096,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(chat_service(base_url, model, api_key), backoff=backoff)
+        super().__init__(chat_service(base_url, model, api_key), self._whole_answer, backoff=backoff)
         self._coordinates = coordinates
         self._max_tokens = max_tokens
         self._fixed: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
@@ -536,13 +476,11 @@ class ChatJudge(ServiceJudge):
         described = {"name": name, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": described}}
 
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
+    def _whole_answer(self, body: JsonObject) -> Answer[ToolCall] | Failure:
         answer = read_answer(body)
-        if isinstance(answer, Failure):
-            return answer
-        if answer.cut_off:
+        if not isinstance(answer, Failure) and answer.cut_off:
             return malformed(f"it was cut off at max_tokens={self._max_tokens}")
-        return JudgeReply(answer.words, answer.model or self._service.model, answer.usage)
+        return answer if isinstance(answer, Failure) else replace(answer, model=answer.model or self._service.model)
 
 
 class AgentLog:

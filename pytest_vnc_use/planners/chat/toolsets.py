@@ -17,8 +17,11 @@ from pytest_vnc_use.planners.common.arguments import (
     DIRECTIONS,
     GRID,
     PIXELS_A_NOTCH,
+    Arguments,
     Unreadable,
+    notches,
     numbers_of,
+    pixel_of,
     seconds_to_wait,
     split_keys,
 )
@@ -27,10 +30,8 @@ from pytest_vnc_use.planners.common.toolset import (
     GIVE_UP,
     MOST_ACTIONS,
     EndOfRun,
-    ScreenArguments,
     Table,
     Tool,
-    notches,
     tool,
 )
 from pytest_vnc_use.types import (
@@ -64,23 +65,23 @@ DIRECTION: JsonObject = {"type": "string", "enum": list(DIRECTIONS)}
 BUTTON: JsonObject = {"type": "string", "enum": list(BUTTONS), "default": "left"}
 
 
-def _click(args: ScreenArguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*args.target(), button=button, count=count)
 
 
-def _any_click(args: ScreenArguments) -> Action:
-    name = str(args.values.get("button") or "left").strip().lower()
+def _any_click(args: Arguments) -> Action:
+    name = str(args.get("button") or "left").strip().lower()
     if name not in BUTTONS:
         raise Unreadable(f"'button' must be {', '.join(BUTTONS)}, got {name!r:.100}")
     return _click(args, button=BUTTONS[name])
 
 
-def _drag(args: ScreenArguments) -> Action:
+def _drag(args: Arguments) -> Action:
     start = args.place("from_", "start_", "source_")
     return Drag(*start, *args.place("to_", "end_", "target_", "destination_"))
 
 
-def _scroll(args: ScreenArguments, *names: str) -> Action:
+def _scroll(args: Arguments, *names: str) -> Action:
     """Return the scroll. A negative number of clicks turns the wheel the other way."""
     direction = args.direction("direction")
     clicks = args.number(*names)
@@ -88,41 +89,41 @@ def _scroll(args: ScreenArguments, *names: str) -> Action:
     return Scroll(x, y, OPPOSITE[direction] if clicks < 0 else direction, clicks=notches(clicks))
 
 
-def _type_text(args: ScreenArguments) -> Action:
+def _type_text(args: Arguments) -> Action:
     x, y = args.target() if args.has_point() else (None, None)
     return TypeText(args.text("text", "content"), x, y, press_enter=args.flag("press_enter", default=False))
 
 
-def _plain_text(args: ScreenArguments) -> Action:
+def _plain_text(args: Arguments) -> Action:
     return TypeText(args.text("text"))
 
 
-def _press_keys(args: ScreenArguments) -> Action:
+def _press_keys(args: Arguments) -> Action:
     keys = args.first("key", "keys")
     return KeyCombo(split_keys(str(keys) if isinstance(keys, int) else keys))
 
 
-def _tap(args: ScreenArguments) -> Action:
+def _tap(args: Arguments) -> Action:
     keys = split_keys(args.text("key"))
     if len(keys) != 1:
         raise Unreadable(f"'key' must be one key, got {keys!r}; there is key_combo")
     return KeyCombo(keys)
 
 
-def _wait(args: ScreenArguments, *names: str, unit_s: float = 1.0) -> Action:
+def _wait(args: Arguments, *names: str, unit_s: float = 1.0) -> Action:
     return Wait(seconds_to_wait(args.number(*names) * unit_s))
 
 
-def _look(_: ScreenArguments) -> Action:
+def _look(_: Arguments) -> Action:
     return TakeScreenshot()
 
 
-def _complete(args: ScreenArguments) -> EndOfRun:
-    return EndOfRun("finished", str(args.values.get("summary") or ""))
+def _complete(args: Arguments) -> EndOfRun:
+    return EndOfRun("finished", str(args.get("summary") or ""))
 
 
-def _give_up(args: ScreenArguments) -> EndOfRun:
-    return EndOfRun("gave_up", str(args.values.get("reason") or ""))
+def _give_up(args: Arguments) -> EndOfRun:
+    return EndOfRun("gave_up", str(args.get("reason") or ""))
 
 
 COMPLETE = tool(
@@ -195,33 +196,28 @@ COMMANDS = Table(
 STATUSES = {"success": "finished", "failure": "gave_up"}
 
 
-def _at_pointer(args: ScreenArguments) -> Point:
-    """Return the point of the call, or else the pointer's last place."""
-    return args.pointer if args.pointer and not args.has_point() else args.target()
+def _click_there(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
+    return Click(*args.at_pointer(), button=button, count=count)
 
 
-def _click_there(args: ScreenArguments, *, button: Button = "left", count: int = 1) -> Action:
-    return Click(*_at_pointer(args), button=button, count=count)
-
-
-def _drag_from_pointer(args: ScreenArguments) -> Action:
+def _drag_from_pointer(args: Arguments) -> Action:
     start = args.pointer if args.pointer and not args.has_point("start_") else args.place("start_")
     return Drag(*start, *args.target())
 
 
-def _scroll_pixels(args: ScreenArguments, *, ahead: Direction = "up", back: Direction = "down") -> Action:
+def _scroll_pixels(args: Arguments, *, ahead: Direction = "up", back: Direction = "down") -> Action:
     pixels = args.number("pixels", default=0.0)
     if not pixels:
         raise Unreadable(f"'pixels' must be a number above 0 for {ahead}, below 0 for {back}, got 0")
-    x, y = _at_pointer(args) if args.has_point() or args.pointer else args.middle()
+    x, y = args.at_pointer() if args.has_point() or args.pointer else args.middle()
     return Scroll(x, y, ahead if pixels > 0 else back, clicks=notches(pixels / PIXELS_A_NOTCH))
 
 
-def _terminate(args: ScreenArguments) -> EndOfRun:
-    status = args.values.get("status")
+def _terminate(args: Arguments) -> EndOfRun:
+    status = args.get("status")
     if not isinstance(status, str) or status not in STATUSES:
         raise Unreadable(f"'status' must be success or failure, got {status!r}")
-    return EndOfRun("finished" if status == "success" else "gave_up", str(args.values.get("text") or ""))
+    return EndOfRun("finished" if status == "success" else "gave_up", str(args.get("text") or ""))
 
 
 def _describe_computer(rows: Sequence[tuple[str, Tool]]) -> Declaration:
@@ -246,7 +242,7 @@ COMPUTER_USE = Table(
     rows={
         "key": tool("", lambda args: KeyCombo(split_keys(args.first("keys", "key", "text")))),
         "type": tool("", _plain_text),
-        "mouse_move": tool("", lambda args: Move(*_at_pointer(args))),
+        "mouse_move": tool("", lambda args: Move(*args.at_pointer())),
         "left_click": tool("", _click_there),
         "left_click_drag": tool("", _drag_from_pointer),
         "right_click": tool("", partial(_click_there, button="right")),
@@ -276,15 +272,14 @@ COMPUTER_USE = Table(
 scrolls by `pixels`: positive ones go up, or right. Qwen's own list has no screenshot; its models ask for one."""
 
 
-def _drag_to(args: ScreenArguments) -> Action:
+def _drag_to(args: Arguments) -> Action:
     if not (args.has("toX") and args.has("toY")):
         raise Unreadable("the end is missing: give toX and toY")
-    end = ScreenArguments({"x": args.first("toX"), "y": args.first("toY")}, args.screen, args.counted)
-    return Drag(*args.target(), *end.target())
+    return Drag(*args.target(), *pixel_of([args.get("toX"), args.get("toY")], args.screen, args.sent))
 
 
-def _configure(args: ScreenArguments) -> Action:
-    params = args.values.get("params")
+def _configure(args: Arguments) -> Action:
+    params = args.get("params")
     given = params if isinstance(params, dict) else {name: args.first(name) for name in args.values}
     return CallFunction("configure", dict(given))
 
@@ -356,6 +351,7 @@ VNC_COMMAND = Table(
     describe=_describe_vnc,
     batch="action_queue",
     looks_always=False,
+    words_end="gave_up",
 )
 
 LABEL: JsonObject = {**TEXT, "description": "what is there, in a few words"}
@@ -365,9 +361,9 @@ BOX: JsonObject = {
 }
 
 
-def _box_centre(args: ScreenArguments) -> Point:
+def _box_centre(args: Arguments) -> Point:
     """Return the pixel in the middle of a box in one of its three forms, clamped to 0 to 1000. Raises Unreadable."""
-    box = args.values.get("box")
+    box = args.get("box")
     if box is None:
         raise Unreadable("'box' is missing: give [x, y] or [x1, y1, x2, y2]", "missing_box")
     numbers = numbers_of(box)
@@ -380,22 +376,22 @@ def _box_centre(args: ScreenArguments) -> Point:
     return int(x / GRID * (args.screen.width - 1)), int(y / GRID * (args.screen.height - 1))
 
 
-def _click_element(args: ScreenArguments) -> Action:
-    label = args.values.get("label")
+def _click_element(args: Arguments) -> Action:
+    label = args.get("label")
     if not isinstance(label, str) or not label.strip():
         raise Unreadable("'label' is missing: say in a few words what you click", "missing_label")
     return Click(*_box_centre(args))
 
 
-def _type_ascii(args: ScreenArguments) -> Action:
-    text = args.values.get("text")
+def _type_ascii(args: Arguments) -> Action:
+    text = args.get("text")
     if not isinstance(text, str) or not text:
         raise Unreadable("'text' must not be empty", "empty_text")
     return TypeText(text)
 
 
-def _press_known_key(args: ScreenArguments) -> Action:
-    key = args.values.get("key")
+def _press_known_key(args: Arguments) -> Action:
+    key = args.get("key")
     if not isinstance(key, str) or not key.strip():
         raise Unreadable("'key' is missing: give enter, tab, escape, ctrl+c …", "missing_key")
     keys = split_keys(key)
@@ -407,7 +403,7 @@ def _press_known_key(args: ScreenArguments) -> Action:
     return KeyCombo(keys)
 
 
-def _scroll_down(args: ScreenArguments) -> Action:
+def _scroll_down(args: Arguments) -> Action:
     x, y = _box_centre(args)
     return Scroll(x, y, "down", notches(args.number("amount") / 120))
 
@@ -433,7 +429,7 @@ LOCAL_AGENT = Table(
     noun="tool",
     most_actions=1,
     looks_always=False,
-    words_end=True,
+    words_end="finished",
     typed_errors=True,
 )
 

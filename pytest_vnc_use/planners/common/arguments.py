@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union
 
 from pytest_vnc_use.types import (
     PIXELS_A_NOTCH as PIXELS_A_NOTCH,
@@ -16,6 +16,7 @@ from pytest_vnc_use.types import (
     InvalidAction,
     JsonObject,
 )
+from pytest_vnc_use.types.actions import Point
 from pytest_vnc_use.types.keys import split_words
 
 MOST_NOTCHES = 50
@@ -37,64 +38,37 @@ class Unreadable(Exception):
         self.kind = kind
 
 
-class TrackedArguments(Mapping[str, Any]):
-    """The arguments of one call. `asked` are the names that its reader has looked up."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = dict(values)
-        self.asked: dict[str, None] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        self.asked[name] = None
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
-        """Raise Unreadable if an argument was given that the reader did not look up.
-
-        `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
-        lists the names that were looked up.
-        """
-        given = [name for name, value in self._values.items() if value not in (None, "", [], {})]
-        left = [name for name in given if name not in (*self.asked, *REASONS)]
-        if not left:
-            return
-        names = ", ".join(takes or filter(None, self.asked)) or "none"
-        unknown = ", ".join(f"{name}={self._values[name]!r:.60}" for name in left)
-        with_button = f"{self._values.get('button')}_click"
-        hint = f"; there is {with_button}" if with_button in known else ""
-        raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{hint}")
-
-
-def reason_in(args: Mapping[str, Any]) -> str:
-    """Return the model's reason for the call, if an argument gives one."""
-    return next((str(args[name]) for name in REASONS if args.get(name)), "")
-
-
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of one call, and the screen of its coordinates."""
+    """The arguments of one call, and the screen of its coordinates.
+
+    `sent` is the size of the image that the model got, if its coordinates are pixels of it. `pointer` is the pointer's
+    place before the call, if it is known. `defaults` are those of the call's row.
+    """
 
     values: JsonObject
     screen: FrameRef
+    sent: tuple[int, int] | None = None
+    pointer: Point | None = None
+    defaults: JsonObject = field(default_factory=dict)
+    _asked: dict[str, None] = field(default_factory=dict, init=False, repr=False)
+    """The names that the reader has looked up."""
 
-    def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
-        """Raise Unreadable if an argument was given that the reader did not look up, as `TrackedArguments.check`."""
-        if isinstance(self.values, TrackedArguments):
-            self.values.check(call, known, takes)
+    def get(self, *names: str) -> Any:
+        """Return the first of these arguments that was given; None if none was."""
+        given = next((name for name in names if self.values.get(name) is not None), names[0])
+        self._asked.update({names[0]: None, given: None})
+        return self.values.get(given)
 
     def has(self, *names: str) -> bool:
         """Return whether one of these arguments was given."""
-        return any(self.values.get(name) is not None for name in names)
+        return self.get(*names) is not None
 
     def first(self, *names: str) -> Any:
         """Return the first of these arguments that was given. Raises Unreadable if none was."""
-        return first_of(self.values, *names)
+        if (value := self.get(*names)) is None:
+            raise Unreadable(f"{names[0]!r} is missing, got {dict(self.values)!r}")
+        return value
 
     def text(self, *names: str) -> str:
         """Return the first of these arguments that was given, as text. Raises Unreadable if none was, or no text."""
@@ -105,44 +79,96 @@ class Arguments:
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return the argument as true or false. Raises Unreadable if it is neither."""
-        value = self.values.get(name)
-        if value is None:
+        if (value := self.get(name)) is None:
             return default
         flag = _FLAGS.get(str(value).strip().lower())
         if flag is None:
             raise Unreadable(f"{name!r} must be true or false, got {value!r:.100}")
         return flag
 
-    def number(self, *names: str, default: float) -> float:
-        """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none."""
-        return number_of(names[0], self.first(*names)) if self.has(*names) else default
+    def number(self, *names: str, default: float | None = None) -> float:
+        """Return the first of these arguments that was given, as a number. Raises Unreadable if it is none.
+
+        Without one it is `default`, or the default of the first name in the call's row.
+        """
+        if (value := self.get(*names)) is None:
+            return float(self.defaults[names[0]]) if default is None else default
+        return number_of(names[0], value)
 
     def direction(self, *names: str) -> Direction:
         """Return the direction under the first of these names that was given. Raises Unreadable."""
         word = self.first(*names)
-        found = DIRECTIONS.get(str(word).strip().lower())
-        if found is None:
+        direction = DIRECTIONS.get(str(word).strip().lower())
+        if direction is None:
             raise Unreadable(f"{names[0]!r} must be up, down, left or right, got {word!r:.100}")
-        return found
+        return direction
 
     def keys(self, *names: str) -> tuple[str, ...]:
         """Return the keys under the first of these names that was given; none if none was. Raises Unreadable."""
-        return split_keys(self.first(*names)) if any(map(self.values.get, names)) else ()
+        keys = self.get(*names)
+        return split_keys(keys) if keys else ()
 
-    def middle(self) -> tuple[int, int]:
+    def middle(self) -> Point:
         """Return the middle of the screen."""
         return self.screen.width // 2, self.screen.height // 2
 
+    def target(self) -> Point:
+        """Return the point of the call. Raises Unreadable."""
+        return self.place("")
 
-AnyArguments = TypeVar("AnyArguments", bound=Arguments)
-Reader = Callable[[AnyArguments], Union[Action, tuple[Action, ...]]]
+    def at_pointer(self) -> Point:
+        """Return the point of the call, or else the pointer's place. Raises Unreadable if neither is known."""
+        return self.pointer if self.pointer and not self.has_point() else self.target()
+
+    def place(self, *prefixes: str) -> Point:
+        """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
+        format_ = next((value for value in map(self._point_under, prefixes) if value is not None), None)
+        if format_ is None:
+            raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
+        return pixel_of(format_, self.screen, self.sent)
+
+    def has_point(self, prefix: str = "") -> bool:
+        """Return whether a point was given under this prefix."""
+        return self._point_under(prefix) is not None
+
+    def _point_under(self, prefix: str) -> object:
+        self._asked.update({f"{prefix}x": None, f"{prefix}y": None})
+        for name in filter(self.values.get, (prefix.rstrip("_"), *(prefix + name for name in POINTS))):
+            self._asked[name] = None
+            return self.values[name]
+        corners = {name: self.values.get(prefix + name) for name in ("x", "y", "x1", "y1", "x2", "y2")}
+        self._asked.update({prefix + name: None for name, value in corners.items() if value is not None})
+        return {name: value for name, value in corners.items() if value is not None} or None
+
+    def check(self, call: str, known: Collection[str], takes: Collection[str] = ()) -> None:
+        """Raise Unreadable if an argument was given that the reader did not look up.
+
+        `known` are the names of all calls. `takes` are the arguments of this one, for the message; without them it
+        lists the names that were looked up.
+        """
+        given = [name for name, value in self.values.items() if value not in (None, "", [], {})]
+        left = [name for name in given if name not in (*self._asked, *REASONS)]
+        if left:
+            names = ", ".join(takes or self._asked) or "none"
+            unknown = ", ".join(f"{name}={self.values[name]!r:.60}" for name in left)
+            with_button = f"{self.values.get('button')}_click"
+            hint = f"; there is {with_button}" if with_button in known else ""
+            raise Unreadable(f"{call!r:.100} does not take {unknown}; its arguments: {names}{hint}")
+
+
+def reason_in(args: Mapping[str, Any]) -> str:
+    """Return the model's reason for the call, if an argument gives one."""
+    return next((str(args[name]) for name in REASONS if args.get(name)), "")
+
+
+Reader = Callable[[Arguments], Union[Action, tuple[Action, ...]]]
 """A function that reads the arguments of one action. It raises Unreadable."""
 
 
 def read_action(
     name: str,
-    args: AnyArguments,
-    readers: Mapping[str, Reader[AnyArguments]],
+    args: Arguments,
+    readers: Mapping[str, Reader],
     *,
     offered: Collection[str],
     excluded: Collection[str] = (),
@@ -169,19 +195,6 @@ def read_action(
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
-def first_of(values: Mapping[str, Any], *names: str) -> Any:
-    """Return the first value under one of the names. Raises Unreadable if there is none."""
-    for name in names:
-        if values.get(name) is not None:
-            return values[name]
-    raise Unreadable(f"{names[0]!r} is missing, got {dict(values)!r}")
-
-
-def is_pair(value: Any) -> bool:
-    """Return whether the value is a list or tuple of at least two items."""
-    return isinstance(value, (list, tuple)) and len(value) >= 2
-
-
 def number_of(name: str, value: Any) -> float:
     """Return a finite number, also from text. Raises Unreadable."""
     try:
@@ -193,11 +206,11 @@ def number_of(name: str, value: Any) -> float:
     return number
 
 
-def whole_notches(count: float) -> int:
-    """Return whole wheel clicks, at least one. Raises Unreadable if there are none or too many."""
-    if not 0 < count <= MOST_NOTCHES:
+def notches(count: float) -> int:
+    """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
+    if not 0 < abs(count) <= MOST_NOTCHES:
         raise Unreadable(f"scrolling goes by more than 0 and at most {MOST_NOTCHES} clicks of the wheel, got {count:g}")
-    return max(round(count), 1)
+    return max(round(abs(count)), 1)
 
 
 def split_keys(keys: Any) -> tuple[str, ...]:
@@ -236,6 +249,8 @@ Coordinates = Literal["1000", "pixels"]
 
 GRID = 1000
 LONGEST_SPELLING = 200
+POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
+"""The names under which models give a point, or a box around it, in one argument."""
 CORNERS = (("x1", "y1", "x2", "y2"), ("left", "top", "right", "bottom"), ("x", "y"))
 
 _TAG = re.compile(r"<[^<>]*>")
@@ -243,25 +258,35 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 _LETTER = re.compile(r"[^\W\d_]")
 
 
-def pixel_of(value: Any, screen: FrameRef, counted: tuple[int, int] = (GRID, GRID)) -> tuple[int, int]:
-    """Return the point, or the centre of the box, as a pixel inside the screen. Raises Unreadable.
+def pixel_of(value: Any, screen: FrameRef, sent: tuple[int, int] | None = None) -> Point:
+    """Return the point, or the centre of the box, as a pixel of the screen. Raises Unreadable.
 
-    `counted` are the width and the height of the screen in the model's unit. `value` is `[x, y]`, `[x1, y1, x2, y2]`,
-    `[[x1, y1], [x2, y2]]`, the same as text, or an object with these names; numbers may be text. A point outside is
-    moved to the edge. The corners of a box may be in either order.
+    `value` is `[x, y]`, `[x1, y1, x2, y2]`, `[[x1, y1], [x2, y2]]`, the same as text, or an object with these names;
+    numbers may be text, and the corners of a box in either order. Without `sent` they are thousandths of the screen,
+    and what lies outside is moved to the edge; else pixels of the image of this size, which must lie on it.
     """
     numbers = numbers_of(value)
     if len(numbers) not in (2, 4) or not all(map(math.isfinite, numbers)):
-        spelled = repr(value)[:LONGEST_SPELLING]
-        raise Unreadable(f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {spelled}")
-    return _pixel(numbers[::2], screen.width, counted[0]), _pixel(numbers[1::2], screen.height, counted[1])
+        raise Unreadable(
+            f"a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {repr(value)[:LONGEST_SPELLING]}"
+        )
+    sides = [numbers[::2], numbers[1::2]]
+    if sent is None:
+        inside = [[min(max(number, 0.0), GRID) for number in side] for side in sides]
+        x, y = (sum(side) / len(side) for side in inside)
+        return on_grid(x, screen.width), on_grid(y, screen.height)
+    pixels: list[int] = []
+    for name, side, size, whole in zip("xy", sides, sent, (screen.width, screen.height), strict=True):
+        number = sum(side) / len(side)
+        if not 0 <= number <= size:
+            raise Unreadable(f"{name!r} must lie on the screenshot, 0 to {size - 1}, got {number:g}")
+        pixels.append(min(int((number + 0.5) * whole / size), whole - 1))
+    return pixels[0], pixels[1]
 
 
-def _pixel(sides: list[float], size: int, counted: int) -> int:
-    """Return the middle of two sides of a box, or the one coordinate of a point, in pixels."""
-    pixels = [side * size / counted for side in sides]
-    inside = [min(max(pixel, 0.0), size - 1.0) for pixel in pixels]
-    return int(sum(inside) / len(inside))
+def on_grid(number: float, size: int) -> int:
+    """Return the pixel of a number of thousandths along a side of the screen; the last one for what lies beyond."""
+    return max(0, min(round(number * size / GRID), size - 1))
 
 
 def numbers_of(value: Any) -> list[float]:

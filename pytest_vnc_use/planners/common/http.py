@@ -18,12 +18,12 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timezone
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
-from importlib.util import find_spec
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Union
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -76,11 +76,13 @@ LONGEST_ANSWER = 64_000
 """The assumed tokens of an answer if the request does not limit its length."""
 
 _WRONG_PATH = re.compile(r"\b(?:endpoint|route|not found)\b", re.IGNORECASE)
+ApiKey = Union[str, Callable[[str], str], None]
+"""A key, or a function that returns one other than the refused key that it gets: "" at first."""
 _DATA_URL = re.compile(r"data:(image/[\w.+-]+);base64,(.*)", re.DOTALL)
 _MOST_DIGITS = 18
 
 
-@dataclass(frozen=True)
+@dataclass
 class Service:
     """The URL and the headers of a service. `key` is removed from all reports; it is in `headers` too."""
 
@@ -90,11 +92,19 @@ class Service:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     usage_of: Callable[[JsonObject], Usage] = field(default=lambda _: Usage(), repr=False)
     """The function that reads the tokens of a response."""
+    api_key: ApiKey = field(default=None, repr=False)
+
+    def renew_key(self) -> bool:
+        """Send a new key from now on, if a function gives one. Raises KeyMissing."""
+        refused = self.key
+        self.key = self.api_key(refused) if callable(self.api_key) else refused
+        self.headers = {name: value.replace(refused, self.key) for name, value in self.headers.items()}
+        return self.key != refused
 
 
-def found_key(api_key: str | None, variables: Sequence[str]) -> str:
+def found_key(api_key: ApiKey, variables: Sequence[str]) -> str:
     """Return the given key, or the key in the environment. Raises KeyMissing, or KeyRejected if it cannot be sent."""
-    keys = [api_key, *(VARIABLES.get(name) for name in variables)]
+    keys = [api_key("") if callable(api_key) else api_key, *(VARIABLES.get(name) for name in variables)]
     key = next((key.strip() for key in keys if key and key.strip()), "")
     if not key:
         raise KeyMissing(f"no API key is set; set {variables[0]}. In Python a planner or judge also takes api_key=…")
@@ -104,10 +114,7 @@ def found_key(api_key: str | None, variables: Sequence[str]) -> str:
 
 
 def found_url(base_url: str | None, variable: str = "") -> str | None:
-    """Return the given URL, or the one in the environment, if any.
-
-    Raises SettingsError if it is not http(s), or if the proxy to it cannot be used.
-    """
+    """Return the given URL, or the one in the environment, if any. Raises SettingsError if it is not http(s)."""
     url = base_url or VARIABLES.get(variable) or None
     try:
         parts = urlsplit(url or "http://x")
@@ -115,7 +122,6 @@ def found_url(base_url: str | None, variable: str = "") -> str | None:
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError(f"base_url must be a URL such as https://host/path, got {url!r}")
-    _check_proxies(url or "")
     return url
 
 
@@ -129,24 +135,6 @@ def is_loopback(url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
-
-
-def _check_proxies(url: str) -> None:
-    """Raise SettingsError if a proxy of the environment cannot be used. For one URL all of them must be usable."""
-    proxies = getproxies()
-    if is_loopback(url) or "*" in map(str.strip, proxies.get("no", "").split(",")):
-        return
-    socks = ("socks5", "socks5h")
-    for name in ("http", "https", "all"):
-        scheme, found, _ = proxies.get(name, "").partition("://")
-        if found and scheme not in ("http", "https", *socks):
-            known = ", ".join(f"{each}://" for each in ("http", "https", *socks))
-            raise SettingsError(f"{name.upper()}_PROXY must begin with one of {known}, got {scheme}://")
-        if scheme in socks and find_spec("socksio") is None:
-            raise SettingsError(
-                f"{name.upper()}_PROXY names a SOCKS proxy, which needs a library: pip install socksio; "
-                "without proxies: NO_PROXY='*'"
-            )
 
 
 @dataclass(frozen=True)
@@ -175,13 +163,15 @@ class Failure:
     """The reason why an attempt failed.
 
     `again`: another attempt may succeed, after `after_s` seconds if known. `unbilled`: the service cannot have done any
-    work for it. `error` has a foreign error only as text, because the frames of its traceback contain the API key.
+    work for it. `status` is the HTTP status that the service meant, if any. `error` has a foreign error only as text,
+    because the frames of its traceback contain the API key.
     """
 
     error: PlannerError
     again: bool = False
     after_s: float | None = None
     unbilled: bool = False
+    status: int = 0
 
 
 @dataclass(frozen=True)
@@ -208,63 +198,60 @@ def ask(
     timeout_s: float,
     report: Report,
     backoff: Backoff,
-    after: Callable[[Attempt[Result]], Attempt[Result]] = lambda attempt: attempt,
+    after: Callable[[JsonObject, Attempt[Result]], Attempt[Result]] = lambda _, attempt: attempt,
 ) -> Result:
     """Return the first good result of a request.
 
-    `body` may be a function that makes the body of each attempt, `after` one that gets each attempt and may change it.
-    `report` is called before and after each attempt; if it raises before, the request is not sent. Raises the last
-    attempt's error if no attempt or time is left, or if another attempt cannot help.
+    `body` may be a function that makes the body of each attempt, `after` one that gets each body
+    and its attempt, and may change that.
+    `report` is called before and after each attempt; if it raises before, the request is not sent. A refused key is
+    renewed once, if a function gives one. Raises the last attempt's error if no attempt or time is left, or if another
+    attempt cannot help.
     """
     deadline = clock.monotonic() + timeout_s
-    number, request = 0, body() if callable(body) else body
-    asked = _model_asked(service, purpose, request)
+    number, request, may_renew = 0, body() if callable(body) else body, True
+    limits: JsonObject = {**request, **request.get("generationConfig", {})}
+    names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
+    answer_tokens = next((limits[name] for name in names if limits.get(name)), LONGEST_ANSWER)
+    asked = ModelAsked(purpose, service.model, *_size(request), answer_tokens)
     while True:
         number += 1
         report(asked)
         started = clock.monotonic()
-        attempt = after(post_json(service, request, timeout_s=min(backoff.each_s, deadline - started), read=read))
+        attempt = post_json(service, request, timeout_s=min(backoff.each_s, deadline - started), read=read)
+        attempt = after(request, attempt)
         now = clock.monotonic()
-        wait_s = _wait_s(attempt.result, number, deadline - now, backoff)
-        error = str(attempt.result.error) if isinstance(attempt.result, Failure) else ""
+        result, wait_s = attempt.result, None
+        if isinstance(result, Failure):
+            if result.status == 401 and may_renew:
+                may_renew = False
+                result = replace(result, again=service.renew_key(), after_s=0.0)
+            if result.again and number < backoff.attempts:
+                wait_s = backoff.wait_s(number) if result.after_s is None else result.after_s
+                wait_s = wait_s if wait_s < deadline - now else None
         exchange = ModelExchange(
             asked.purpose,
             number,
             attempt.request,
             attempt.response,
             now - started,
-            error,
+            str(result.error) if isinstance(result, Failure) else "",
             wait_s,
             model=asked.model,
             usage=attempt.usage,
             uncounted=attempt.uncounted,
         )
         report(exchange)
-        if not isinstance(attempt.result, Failure):
-            return attempt.result
+        if not isinstance(result, Failure):
+            return result
         if wait_s is None:
-            raise attempt.result.error from None
+            raise result.error from None
         time.sleep(wait_s)
         request = body() if callable(body) else body
 
 
-def _wait_s(result: object, number: int, left_s: float, backoff: Backoff) -> float | None:
-    """Return the seconds until the next attempt, or None if there is none."""
-    if not isinstance(result, Failure) or not result.again or number >= backoff.attempts:
-        return None
-    wait_s = backoff.wait_s(number) if result.after_s is None else result.after_s
-    return wait_s if wait_s < left_s else None
-
-
-def _model_asked(service: Service, purpose: str, body: JsonObject) -> ModelAsked:
-    """Return the size of a request: its keys and texts, its images (data URLs, or `data` in base64), its answer."""
-    limits: JsonObject = {**body, **body.get("generationConfig", {})}
-    names = ("max_tokens", "max_output_tokens", "maxOutputTokens")
-    answer_tokens = next((limits[name] for name in names if limits.get(name)), LONGEST_ANSWER)
-    return ModelAsked(purpose, service.model, *_size(body), answer_tokens)
-
-
 def _size(value: Any) -> tuple[int, int]:
+    """Return how many characters a request's keys and texts have, and how many images it has."""
     match value:
         case str() if value.startswith("data:image/"):
             return 0, 1
@@ -305,7 +292,7 @@ def post_json(
     An error before that is a Failure of the attempt. The call takes no longer than `timeout_s`, even if an answer comes
     a byte at a time. It raises nothing.
     """
-    response, failure = _ask(service, body, timeout_s)
+    response, failure = _answered(service, body, timeout_s)
     result = _through_proxy(service, failure, response) if failure else read(response)
     if isinstance(result, Failure):
         error = type(result.error)(redact_key(str(result.error), key=service.key))
@@ -314,8 +301,8 @@ def post_json(
     return Attempt(loggable(body or {}, key=service.key), clean, result, service.usage_of(response))
 
 
-def _ask(service: Service, body: JsonObject | None, timeout_s: float) -> tuple[JsonObject, Failure | None]:
-    """Return the response's JSON. An error of httpx2 becomes a failure here, in our own words."""
+def _answered(service: Service, body: JsonObject | None, timeout_s: float) -> tuple[JsonObject, Failure | None]:
+    """Return the response's JSON, and a failure in our own words if there is none, or if it reports an error."""
     unsent = False
     try:
         response = Deadline(timeout_s).call(partial(_send, service, body, timeout_s))
@@ -325,8 +312,12 @@ def _ask(service: Service, body: JsonObject | None, timeout_s: float) -> tuple[J
     except (DeadlineExceeded, httpx2.TimeoutException):
         unavailable = f"the model's service did not answer within {timeout_s:.1f} s"
     except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-        if failure := _certificate_failure(exc):
-            return {}, failure
+        cause: BaseException | None = exc
+        while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+            cause = cause.__cause__ or cause.__context__
+        if cause is not None:
+            problem = f"the certificate of the model's service does not fit: {cause.verify_message}; if you trust its "
+            return {}, Failure(ModelUnavailable(f"{problem}issuer, name it in SSL_CERT_FILE"), unbilled=True)
         unavailable, unsent = f"the model's service cannot be reached: {exc!r}", isinstance(exc, UNSENT)
     except Exception as exc:  # noqa: BLE001  # any error: the frames of its traceback hold the API key
         problem = f"the model's service could not be asked: {blocked(str(exc)) or repr(exc)}"
@@ -339,12 +330,9 @@ def _send(service: Service, body: JsonObject | None, timeout_s: float) -> httpx2
     ends_at = clock.monotonic() + timeout_s
     headers = {"Content-Type": "application/json", "Accept-Encoding": "identity", **service.headers}
     method, sent = ("GET", None) if body is None else ("POST", json.dumps(body))
-    asking = httpx2.Client(
-        timeout=timeout_s + CLEAN_UP_S,
-        verify=load_certificates(),
-        trust_env=not is_loopback(service.url),
-    )
-    with asking, asking.stream(method, service.url, content=sent, headers=headers) as response:
+    trust_env = not is_loopback(service.url)
+    client = httpx2.Client(timeout=timeout_s + CLEAN_UP_S, verify=load_certificates(), trust_env=trust_env)
+    with client, client.stream(method, service.url, content=sent, headers=headers) as response:
         content = bytearray()
         for chunk in response.iter_bytes():
             content += chunk
@@ -423,20 +411,6 @@ def malformed(why: str) -> Failure:
     return Failure(error, again=True, after_s=0.0)
 
 
-def _certificate_failure(error: BaseException) -> Failure | None:
-    """Return the failure if a certificate was refused; None for another error. Nothing was sent then."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    if cause is None:
-        return None
-    why = cause.verify_message
-    message = (
-        f"the certificate of the model's service does not fit: {why}; if you trust its issuer, name it in SSL_CERT_FILE"
-    )
-    return Failure(ModelUnavailable(message), unbilled=True)
-
-
 def failure_of_error(status: int, error: Any, *, service: Service, after_s: float | None = None) -> Failure:
     """Return the failure for an error response, with whether and when to ask again.
 
@@ -455,7 +429,10 @@ def failure_of_error(status: int, error: Any, *, service: Service, after_s: floa
     sent = meant if str(meant) in kinds else status
     kind = next((kind for kind in kinds if kind != str(sent)), "")
     message = f"{sent} {kind}".rstrip() + f": {text or 'no message'}"
-    after_s = _retry_delay_s(details) if after_s is None else after_s
+    for each in details if after_s is None else ():
+        if str(each.get("@type")).endswith("google.rpc.RetryInfo"):
+            with suppress(ValueError):
+                after_s = max(0.0, float(str(each.get("retryDelay")).rstrip("s")))
     if after_s is not None:
         message += f" (it asks to wait {after_s:g} s)"
     if meant in (404, 405):
@@ -467,10 +444,17 @@ def failure_of_error(status: int, error: Any, *, service: Service, after_s: floa
     if any(each.get("reason") == "API_KEY_INVALID" for each in details):
         meant = 401  # Google's status is 400
     again = meant in PASSING and not used_up
-    found = _error_of(
-        meant, message, model=service.model, used_up=used_up, quota="daily quota" if is_daily else "quota"
-    )
-    return Failure(found, again=again, after_s=after_s, unbilled=True)
+    if used_up or meant == 429:
+        raised: PlannerError = QuotaExhausted(f"the {'daily ' if is_daily else ''}quota is used up: {message}")
+    elif meant == 401:
+        raised = KeyRejected(f"the API key is missing or was refused: {message}")
+    elif meant == 403:
+        raised = KeyRejected(f"the API key, or its access to the model {service.model!r}, was refused: {message}")
+    elif meant in PASSING:
+        raised = ModelUnavailable(f"the model's service failed: {message}")
+    else:
+        raised = PlannerError(f"the model's service refused the request: {message}")
+    return Failure(raised, again=again, after_s=after_s, unbilled=True, status=meant)
 
 
 def _status_meant(kinds: Sequence[str], text: str) -> int:
@@ -481,18 +465,6 @@ def _status_meant(kinds: Sequence[str], text: str) -> int:
         if meant := next((status for begin, status in KINDS.items() if kind.lower().startswith(begin)), None):
             return meant
     return 404 if not kinds and _WRONG_PATH.search(text) else 500
-
-
-def _error_of(status: int, message: str, *, model: str, used_up: bool, quota: str) -> PlannerError:
-    if used_up or status == 429:
-        return QuotaExhausted(f"the {quota} is used up: {message}")
-    if status == 401:
-        return KeyRejected(f"the API key is missing or was refused: {message}")
-    if status == 403:
-        return KeyRejected(f"the API key, or its access to the model {model!r}, was refused: {message}")
-    if status in PASSING:
-        return ModelUnavailable(f"the model's service failed: {message}")
-    return PlannerError(f"the model's service refused the request: {message}")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -512,15 +484,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (date.replace(tzinfo=date.tzinfo or timezone.utc) - clock.utc_now()).total_seconds())
 
 
-def _retry_delay_s(details: Sequence[JsonObject]) -> float | None:
-    """Return the delay of google.rpc.RetryInfo, spelled `37s` or `0.5s`; None if there is none."""
-    delays = (each.get("retryDelay") for each in details if str(each.get("@type")).endswith("google.rpc.RetryInfo"))
-    try:
-        return max(0.0, float(str(next(delays)).rstrip("s")))
-    except (StopIteration, ValueError):
-        return None
-
-
 def shortened(message: Any, limit: int = 500) -> str:
     """Return the text on one line, cut if it is long."""
     text = " ".join(str(message or "").split())
@@ -532,26 +495,19 @@ def redact_key(text: str, *, key: str) -> str:
     return text.replace(key, "[api key]") if key else text
 
 
-def loggable(body: JsonObject, *, key: str) -> JsonObject:
+def loggable(value: Any, *, key: str) -> Any:
     """Return a request or response for the run directory: without the key, each image as `sha256:<hex>` of its bytes.
 
     It finds images in `data:` URLs, in Anthropic's `{"type": "base64", "data": …}`, and in Google's `inlineData`.
     """
-    clean: JsonObject = _loggable(body, key)
-    return clean
-
-
-def _loggable(value: Any, key: str) -> Any:
     if isinstance(value, str):
         image = _DATA_URL.fullmatch(value)
         return _digest(image[2]) if image else redact_key(value, key=key)
     if isinstance(value, Mapping):
         is_image = (value.get("type") == "base64" or "mimeType" in value) and isinstance(value.get("data"), str)
-        image_data = {"data": _digest(value["data"])} if is_image else {}
-        return {
-            redact_key(str(name), key=key): _loggable(inner, key) for name, inner in {**value, **image_data}.items()
-        }
-    return [_loggable(inner, key) for inner in value] if isinstance(value, (list, tuple)) else value
+        items = {**value, "data": _digest(value["data"])} if is_image else value
+        return {redact_key(str(name), key=key): loggable(inner, key=key) for name, inner in items.items()}
+    return [loggable(inner, key=key) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def _digest(data: str) -> str:

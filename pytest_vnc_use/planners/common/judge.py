@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, Union
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
@@ -13,6 +13,7 @@ from pytest_vnc_use.deadline import Deadline
 from pytest_vnc_use.errors import Inconclusive, PlannerError
 from pytest_vnc_use.planners.common import prompts
 from pytest_vnc_use.planners.common.http import Attempt, Backoff, Failure, Service, ask
+from pytest_vnc_use.planners.common.planner import Answer
 from pytest_vnc_use.types import (
     Frame,
     FrameRef,
@@ -21,7 +22,6 @@ from pytest_vnc_use.types import (
     Reading,
     Region,
     Report,
-    Usage,
     Verdict,
     report_to_nobody,
 )
@@ -75,6 +75,8 @@ class Value(JudgeAnswer):
 
 
 AnyAnswer = TypeVar("AnyAnswer", bound=JudgeAnswer)
+ReadAnswer = Callable[[JsonObject], Union[Answer[Any], Failure]]
+"""A function that returns the answer in a response, or why it cannot be used."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +107,6 @@ class Grid:
         return region if region.left < region.right and region.top < region.bottom else None
 
 
-@dataclass(frozen=True)
-class JudgeReply:
-    """A judge's answer as it came, and its cost."""
-
-    text: str
-    model: str = ""
-    usage: Usage = field(default_factory=Usage)
-
-
 def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
     """Return the answer at the end of a text, bare or fenced: everything from the first brace on, or None.
 
@@ -129,12 +122,13 @@ def answer_in(text: str, form: type[AnyAnswer]) -> AnyAnswer | None:
 class ServiceJudge(ABC):
     """A Judge and Reader over a model's service. A subclass gives the model's grid, and the service's format.
 
-    A service may refuse a request that binds the answer to its schema. It then gets the request again without the
-    binding, and from then on every request for an answer of that name. The answer is then found in the model's text.
+    `read` reads the answers. A service may refuse a request that binds the answer to its schema. It then gets the
+    request again without the binding, and from then on every request for an answer of that name. The answer is then
+    found in the model's text.
     """
 
-    def __init__(self, service: Service, *, backoff: Backoff | None = None) -> None:
-        self._service = service
+    def __init__(self, service: Service, read: ReadAnswer, *, backoff: Backoff | None = None) -> None:
+        self._service, self._read = service, read
         self._backoff = backoff or Backoff()
         self._unbound: set[str] = set()
 
@@ -170,10 +164,6 @@ class ServiceJudge(ABC):
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         """Return the part of a request that binds the answer to the schema."""
 
-    @abstractmethod
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        """Return the content of a response, or the reason why it cannot be used."""
-
     def _answer(
         self,
         form: type[AnyAnswer],
@@ -183,7 +173,7 @@ class ServiceJudge(ABC):
         frame: Frame,
         timeout_s: float,
         report: Report,
-    ) -> tuple[AnyAnswer | None, JudgeReply]:
+    ) -> tuple[AnyAnswer | None, Answer[Any]]:
         """Return the answer, and the reply it is from. An unreadable answer is requested once more; then it is None.
 
         The usage is the sum of both replies.
@@ -195,7 +185,7 @@ class ServiceJudge(ABC):
         def bound() -> JsonObject:
             return {**body, **({} if name in self._unbound else self._binding(name, schema))}
 
-        def unbind(attempt: Attempt[JudgeReply]) -> Attempt[JudgeReply]:
+        def unbind(_: JsonObject, attempt: Attempt[Answer[Any]]) -> Attempt[Answer[Any]]:
             failure = attempt.result
             # a subclass means the key, the quota or an outage: the request itself is right
             if isinstance(failure, Failure) and type(failure.error) is PlannerError and name not in self._unbound:
@@ -203,7 +193,7 @@ class ServiceJudge(ABC):
                 return replace(attempt, result=replace(failure, again=True, after_s=0.0))
             return attempt
 
-        def requested() -> JudgeReply:
+        def requested() -> Answer[Any]:
             return ask(
                 self._service,
                 bound,
@@ -216,11 +206,11 @@ class ServiceJudge(ABC):
             )
 
         reply = requested()
-        if (answer := answer_in(reply.text, form)) is not None:
+        if (answer := answer_in(reply.words, form)) is not None:
             return answer, reply
         again = requested()
-        return answer_in(again.text, form), replace(again, usage=reply.usage + again.usage)
+        return answer_in(again.words, form), replace(again, usage=reply.usage + again.usage)
 
 
-def _unreadable(reply: JudgeReply) -> str:
-    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.text[:200]!r}"
+def _unreadable(reply: Answer[Any]) -> str:
+    return f"the judge's answer was not the JSON that was asked for, twice; got {reply.words[:200]!r}"

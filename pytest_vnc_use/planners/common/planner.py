@@ -6,14 +6,14 @@ Nothing is kept between turns, neither here nor at the service: each request is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
+from pytest_vnc_use.planners.common.arguments import Arguments
 from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, ask
-from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
-from pytest_vnc_use.planners.common.turns import screen_in_details
+from pytest_vnc_use.planners.common.screens import ImageLimit, png_size
 from pytest_vnc_use.types import Decision, JsonObject, Observation, Proposal, Usage
 
 Call = TypeVar("Call")
@@ -22,7 +22,10 @@ AnyAnswer = TypeVar("AnyAnswer")
 
 @dataclass(frozen=True)
 class Answer(Generic[Call]):
-    """One answer: its `items` as they came, to be sent back, and the values read from them."""
+    """One answer: its `items` as they came, to be sent back, and the values read from them.
+
+    `words` are without `thoughts`. `cut_off` says that the limit of tokens ended it.
+    """
 
     items: Sequence[JsonObject] = ()
     words: str = ""
@@ -30,6 +33,7 @@ class Answer(Generic[Call]):
     calls: tuple[Call, ...] = ()
     usage: Usage = field(default_factory=Usage)
     model: str = ""
+    cut_off: bool = False
 
 
 class ServicePlanner(ABC, Generic[AnyAnswer]):
@@ -87,18 +91,19 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
             return decided("gave_up", reason or answer.words)
         if not answer.calls:
             return decided("finished", answer.words)
-        groups = self._proposals(answer.calls, self._sent(observation), observation)
+        read = partial(Arguments, screen=observation.frame, sent=self._sent(observation))
+        groups = self._proposals(answer.calls, read, observation)
         details: dict[str, Any] = {
             self.kept_as: answer.items,
             "counts": [len(group) for group in groups],
-            "screen": screen_in_details(observation.frame),
+            "screen": asdict(observation.frame),
         }
         flat = tuple(proposal for group in groups for proposal in group)
         return decided("act", answer.words or answer.thoughts, flat, provider_details=details)
 
-    def _sent(self, observation: Observation) -> SentScreen:
-        """Return the newest screen with the size of its screenshot as it is sent."""
-        return SentScreen.of_image(observation.load_png(observation.frame), self._limit, observation.frame)
+    def _sent(self, observation: Observation) -> tuple[int, int]:
+        """Return the size of the newest screenshot as it is sent."""
+        return self._limit.fitted(*png_size(observation.load_png(observation.frame)))
 
     @abstractmethod
     def _reason_to_give_up(self, calls: Sequence[Call]) -> str | None:
@@ -106,6 +111,6 @@ class ComputerPlanner(ServicePlanner[Answer[Call]]):
 
     @abstractmethod
     def _proposals(
-        self, calls: Sequence[Call], sent: SentScreen, observation: Observation
+        self, calls: Sequence[Call], read: Callable[..., Arguments], observation: Observation
     ) -> list[tuple[Proposal, ...]]:
-        """Return the proposals of each call, in order, at least one a call."""
+        """Return the proposals of each call, in order, at least one a call. `read` makes the arguments of an action."""

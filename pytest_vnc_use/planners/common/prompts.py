@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 
-from pytest_vnc_use.types import SECRET_MARK, InvalidAction, JsonObject, Step, TakeScreenshot, Turn
+from pytest_vnc_use.types import SECRET_MARK, JsonObject, Step, TakeScreenshot, Turn
 
 OPERATOR = """\
 You operate a computer for an end-to-end test, as a careful user would: with mouse and keyboard, on a whole desktop.
@@ -133,27 +133,22 @@ def local_agent_rules(offered: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def coordinates_in_words(coordinates: str, counted: tuple[int, int]) -> str:
-    """Return the text about the model's coordinates: `1000`, or `pixels` of a screenshot of the size `counted`."""
-    if coordinates == "pixels":
-        size = f"{counted[0]} x {counted[1]} pixels"
+def coordinates_in_words(sent: tuple[int, int] | None) -> str:
+    """Return the text about the model's coordinates: pixels of a screenshot of this size, or thousandths."""
+    if sent:
+        size = f"{sent[0]} x {sent[1]} pixels"
         return f"Coordinates are pixels of the newest screenshot, which has {size}; x goes right, y goes down."
     return "Coordinates go from 0 to 1000 over the whole width (x) and the whole height (y) of the screenshot."
 
 
 def task_in_words(task: str, earlier: Sequence[Turn]) -> str:
-    """Return the task, how a secret of it looks, and a summary of these turns, of bounded length."""
-    secret = REDACTED if SECRET_MARK.search(task) else ""
-    return "\n\n".join(filter(None, [task, secret, earlier_in_words(earlier)]))
-
-
-def earlier_in_words(turns: Sequence[Turn]) -> str:
-    """Return a line for each of the newest steps, and the number of steps before them; "" if there are none."""
-    steps = [step for turn in turns for step in turn.steps]
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in map(_format_step, steps)]
+    """Return the task, how a secret of it looks, and a line for each of the newest of these turns' steps."""
+    lines = [_format_step(step) for turn in earlier for step in turn.steps]
+    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in lines]
     left_out = len(lines) - MOST_LISTED_STEPS
     first = [f"- ({left_out} earlier steps)"] if left_out > 0 else []
-    return "\n".join(["What was done so far:", *first, *lines[-MOST_LISTED_STEPS:]]) if steps else ""
+    done = "\n".join(["What was done so far:", *first, *lines[-MOST_LISTED_STEPS:]]) if lines else ""
+    return "\n\n".join(filter(None, [task, REDACTED if SECRET_MARK.search(task) else "", done]))
 
 
 def format_turn(turn: Turn) -> str:
@@ -162,17 +157,12 @@ def format_turn(turn: Turn) -> str:
 
 
 def _format_step(step: Step) -> str:
-    reason = f" ({step.proposal.intent})" if step.proposal.intent else ""
-    return f"- {call_in_words(step)}{reason}: {result_in_words(step)}"
-
-
-def call_in_words(step: Step) -> str:
-    """Return the call as the model made it, or the action if it came from elsewhere."""
+    """Return a line with the call as the model made it, or the action if it came from elsewhere, and its result."""
     call = step.proposal.as_proposed
-    if "name" not in call:
-        return repr(step.proposal.action)
-    args: Sequence[str] = [f"{name}={value!r}" for name, value in dict(call.get("args", {})).items()]
-    return f"{call['name']}({', '.join(args)})"
+    args = ", ".join(f"{name}={value!r}" for name, value in dict(call.get("args", {})).items())
+    words = f"{call['name']}({args})" if "name" in call else repr(step.proposal.action)
+    reason = f" ({step.proposal.intent})" if step.proposal.intent else ""
+    return f"- {words}{reason}: {result_in_words(step)}"
 
 
 def problem_of(step: Step) -> str:
@@ -185,31 +175,14 @@ def problem_of(step: Step) -> str:
 def typed_result(step: Step) -> str:
     """Return the result of a step as a JSON object: `ok`, and the type of an error."""
     problem = problem_of(step)
-    said: dict[str, object] = {"ok": not problem}
+    result: dict[str, object] = {"ok": not problem}
     if problem:
-        kind = step.proposal.as_proposed.get("error_type") or kind_of_problem(step)
-        said["error"] = {"type": kind, "message": problem}
+        kind = step.proposal.as_proposed.get("error_type") or ("failed" if step.error else "refused")
+        kind = "skipped" if step.error.startswith("not performed") else kind
+        result["error"] = {"type": kind, "message": problem}
     elif step.output:
-        said["output"] = step.output
-    return json.dumps({**said, **({"note": step.note} if step.note else {})}, ensure_ascii=False)
-
-
-def kind_of_problem(step: Step) -> str:
-    """Return the kind of the problem in `problem_of`: refused, invalid_call, skipped or failed."""
-    if not step.error:
-        return "refused"
-    if step.error.startswith("not performed"):
-        return "skipped"
-    return "invalid_call" if isinstance(step.proposal.action, InvalidAction) else "failed"
-
-
-def result_in_json(step: Step) -> str:
-    """Return the result of a step as text; a problem as JSON, with its kind beside the words."""
-    problem = problem_of(step)
-    if not problem:
-        return result_in_words(step)
-    error = {"kind": kind_of_problem(step), "message": problem}
-    return json.dumps({"error": error, **({"note": step.note} if step.note else {})}, ensure_ascii=False)
+        result["output"] = step.output
+    return json.dumps({**result, **({"note": step.note} if step.note else {})}, ensure_ascii=False)
 
 
 def result_in_words(step: Step) -> str:

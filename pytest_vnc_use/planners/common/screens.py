@@ -6,11 +6,9 @@ import functools
 import io
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from PIL import Image
 
-from pytest_vnc_use.planners.common.arguments import Unreadable, number_of
 from pytest_vnc_use.types import Decision, FrameRef, Observation
 from pytest_vnc_use.types.protocols import Planner
 
@@ -60,36 +58,6 @@ def resized(png: bytes, size: tuple[int, int]) -> bytes:
 
 
 @dataclass(frozen=True)
-class SentScreen:
-    """A screen, and the size of the image of it that a model got."""
-
-    screen: FrameRef
-    width: int
-    height: int
-
-    @classmethod
-    def within(cls, limit: ImageLimit, screen: FrameRef) -> SentScreen:
-        """Return the screen with the largest size within the limit."""
-        return cls(screen, *limit.fitted(screen.width, screen.height))
-
-    @classmethod
-    def of_image(cls, png: bytes, limit: ImageLimit, screen: FrameRef) -> SentScreen:
-        """Return the screen with the size of an image that may be smaller than the screen, within the limit."""
-        return cls(screen, *limit.fitted(*png_size(png)))
-
-    def point(self, x: Any, y: Any) -> tuple[int, int]:
-        """Return the screen's pixel under a pixel of the image. Raises Unreadable if it is outside the image."""
-        return _scaled("x", x, self.width, self.screen.width), _scaled("y", y, self.height, self.screen.height)
-
-
-def _scaled(name: str, value: Any, sent: int, real: int) -> int:
-    number = number_of(name, value)
-    if not 0 <= number <= sent:
-        raise Unreadable(f"{name!r} must lie on the screenshot, 0 to {sent - 1}, got {value!r}")
-    return min(int((number + 0.5) * real / sent), real - 1)
-
-
-@dataclass(frozen=True)
 class ScaledScreens:
     """A planner that gets each screenshot in one size, whatever its shape; its points must be those of a grid."""
 
@@ -109,13 +77,6 @@ class ScaledScreens:
             return resized(observation.load_png(screen), self.size)
 
         return self.planner.decide(replace(observation, load_png=load), timeout_s=timeout_s)
-
-
-def within(png: bytes, longest_side: int) -> bytes:
-    """Return the PNG, scaled down where a side of it is longer."""
-    width, height = png_size(png)
-    scale = min(1.0, longest_side / max(width, height))
-    return resized(png, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
 def halved(png: bytes) -> bytes:

@@ -12,15 +12,7 @@ from typing import Any, Literal, Union
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.arguments import (
-    GRID,
-    Arguments,
-    TrackedArguments,
-    Unreadable,
-    pixel_of,
-    reason_in,
-    whole_notches,
-)
+from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, reason_in
 from pytest_vnc_use.planners.common.functions import Declaration, Offered, declare_all
 from pytest_vnc_use.planners.common.turns import pointer_after
 from pytest_vnc_use.types import Action, CallFunction, InvalidAction, JsonObject, Proposal, Turn
@@ -28,11 +20,6 @@ from pytest_vnc_use.types.actions import Point
 
 MOST_ACTIONS = 20
 """The most actions of one turn, and of one batch."""
-
-POINTS = ("point", "coordinate", "coordinates", "position", "box", "bbox", "bbox_2d", "point_2d")
-"""The names under which models give a point, or a box around it, in one argument."""
-
-CORNERS = ("x", "y", "x1", "y1", "x2", "y2")
 
 EndKind = Literal["finished", "gave_up"]
 
@@ -84,44 +71,7 @@ def ending_of(calls: Sequence[FunctionCall], words: str) -> tuple[EndKind, str] 
     return ("finished", str(calls[0].args.get("message") or words)) if [c.name for c in calls] == [DONE.name] else None
 
 
-@dataclass(frozen=True)
-class ScreenArguments(Arguments):
-    """The arguments of one call, the screen of its coordinates, and the pointer's last place, if it is known.
-
-    `counted` are the screen's width and height in the model's unit. `defaults` are those of the call's row.
-    """
-
-    counted: tuple[int, int] = (GRID, GRID)
-    pointer: Point | None = None
-    defaults: JsonObject = field(default_factory=dict)
-
-    def target(self) -> Point:
-        """Return the point of the call. Raises Unreadable."""
-        return self.place("")
-
-    def place(self, *prefixes: str) -> Point:
-        """Return the point whose names have one of these prefixes, such as `from_`. Raises Unreadable."""
-        spelled = next((found for found in map(self._spelling, prefixes) if found is not None), None)
-        if spelled is None:
-            raise Unreadable(f"a point is missing: give {prefixes[0]}x and {prefixes[0]}y")
-        return pixel_of(spelled, self.screen, self.counted)
-
-    def has_point(self, prefix: str = "") -> bool:
-        """Return whether a point was given under this prefix."""
-        return self._spelling(prefix) is not None
-
-    def _spelling(self, prefix: str) -> object:
-        for name in (prefix.rstrip("_"), *(prefix + name for name in POINTS)):
-            if self.has(name):
-                return self.values[name]
-        return {name: self.values[prefix + name] for name in CORNERS if self.has(prefix + name)} or None
-
-    def number(self, *names: str, default: float | None = None) -> float:
-        """Return the first of these arguments that was given, as a number; else the default of the first name."""
-        return super().number(*names, default=self.defaults[names[0]] if default is None else default)
-
-
-Spell = Callable[[JsonObject], ScreenArguments]
+Spell = Callable[[JsonObject], Arguments]
 """A function that makes the arguments of a call from its JSON, for the screen of the turn."""
 
 
@@ -133,7 +83,7 @@ class Tool:
     """
 
     description: str
-    read: Callable[[ScreenArguments], Action | EndOfRun]
+    read: Callable[[Arguments], Action | EndOfRun]
     required: JsonObject
     optional: JsonObject
     ends: bool = False
@@ -153,7 +103,7 @@ class Tool:
 
 def tool(
     description: str,
-    read: Callable[[ScreenArguments], Action | EndOfRun],
+    read: Callable[[Arguments], Action | EndOfRun],
     required: JsonObject | None = None,
     *,
     ends: bool = False,
@@ -188,8 +138,8 @@ class Table:
     most_actions: int = MOST_ACTIONS
     looks_always: bool = True
     """Whether each turn ends with a screenshot; else only the first message and the rows that look have one."""
-    words_end: bool = False
-    """Whether an answer without a call ends the run."""
+    words_end: EndKind | None = None
+    """How an answer without a call ends the run; None if the model is asked once more."""
     typed_errors: bool = False
     """Whether results are JSON objects, with the type of an error."""
 
@@ -273,9 +223,9 @@ class Toolset:
         if row is None:
             problem = f"there is no {noun} {call.name!r:.100}; there are {', '.join(self._names)}"
             return self._refused(call, problem, "unknown_tool")
-        args = TrackedArguments(call.args)
+        args = replace(spell(call.args), defaults=row.defaults)
         try:
-            meant = row.read(replace(spell(args), defaults=row.defaults))
+            meant = row.read(args)
             if isinstance(meant, EndOfRun):
                 return meant
             args.check(call.name, self._names, (*row.required, *row.optional))
@@ -289,7 +239,7 @@ class Toolset:
         return refused(call, problem, kind if self.table.typed_errors else "")
 
     def _read_batch(self, call: FunctionCall, spell: Spell) -> tuple[Proposal, ...]:
-        args = TrackedArguments(call.args)
+        args = spell(call.args)
         given = args.get("actions")
         actions = given if isinstance(given, list) else []
         try:
@@ -343,11 +293,6 @@ def left_at(turns: Sequence[Turn]) -> Point | None:
     """Return where the last action that moved the pointer left it; None if there was none."""
     steps = [step for turn in turns for step in turn.steps if not step.error and step.ruling.kind == "allow"]
     return pointer_after(step.proposal.action for step in steps)
-
-
-def notches(count: float) -> int:
-    """Return whole wheel clicks, at least one, for either sign. Raises Unreadable for none or too many."""
-    return whole_notches(abs(count))
 
 
 def check_at_least_one(**numbers: int) -> None:

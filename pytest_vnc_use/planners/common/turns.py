@@ -76,23 +76,15 @@ def result_of_call(steps: CallSteps) -> str:
     return "\n".join([result, *(step.note for step in steps if step.note)])
 
 
-def screen_in_details(screen: FrameRef) -> JsonObject:
-    """Return the screen of a request, for its decision's provider_details."""
-    return {"digest": screen.digest, "width": screen.width, "height": screen.height}
-
-
-def screen_asked_about(turn: Turn) -> FrameRef:
-    """Return the screen of the turn's request; if it is not noted, the screen before the turn's first step."""
-    details: Any = turn.decision.provider_details.get("screen")
-    return FrameRef(**details) if details else turn.steps[0].frame_before
-
-
 def screens_seen(turns: Sequence[Turn], now: FrameRef) -> list[FrameRef]:
     """Return the screen of each turn's request, and `now`, the screen of the next request.
 
-    They stay the same in every later request, so that the part sent before does not change.
+    They stay the same in every later request, so that the part sent before does not change. The screen that is not
+    noted in a decision is the one before the turn's first step.
     """
-    return [*map(screen_asked_about, turns), now]
+    noted: list[Any] = [turn.decision.provider_details.get("screen") for turn in turns]
+    before = [turn.steps[0].frame_before for turn in turns]
+    return [*(FrameRef(**screen) if screen else first for screen, first in zip(noted, before, strict=True)), now]
 
 
 def newest_with_images(turns: Sequence[Turn], keep: int) -> set[int]:

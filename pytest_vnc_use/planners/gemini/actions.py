@@ -16,18 +16,19 @@ from typing import Any
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common.arguments import (
+    GRID,
     PIXELS_A_NOTCH,
     Arguments,
     Reader,
-    TrackedArguments,
     Unreadable,
-    is_pair,
+    notches,
     number_of,
+    on_grid,
+    pixel_of,
     read_action,
     reason_in,
     seconds_to_wait,
     split_keys,
-    whole_notches,
 )
 from pytest_vnc_use.planners.common.prompts import TOO_EARLY
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall
@@ -55,9 +56,6 @@ from pytest_vnc_use.types import (
     Wait,
 )
 
-GRID = 1000
-"""Coordinates are thousandths of the screen, 0 to 999, whatever its shape."""
-
 NO_PAGE = "about:blank"
 """The address of a new window, and in an answer where no browser has said another one."""
 
@@ -69,26 +67,17 @@ ASK = frozenset({"require_confirmation", "requires_confirmation", "confirm"})
 
 def denorm_x(x: Any, width: int) -> int:
     """Return the pixel column of `x` on the 0 to 999 grid, in a screen `width` pixels wide. Raises Unreadable."""
-    return _denorm("x", x, width)
+    return on_grid(number_of("x", x), width)
 
 
 def denorm_y(y: Any, height: int) -> int:
     """Return the pixel row of `y` on the 0 to 999 grid, in a screen `height` pixels high. Raises Unreadable."""
-    return _denorm("y", y, height)
+    return on_grid(number_of("y", y), height)
 
 
 def denorm(x: Any, y: Any, width: int, height: int) -> tuple[int, int]:
     """Return the pixel of a point on the 0 to 999 grid. Raises Unreadable."""
     return denorm_x(x, width), denorm_y(y, height)
-
-
-def _denorm(name: str, value: Any, size: int) -> int:
-    return min(round(_on_grid(number_of(name, value)) * size), size - 1)
-
-
-def _on_grid(number: float) -> float:
-    """Return a number of the grid as a fraction of the screen, below 1 even if it is off the grid."""
-    return min(max(number, 0.0), GRID - 1.0) / GRID
 
 
 @dataclass(frozen=True)
@@ -141,7 +130,7 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Funct
     if name == DONE.name:
         return InvalidAction(name, TOO_EARLY)
     readers = {name: READERS[meant]} if meant in READERS else {}
-    arguments = GridArguments(TrackedArguments(args), screen)
+    arguments = Arguments(args, screen)
     [action] = read_action(name, arguments, readers, offered=known.offered or READERS, noun="function")
     if meant == "search" and known.search_page and isinstance(action, KeyCombo):
         action = OpenAddress(known.search_page)
@@ -153,84 +142,57 @@ def _read_action(name: str, args: dict[str, Any], screen: FrameRef, known: Funct
     return InvalidAction(name, f"{excluding!r} is excluded in this run; use another action")
 
 
-@dataclass(frozen=True)
-class GridArguments(Arguments):
-    """The arguments of one call, with coordinates on the grid."""
-
-    def pixel(self, x: Any, y: Any) -> tuple[int, int]:
-        """Return the pixel for coordinates on the grid. Raises Unreadable."""
-        return denorm(x, y, self.screen.width, self.screen.height)
-
-    def point(self, x: str = "x", y: str = "y", *pairs: str) -> tuple[int, int]:
-        """Return the pixel given as two arguments, or as one that is a pair. Raises Unreadable."""
-        pair = next((self.values[name] for name in (*pairs, x) if is_pair(self.values.get(name))), None)
-        return self.pixel(*(pair or (self.first(x), self.first(y)))[:2])
-
-    def target(self) -> tuple[int, int]:
-        """Return the pixel of the call. Raises Unreadable."""
-        return self.point("x", "y", "coordinate", "point", "position")
-
-
-def _click(args: GridArguments, *, button: Button = "left", count: int = 1) -> Action:
+def _click(args: Arguments, *, button: Button = "left", count: int = 1) -> Action:
     return Click(*args.target(), button=button, count=count)
 
 
-def _drag(args: GridArguments) -> Action:
+def _drag(args: Arguments) -> Action:
     """Return the drag. Both dialects call it drag_and_drop; the names of the arguments decide which one it is."""
     if args.has("path"):
         path = args.first("path")
-        if not is_pair(path) or not all(is_pair(point) for point in path):
+        if not isinstance(path, (list, tuple)) or len(path) < 2:
             raise Unreadable(f"'path' must be a list of [x, y] pairs, got {path!r}")
-        return Drag(*args.pixel(*path[0][:2]), *args.pixel(*path[-1][:2]))
-    start = _one_of(args, ("start", "source", "from"), "x", "y", "coordinate", "point")
-    end = _one_of(args, ("end", "destination", "target", "to"), "end_x", "end_y")
-    return Drag(*start, *end)
+        return Drag(*pixel_of(path[0], args.screen), *pixel_of(path[-1], args.screen))
+    start = args.place(*(prefix for prefix in ("start_", "source_", "from_") if args.has_point(prefix)), "")
+    return Drag(*start, *args.place("end_", "destination_", "target_", "to_"))
 
 
-def _one_of(args: GridArguments, prefixes: tuple[str, ...], x: str, y: str, *pairs: str) -> tuple[int, int]:
-    """Return the point whose arguments start with one of `prefixes`, or else the point under `x` and `y`."""
-    for prefix in prefixes:
-        if args.has(f"{prefix}_x", prefix):
-            return args.point(f"{prefix}_x", f"{prefix}_y", prefix)
-    return args.point(x, y, *pairs)
-
-
-def _type(args: GridArguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
-    x, y = args.target() if args.has("x", "coordinate", "point", "position") else (None, None)
+def _type(args: Arguments, *, press_enter: bool = False, clear_first: bool = False) -> Action:
+    x, y = args.target() if args.has_point() else (None, None)
     enter = args.flag("press_enter", default=press_enter)
     clear = args.flag("clear_before_typing", default=clear_first)
     return TypeText(args.text("text", "content"), x, y, press_enter=enter, clear_first=clear)
 
 
-def _scroll(args: GridArguments, *, default: int) -> Action:
+def _scroll(args: Arguments, *, default: int) -> Action:
     """Return the scroll. Models give wheel clicks, or a magnitude on the grid: a part of the side along the scroll."""
     direction = args.direction("direction", "scroll_direction")
-    x, y = args.target() if args.has("x", "coordinate", "point", "position") else args.middle()
+    x, y = args.target() if args.has_point() else args.middle()
     if args.has("magnitude_in_wheel_clicks", "clicks", "amount"):
-        notches = args.number("magnitude_in_wheel_clicks", "clicks", "amount", default=0)
+        clicks = args.number("magnitude_in_wheel_clicks", "clicks", "amount")
     else:
         size = args.screen.height if direction in ("up", "down") else args.screen.width
-        magnitude = args.number("magnitude_in_pixels", "magnitude", default=default)
-        notches = _on_grid(magnitude) * size / PIXELS_A_NOTCH
-    return Scroll(x, y, direction, clicks=whole_notches(notches))
+        magnitude = min(args.number("magnitude_in_pixels", "magnitude", default=default), GRID)
+        clicks = magnitude / GRID * size / PIXELS_A_NOTCH
+    return Scroll(x, y, direction, clicks=notches(clicks))
 
 
-def _keys(args: GridArguments) -> Action:
+def _keys(args: Arguments) -> Action:
     return KeyCombo(split_keys(args.first("keys", "key")))
 
 
-def _one_key(args: GridArguments) -> str:
+def _one_key(args: Arguments) -> str:
     keys = split_keys(args.first("key", "keys"))
     if len(keys) != 1:
         raise Unreadable(f"'key' must be one key, got {keys!r}")
     return keys[0]
 
 
-def _wait(args: GridArguments, *, default: float = 1.0) -> Action:
+def _wait(args: Arguments, *, default: float = 1.0) -> Action:
     return Wait(seconds_to_wait(args.number("seconds", "duration", "time", default=default)))
 
 
-DESKTOP: Mapping[str, Reader[GridArguments]] = {
+DESKTOP: Mapping[str, Reader] = {
     "click": _click,
     "double_click": partial(_click, count=2),
     "triple_click": partial(_click, count=3),
@@ -251,7 +213,7 @@ DESKTOP: Mapping[str, Reader[GridArguments]] = {
 }
 """The newer dialect. `press_enter` is off by default, and typing clears nothing."""
 
-OLDER: Mapping[str, Reader[GridArguments]] = {
+OLDER: Mapping[str, Reader] = {
     "drag_and_drop": _drag,
     "open_web_browser": lambda _: TakeScreenshot(),
     "click_at": _click,

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_vnc_use.errors import SettingsError
 from pytest_vnc_use.planners.common import prompts
-from pytest_vnc_use.planners.common.functions import Declaration, declare_all
+from pytest_vnc_use.planners.common.functions import declare_all
 from pytest_vnc_use.planners.common.http import (
+    ApiKey,
     Attempt,
     Backoff,
     Failure,
@@ -29,8 +30,8 @@ from pytest_vnc_use.planners.common.http import (
     found_url,
     post_json,
 )
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
-from pytest_vnc_use.planners.common.planner import ServicePlanner
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
+from pytest_vnc_use.planners.common.planner import Answer, ServicePlanner
 from pytest_vnc_use.planners.common.screens import halved
 from pytest_vnc_use.planners.common.toolset import DONE, GIVE_UP, FunctionCall, check_at_least_one, ending_of
 from pytest_vnc_use.planners.common.turns import KEPT_TURNS, newest_with_images, removed_of
@@ -45,13 +46,7 @@ from pytest_vnc_use.planners.gemini.actions import (
     offered_names,
     read_proposal,
 )
-from pytest_vnc_use.planners.gemini.answers import (
-    GeminiAnswer,
-    answer_failure,
-    extract_function_calls,
-    read_answer,
-    usage_of,
-)
+from pytest_vnc_use.planners.gemini.answers import extract_function_calls, read_answer, usage_of
 from pytest_vnc_use.types import (
     Decision,
     FrameRef,
@@ -84,12 +79,11 @@ SAFETY_POLICIES = (
     "USER_CONSENT_MANAGEMENT",
     "LEGAL_TERMS_AND_AGREEMENTS",
 )
-KEPT_SCREENSHOTS = 3
 ALL_TURNS = 40
 """The turns that go back whole in the older dialect and in a browser: as many as a run has by default."""
 
 
-class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
+class GeminiComputerUse(ServicePlanner[Answer[FunctionCall]]):
     """A planner that asks Gemini with its Computer Use tool.
 
     `excluded_actions` are names of predefined functions of either dialect, or of `functions`. `environment` is desktop,
@@ -109,7 +103,7 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
         *,
         model: str = "gemini-3.8-flash",
         environment: str = "desktop",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         functions: Sequence[Callable[..., object]] = (),
         include_thoughts: bool = False,
@@ -127,7 +121,7 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
         older, environment = dialect_of(model, environment)
         if keep_screenshots is not None:
             check_at_least_one(keep_screenshots=keep_screenshots)
-        self._keep = keep_screenshots or (None if older or self._in_browser else KEPT_SCREENSHOTS)
+        self._keep = keep_screenshots or (None if older or self._in_browser else 3)
         self._shows_first = include_initial_screenshot
         super().__init__(gemini_service(model, api_key, base_url), backoff)
         declared = declare_all(functions, taken=(*PREDEFINED_FUNCTIONS, DONE.name, GIVE_UP.name))
@@ -150,10 +144,14 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
         if disabled_safety_policies:
             policies = [_member("SafetyPolicy", name, SAFETY_POLICIES) for name in disabled_safety_policies]
             computer["disabledSafetyPolicies"] = policies
+        declared_as = [
+            {"name": each.name, "description": each.description, "parametersJsonSchema": dict(each.parameters)}
+            for each in (DONE, GIVE_UP, *declarations)
+        ]
         operator = prompts.BROWSER_OPERATOR if self._in_browser else prompts.OPERATOR
         self._fixed: JsonObject = {
-            "systemInstruction": _system(operator if system_instruction is None else system_instruction),
-            "tools": [{"computerUse": computer}, _declarations(DONE, GIVE_UP, *declarations)],
+            "systemInstruction": _user(operator if system_instruction is None else system_instruction),
+            "tools": [{"computerUse": computer}, {"functionDeclarations": declared_as}],
             "generationConfig": {
                 "maxOutputTokens": max_output_tokens,
                 **({"thinkingConfig": {"includeThoughts": True}} if include_thoughts else {}),
@@ -166,14 +164,12 @@ class GeminiComputerUse(ServicePlanner[GeminiAnswer]):
             observation = replace(observation, load_png=lambda screen: halved(load_png(screen)))
         return {"contents": self._rebuild_contents(observation), **self._fixed}
 
-    def _read(self, body: JsonObject) -> GeminiAnswer | Failure:
-        answer = read_answer(body)
-        return answer_failure(answer, detects_injection=self._detects) or answer
+    def _read(self, body: JsonObject) -> Answer[FunctionCall] | Failure:
+        return read_answer(body, detects_injection=self._detects)
 
-    def _decision(self, answer: GeminiAnswer, observation: Observation) -> Decision:
-        decided = partial(
-            Decision, model=answer.model, usage=answer.usage, provider_details={"content": dict(answer.content)}
-        )
+    def _decision(self, answer: Answer[FunctionCall], observation: Observation) -> Decision:
+        details = {"content": dict(answer.items[0])}
+        decided = partial(Decision, model=answer.model, usage=answer.usage, provider_details=details)
         words = answer.words or answer.thoughts
         if self._in_browser and not answer.calls:
             return decided("act", words, (Proposal(TakeScreenshot()),))
@@ -315,12 +311,12 @@ class GeminiJudge(ServiceJudge):
         self,
         *,
         model: str = "gemini-3.8-flash",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         max_output_tokens: int = 4096,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(gemini_service(model, api_key, base_url), backoff=backoff)
+        super().__init__(gemini_service(model, api_key, base_url), read_answer, backoff=backoff)
         self._generation: JsonObject = {"maxOutputTokens": max_output_tokens}
 
     def _grid(self, screen: FrameRef) -> Grid:
@@ -328,16 +324,12 @@ class GeminiJudge(ServiceJudge):
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
         question = _user(asked.task, asked.load_png(asked.frame))
-        return {"contents": [question], "systemInstruction": _system(part), "generationConfig": self._generation}
+        return {"contents": [question], "systemInstruction": _user(part), "generationConfig": self._generation}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         ordered = {**schema, "propertyOrdering": schema["required"]}
         bound = {"responseMimeType": "application/json", "responseJsonSchema": ordered}
         return {"generationConfig": {**self._generation, **bound}}
-
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        answer = read_answer(body)
-        return answer_failure(answer) or JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
@@ -350,12 +342,12 @@ def _with_urls(turns: Sequence[Turn]) -> Iterator[Turn]:
         yield replace(turn, steps=tuple(islice(steps, len(turn.steps))))
 
 
-def gemini_service(model: str, api_key: str | None = None, base_url: str | None = None) -> Service:
+def gemini_service(model: str, api_key: ApiKey = None, base_url: str | None = None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
     key, base = found_key(api_key, KEY_VARIABLES), found_url(base_url, URL_VARIABLE) or API_URL
     path = model if "/" in model else f"models/{model}"
     url = f"{base.rstrip('/')}/{API_VERSION}/{path}:generateContent"
-    return Service(url, model, key, {"x-goog-api-key": key}, usage_of)
+    return Service(url, model, key, {"x-goog-api-key": key}, usage_of, api_key)
 
 
 def describe_model(model: str, *, timeout_s: float) -> JsonObject:
@@ -382,18 +374,6 @@ def _image(png: bytes) -> JsonObject:
 def _function_response(name: str, response: JsonObject, png: bytes | None, call_id: str = "") -> JsonObject:
     named: JsonObject = {"name": name, "response": dict(response), **({"id": call_id} if call_id else {})}
     return named if png is None else {**named, "parts": [_image(png)]}
-
-
-def _system(text: str) -> JsonObject:
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-def _declarations(*declarations: Declaration) -> JsonObject:
-    functions = [
-        {"name": each.name, "description": each.description, "parametersJsonSchema": dict(each.parameters)}
-        for each in declarations
-    ]
-    return {"functionDeclarations": functions}
 
 
 def _member(kind: str, name: str, known: Sequence[str]) -> str:
@@ -436,7 +416,7 @@ def _fields_of(config: types.GenerateContentConfig) -> JsonObject:
     dumped = _as_json(config)
     fields = {name: value for name, value in dumped.items() if name in _TOP_FIELDS}
     if isinstance(fields.get("systemInstruction"), str):
-        fields["systemInstruction"] = _system(fields["systemInstruction"])
+        fields["systemInstruction"] = _user(fields["systemInstruction"])
     others = {name: value for name, value in dumped.items() if name not in (*_TOP_FIELDS, *_SDK_ONLY)}
     return {**fields, "generationConfig": others}
 

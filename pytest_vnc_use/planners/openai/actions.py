@@ -7,21 +7,19 @@ around an action is a step of its own, and so is each direction of a scroll that
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pytest_vnc_use.planners.common.arguments import (
     PIXELS_A_NOTCH,
     Arguments,
     Reader,
-    TrackedArguments,
     Unreadable,
+    notches,
+    pixel_of,
     read_action,
     split_keys,
 )
-from pytest_vnc_use.planners.common.screens import SentScreen
-from pytest_vnc_use.planners.common.toolset import notches
 from pytest_vnc_use.planners.common.turns import proposals_of, while_held
 from pytest_vnc_use.types import (
     Action,
@@ -53,45 +51,34 @@ BUTTONS: Mapping[str, Button] = {"left": "left", "right": "right", "wheel": "mid
 MODIFIERS = frozenset({"ctrl", "control", "shift", "alt", "option", "meta", "cmd", "command", "super", "win"})
 
 
-@dataclass(frozen=True)
-class ActionFields(Arguments):
-    """The fields of one action, and the image of its coordinates."""
+def read_computer_call(
+    item: JsonObject, read: Callable[[JsonObject], Arguments], *, excluded: Collection[str] = ()
+) -> tuple[Proposal, ...]:
+    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks.
 
-    sent: SentScreen
-
-    def point(self) -> tuple[int, int]:
-        """Return the point as a pixel of the screen. Raises Unreadable."""
-        return self.sent.point(self.first("x"), self.first("y"))
-
-
-def read_computer_call(item: JsonObject, sent: SentScreen, *, excluded: Collection[str] = ()) -> tuple[Proposal, ...]:
-    """Return the proposals of a computer_call, at least one. Each of them carries the call's safety checks."""
+    `read` makes the arguments of an action, for the screen of the turn.
+    """
     confirmation = read_confirmation(item.get("pending_safety_checks"))
     actions = item.get("actions") or [item.get("action")]
     if not isinstance(actions, list) or len(actions) > MOST_ACTIONS:
         problem = f"'actions' must be a list of 1 to {MOST_ACTIONS} actions; nothing was done"
         return proposals_of("computer", {}, [InvalidAction("computer", problem)], confirmation)
-    return tuple(proposal for asked in actions for proposal in _proposals(asked, sent, excluded, confirmation))
-
-
-def _proposals(
-    asked: Any, sent: SentScreen, excluded: Collection[str], confirmation: Confirmation | None
-) -> tuple[Proposal, ...]:
-    fields = dict(asked) if isinstance(asked, dict) else {}
-    name = str(fields.pop("type", "computer"))
-    offered = sorted(set(READERS) - set(excluded))
-    args = ActionFields(TrackedArguments(fields), sent.screen, sent)
-    return proposals_of(
-        name, fields, read_action(name, args, READERS, offered=offered, excluded=excluded), confirmation
-    )
+    proposals: list[Proposal] = []
+    for asked in actions:
+        fields = dict(asked) if isinstance(asked, dict) else {}
+        name = str(fields.pop("type", "computer"))
+        offered = sorted(set(READERS) - set(excluded))
+        meant = read_action(name, read(fields), READERS, offered=offered, excluded=excluded)
+        proposals += proposals_of(name, fields, meant, confirmation)
+    return tuple(proposals)
 
 
 def read_function_call(item: JsonObject, *, functions: Collection[str]) -> tuple[Proposal, ...]:
     """Return the proposal for a call of a user's function, whose arguments are JSON in a string."""
-    name = item["name"]
+    name = str(item.get("name"))
     try:
-        arguments = json.loads(item["arguments"] or "{}")
-    except (ValueError, RecursionError) as exc:
+        arguments = json.loads(item.get("arguments") or "{}")
+    except (TypeError, ValueError, RecursionError) as exc:
         arguments, problem = {}, f"the arguments of {name!r} must be JSON: {exc}"
     else:
         problem = "" if is_shallow(arguments) else f"the arguments of {name!r} {TOO_DEEP}"
@@ -111,42 +98,34 @@ def read_confirmation(checks: Any) -> Confirmation | None:
     return Confirmation("; ".join(messages), ", ".join(str(check["code"]) for check in checks if check.get("code")))
 
 
-def _click(args: ActionFields) -> tuple[Action, ...]:
-    name = args.values.get("button") or "left"
+def _click(args: Arguments) -> tuple[Action, ...]:
+    name = args.get("button") or "left"
     button = BUTTONS.get(str(name))
     if button is None:
         raise Unreadable(f"'button' must be left, right or wheel, got {name!r}; press alt+left to go back")
-    return while_held(args.keys("keys"), Click(*args.point(), button=button))
+    return while_held(args.keys("keys"), Click(*args.target(), button=button))
 
 
-def _double_click(args: ActionFields) -> tuple[Action, ...]:
-    return while_held(args.keys("keys"), Click(*args.point(), count=2))
+def _double_click(args: Arguments) -> tuple[Action, ...]:
+    return while_held(args.keys("keys"), Click(*args.target(), count=2))
 
 
-def _drag(args: ActionFields) -> tuple[Action, ...]:
+def _drag(args: Arguments) -> tuple[Action, ...]:
     path = args.first("path")
     if not isinstance(path, list) or len(path) < 2:
         raise Unreadable(f"'path' must be a list of at least two points, got {path!r:.200}")
-    start, end = (args.sent.point(*_coordinates(point)) for point in (path[0], path[-1]))
+    start, end = (pixel_of(point, args.screen, args.sent) for point in (path[0], path[-1]))
     return while_held(args.keys("keys"), Drag(*start, *end))
 
 
-def _coordinates(point: Any) -> tuple[Any, Any]:
-    match point:
-        case {"x": x, "y": y} | [x, y]:
-            return x, y
-        case _:
-            raise Unreadable(f"a point of 'path' must be {{'x': …, 'y': …}}, got {point!r:.200}")
-
-
-def _scroll(args: ActionFields) -> tuple[Action, ...]:
+def _scroll(args: Arguments) -> tuple[Action, ...]:
     """Return the scrolls. Distances are pixels, down and to the right if positive."""
     right, down = args.number("scroll_x", "scrollX", default=0.0), args.number("scroll_y", "scrollY", default=0.0)
     directions: list[tuple[float, Direction]] = [
         (down, "down" if down > 0 else "up"),
         (right, "right" if right > 0 else "left"),
     ]
-    point = args.point()
+    point = args.target()
     scrolls = [
         Scroll(*point, direction, notches(pixels / PIXELS_A_NOTCH)) for pixels, direction in directions if pixels
     ]
@@ -155,7 +134,7 @@ def _scroll(args: ActionFields) -> tuple[Action, ...]:
     return while_held(args.keys("keys"), *scrolls)
 
 
-def _keypress(args: ActionFields) -> tuple[Action, ...]:
+def _keypress(args: Arguments) -> tuple[Action, ...]:
     """Return one combination if there is a modifier; else one press after the other."""
     keys = split_keys(args.first("keys"))
     if MODIFIERS.isdisjoint(key.lower() for key in keys):
@@ -163,19 +142,19 @@ def _keypress(args: ActionFields) -> tuple[Action, ...]:
     return (KeyCombo(keys),)
 
 
-def _type(args: ActionFields) -> tuple[Action, ...]:
+def _type(args: Arguments) -> tuple[Action, ...]:
     text = args.first("text")
     if not isinstance(text, str):
         raise Unreadable(f"'text' must be text, got {text!r}")
     return (TypeText(text),)
 
 
-READERS: Mapping[str, Reader[ActionFields]] = {
+READERS: Mapping[str, Reader] = {
     "click": _click,
     "double_click": _double_click,
     "drag": _drag,
     "keypress": _keypress,
-    "move": lambda args: while_held(args.keys("keys"), Move(*args.point())),
+    "move": lambda args: while_held(args.keys("keys"), Move(*args.target())),
     "screenshot": lambda _: (TakeScreenshot(),),
     "scroll": _scroll,
     "type": _type,

@@ -8,17 +8,27 @@ not go back unchanged.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_vnc_use.errors import AnswerRefused
 from pytest_vnc_use.planners.common import prompts
+from pytest_vnc_use.planners.common.arguments import Arguments
 from pytest_vnc_use.planners.common.functions import Declaration, declare_all
-from pytest_vnc_use.planners.common.http import Backoff, Failure, Service, count_of, found_key, found_url, malformed
-from pytest_vnc_use.planners.common.judge import Grid, JudgeReply, ServiceJudge
+from pytest_vnc_use.planners.common.http import (
+    ApiKey,
+    Backoff,
+    Failure,
+    Service,
+    count_of,
+    found_key,
+    found_url,
+    malformed,
+)
+from pytest_vnc_use.planners.common.judge import Grid, ServiceJudge
 from pytest_vnc_use.planners.common.planner import Answer, ComputerPlanner
-from pytest_vnc_use.planners.common.screens import ImageLimit, SentScreen
+from pytest_vnc_use.planners.common.screens import ImageLimit
 from pytest_vnc_use.planners.common.toolset import GIVE_UP, check_at_least_one, check_excluded
 from pytest_vnc_use.planners.common.turns import (
     CallSteps,
@@ -39,10 +49,10 @@ LIMIT = ImageLimit(longest_side=6000, patch=32, patches=10_000)
 CALLS = ("computer_call", "function_call")
 
 
-def openai_service(model: str, api_key: str | None, base_url: str | None) -> Service:
+def openai_service(model: str, api_key: ApiKey, base_url: str | None) -> Service:
     """Return the service of a model. Raises KeyMissing, KeyRejected, SettingsError."""
     key, url = found_key(api_key, (KEY_VARIABLE,)), found_url(base_url, URL_VARIABLE) or API_URL
-    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of)
+    return Service(f"{url.rstrip('/')}/responses", model, key, {"Authorization": f"Bearer {key}"}, usage_of, api_key)
 
 
 class OpenAIComputer(ComputerPlanner[JsonObject]):
@@ -60,7 +70,7 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         self,
         *,
         model: str = "gpt-5.5",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         excluded_actions: Sequence[str] = (),
         functions: Sequence[Callable[..., object]] = (),
@@ -107,12 +117,12 @@ class OpenAIComputer(ComputerPlanner[JsonObject]):
         return None
 
     def _proposals(
-        self, calls: Sequence[JsonObject], sent: SentScreen, observation: Observation
+        self, calls: Sequence[JsonObject], read: Callable[..., Arguments], observation: Observation
     ) -> list[tuple[Proposal, ...]]:
         return [
             read_function_call(call, functions=self._functions)
             if call["type"] == "function_call"
-            else read_computer_call(call, sent, excluded=self._excluded)
+            else read_computer_call(call, read, excluded=self._excluded)
             for call in calls
         ]
 
@@ -128,27 +138,22 @@ class OpenAIJudge(ServiceJudge):
         self,
         *,
         model: str = "gpt-5.5",
-        api_key: str | None = None,
+        api_key: ApiKey = None,
         base_url: str | None = None,
         max_output_tokens: int = 16_000,
         backoff: Backoff | None = None,
     ) -> None:
-        super().__init__(openai_service(model, api_key, base_url), backoff=backoff)
+        super().__init__(openai_service(model, api_key, base_url), read_answer, backoff=backoff)
         self._fixed: JsonObject = {"model": model, "max_output_tokens": max_output_tokens, "store": False}
 
     def _grid(self, screen: FrameRef) -> Grid:
-        sent = SentScreen.within(LIMIT, screen)
-        return Grid(sent.width, sent.height)
+        return Grid(*LIMIT.fitted(screen.width, screen.height))
 
     def _body(self, part: str, asked: Observation) -> JsonObject:
         return {**self._fixed, "instructions": part, "input": rebuild_items(asked, limit=LIMIT)}
 
     def _binding(self, name: str, schema: JsonObject) -> JsonObject:
         return {"text": {"format": {"type": "json_schema", "name": name, "strict": True, "schema": schema}}}
-
-    def _read(self, body: JsonObject) -> JudgeReply | Failure:
-        answer = read_answer(body)
-        return answer if isinstance(answer, Failure) else JudgeReply(answer.words, answer.model, answer.usage)
 
 
 def _declarations(declaration: Declaration) -> JsonObject:
@@ -166,60 +171,33 @@ def read_answer(body: JsonObject) -> Answer[JsonObject] | Failure:
     """Return the answer in a response, or why it cannot be used: refused, or worth asking again at once."""
     details = body.get("incomplete_details")
     reason = str(details.get("reason") or "") if isinstance(details, dict) else ""
+    output: Any = body.get("output")
     if reason == "content_filter":
         return Failure(AnswerRefused("the model's service blocked the answer: content_filter"))
     if body.get("status") != "completed":
         return malformed(f"its status is {body.get('status')!r} {reason}")
-    output = body.get("output")
-    if not _is_output(output):
-        return malformed(f"its output is {output!r}")
-    refusal = _texts(output, "refusal")
-    if refusal:
-        return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
-    summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
-    answer = Answer(
-        items=output,
-        words=_texts(output, "text"),
-        thoughts=_join(part.get("text") for part in summaries),
-        calls=tuple(item for item in output if item["type"] in CALLS),
-        usage=usage_of(body),
-        model=str(body.get("model") or ""),
-    )
-    return answer if answer.calls or answer.words else malformed("it holds neither text nor a call")
+    try:
+        said = [part for item in output if item["type"] == "message" for part in item["content"]]
+        if refusal := _join(part.get("refusal") for part in said):
+            return Failure(AnswerRefused(f"the model refused to answer: {refusal}"))
+        summaries = [part for item in output if item["type"] == "reasoning" for part in item["summary"]]
+        answer = Answer(
+            items=output,
+            words=_join(part.get("text") for part in said),
+            thoughts=_join(part.get("text") for part in summaries),
+            calls=tuple(item for item in output if item["type"] in CALLS),
+            usage=usage_of(body),
+            model=str(body.get("model") or ""),
+        )
+        ids = {str(call["call_id"] or "") for call in answer.calls} - {""}
+        is_whole = bool(answer.calls or answer.words) and len(ids) == len(answer.calls)
+        is_whole = is_whole and output[-1]["type"] != "reasoning"  # the service takes no such history
+    except (AttributeError, KeyError, TypeError):
+        is_whole = False
+    return answer if is_whole else malformed(f"its output is {output!r}")
 
 
-def _is_output(output: Any) -> TypeGuard[list[JsonObject]]:
-    """Return whether these are items that can be read and sent back. The last one must not be a thought."""
-    if not isinstance(output, list) or not all(map(_is_item, output)):
-        return False
-    ids = [item["call_id"] for item in output if item["type"] in CALLS]
-    return len(ids) == len(set(ids)) and (not output or output[-1]["type"] != "reasoning")
-
-
-def _is_item(item: Any) -> bool:
-    match item:
-        case {"type": "computer_call", "call_id": str(id)}:
-            return bool(id)
-        case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str()}:
-            return bool(id and name)
-        case {"type": "message", "content": list(parts)}:
-            return all(isinstance(part, dict) for part in parts)
-        case {"type": "reasoning", "summary": list(parts)}:
-            return all(isinstance(part, dict) for part in parts)
-        case {"type": "computer_call" | "function_call" | "message" | "reasoning"}:
-            return False
-        case {"type": str()}:
-            return True
-        case _:
-            return False
-
-
-def _texts(output: Sequence[JsonObject], field: str) -> str:
-    parts = [part for item in output if item["type"] == "message" for part in item["content"]]
-    return _join(part.get(field) for part in parts)
-
-
-def _join(texts: Any) -> str:
+def _join(texts: Iterable[Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text.strip()).strip()
 
 

@@ -14,9 +14,8 @@ import pytest
 from pytest_vnc_use import RunResult, VncUseAgent
 from pytest_vnc_use.planners.chat.planner import OpenAICompatible
 from pytest_vnc_use.runs.directory import read_exchanges, read_trace
-from pytest_vnc_use.safety.rules import Policy, Rule
 from pytest_vnc_use.settings.settings import Settings
-from pytest_vnc_use.types import Click, KeyCombo, Outcome, TypeText
+from pytest_vnc_use.types import Click, KeyCombo, Outcome
 from support.chat_server import MODEL, ChatRequest, ChatServer, call, error, said
 from support.gemini_conversations import QUICK
 from support.json_server import Reply
@@ -56,16 +55,6 @@ def test_batch_is_left_at_its_first_error_and_model_is_told(tmp_path: Path) -> N
     [told] = server.requests[1].of("tool")
     assert told["content"] == f"1. click: ok\n2. press_key: unknown key 'nosuchkey'\n3. type_text: {halted}"
     assert server.refusals == []
-
-
-def test_policys_rules_hold_for_each_action_of_batch(tmp_path: Path) -> None:
-    batch = call("batch", actions=[{"command": "type_text", "text": "a"}, {"command": "paste", "text": "b"}])
-    controller = PaintedController()
-    policy = Policy((Rule("deny", "no paste", action="paste"),))
-    with ChatServer([batch, DONE]) as server:
-        result = run(tmp_path, server, controller, policy=policy)
-    assert result.outcome is Outcome.DENIED
-    assert controller.performed == [TypeText("a")]
 
 
 ASKS_PLAINLY = call("verify", question="The basket is open")
@@ -112,13 +101,6 @@ def test_observer_who_cannot_be_asked_is_told_to_model(tmp_path: Path) -> None:
         result = with_observer(tmp_path, server, PaintedController())
     [step] = result.steps
     assert (result.outcome, step.error[:27]) == (Outcome.DONE, "verify raised KeyRejected: ")
-
-
-@pytest.mark.parametrize("settings", [{"exclude": ("verify",)}, {"toolset": "computer_use"}])
-def test_observer_is_not_offered_where_it_is_excluded_or_unknown(tmp_path: Path, settings: dict[str, Any]) -> None:
-    with ChatServer(lambda request: said("I would click.")) as server:
-        with_observer(tmp_path, server, PaintedController(), **settings)
-    assert "verify" not in server.requests[0].tools
 
 
 @pytest.mark.desktop

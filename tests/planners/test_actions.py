@@ -1,0 +1,679 @@
+"""Calls of every tool format, one by one: what each becomes on the screen, and what the model is told otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use.planners.anthropic.actions import MEMBERS, Call, read_calls
+from pytest_vnc_use.planners.anthropic.planner import LARGER, SMALLER
+from pytest_vnc_use.planners.chat.answers import call_of
+from pytest_vnc_use.planners.chat.toolsets import COMMANDS, COMPUTER_USE
+from pytest_vnc_use.planners.common.arguments import Arguments, Unreadable, pixel_of, split_keys
+from pytest_vnc_use.planners.common.screens import ImageLimit
+from pytest_vnc_use.planners.common.toolset import FunctionCall, Table, Toolset
+from pytest_vnc_use.planners.gemini import denorm_x
+from pytest_vnc_use.planners.gemini.actions import (
+    DESKTOP,
+    FunctionNames,
+    offered_names,
+    read_confirmation,
+    read_proposal,
+)
+from pytest_vnc_use.planners.openai.actions import (
+    ACTIONS,
+    read_computer_call,
+    read_confirmation as read_checks,
+    read_function_call,
+)
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Confirmation,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    OpenAddress,
+    Proposal,
+    Scroll,
+    TakeScreenshot,
+    TraverseHistory,
+    TypeText,
+    Wait,
+)
+
+SCREEN = FrameRef("0" * 64, 1440, 900)
+HALF = partial(Arguments, screen=FrameRef("", 2000, 1000), sent=(1000, 500))
+"""The arguments of a model that got an image half as wide and high as the screen."""
+AT, PAIR = {"x": 100, "y": 50}, {"coordinate": [100, 50]}
+HERE = (201, 101)
+"""The pixel of that point on the larger screen."""
+POINT = {"x": 500, "y": 500}
+OFFERED = offered_names("desktop", (), older=False)
+Read = Callable[[str, Any], list[Action]]
+
+
+def gemini(name: str, args: Any) -> list[Action]:
+    return [read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(offered=OFFERED)).action]
+
+
+def anthropic(name: str, args: Any, pointer: tuple[int, int] | None = None) -> list[Action]:
+    [proposals] = read_calls([Call(name, args, is_computer=True)], HALF, pointer=pointer)
+    assert {proposal.as_proposed["name"] for proposal in proposals} == {name}
+    assert len(proposals) > 1 or proposals[0].as_proposed["args"] == args
+    return [proposal.action for proposal in proposals]
+
+
+def openai(name: str, args: Any) -> list[Action]:
+    one = {"action": {"type": name, **args}}
+    several = {"actions": [{"type": name, **args}]}
+    found = [proposal.action for proposal in read_computer_call(several, HALF)]
+    assert [proposal.action for proposal in read_computer_call(one, HALF)] == found
+    return found
+
+
+def read_tool(table: Table, call: FunctionCall, *args: Any, **given: Any) -> tuple[Proposal, ...]:
+    reading = Toolset(table, *args, call_in=call_of).read(call, partial(Arguments, screen=SCREEN, **given))
+    assert isinstance(reading, tuple)
+    return reading
+
+
+def commands(name: str, args: Any) -> list[Action]:
+    return [proposal.action for proposal in read_tool(COMMANDS, FunctionCall(name, args))]
+
+
+def computer_use(name: str, args: Any) -> list[Action]:
+    call = FunctionCall("computer_use", {"action": name, **args})
+    return [proposal.action for proposal in read_tool(COMPUTER_USE, call)]
+
+
+def problem(actions: list[Action]) -> str:
+    [action] = actions
+    assert isinstance(action, InvalidAction), action
+    assert "\n" not in action.problem
+    return action.problem
+
+
+GEMINIS: list[tuple[str, dict[str, Any], Action]] = [
+    ("click", POINT, Click(720, 450)),
+    ("double_click", POINT, Click(720, 450, count=2)),
+    ("triple_click", POINT, Click(720, 450, count=3)),
+    ("middle_click", POINT, Click(720, 450, "middle")),
+    ("right_click", POINT, Click(720, 450, "right")),
+    ("mouse_down", POINT, MouseDown(720, 450)),
+    ("mouse_up", POINT, MouseUp(720, 450)),
+    ("move", POINT, Move(720, 450)),
+    ("type", {"text": "Grüße 你好"}, TypeText("Grüße 你好")),
+    ("type", {"text": "a", "press_enter": True}, TypeText("a", press_enter=True)),
+    ("type", {"text": "a", **POINT}, TypeText("a", 720, 450)),
+    ("drag_and_drop", {"start_x": 0, "start_y": 0, "end_x": 500, "end_y": 500}, Drag(0, 0, 720, 450)),
+    ("wait", {}, Wait(1.0)),
+    ("wait", {"seconds": 3}, Wait(3.0)),
+    ("press_key", {"key": "enter"}, KeyCombo(("enter",))),
+    ("press_key", {"key": "ctrl+a"}, KeyCombo(("ctrl", "a"))),
+    ("key_down", {"key": "shift"}, KeyDown("shift")),
+    ("key_up", {"key": "shift"}, KeyUp("shift")),
+    ("hotkey", {"keys": ["ctrl", "shift", "p"]}, KeyCombo(("ctrl", "shift", "p"))),
+    ("take_screenshot", {}, TakeScreenshot()),
+    ("scroll", {**POINT, "direction": "down", "magnitude_in_wheel_clicks": 4}, Scroll(720, 450, "down", 4)),
+    ("scroll", {**POINT, "direction": "down", "magnitude_in_pixels": 500}, Scroll(720, 450, "down", 4)),
+    ("scroll", {**POINT, "direction": "down"}, Scroll(720, 450, "down", 3)),
+]
+VARIANTS: list[tuple[str, dict[str, Any], Action]] = [
+    ("search", {}, KeyCombo(("ctrl", "k"))),
+    ("click", {"x": "500", "y": 500.0}, Click(720, 450)),
+    ("click", {"x": 5000, "y": -5}, Click(1439, 0)),
+    ("click", {"coordinate": [500, 500]}, Click(720, 450)),
+    ("click", {"x": [500, 500]}, Click(720, 450)),
+    ("click", {**POINT, "button": None}, Click(720, 450)),
+    ("mouse_click", POINT, Click(720, 450)),
+    ("type", {"text": 42}, TypeText("42")),
+    ("type", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
+    ("type", {"text": ""}, TypeText("")),
+    ("wait", {"seconds": 2, "reason": "it loads", "intent": "to see"}, Wait(2.0)),
+    ("key", {"key": "Return"}, KeyCombo(("Return",))),
+    ("press_key", {"key": "alt f"}, KeyCombo(("alt", "f"))),
+    ("open_url", {"url": "example.org"}, OpenAddress("example.org")),
+    ("drag", {"source_x": 0, "source_y": 0, "target_x": 500, "target_y": 500}, Drag(0, 0, 720, 450)),
+    ("drag_and_drop", {"start": [0, 0], "end": [500, 500]}, Drag(0, 0, 720, 450)),
+    ("drag_and_drop", {"path": [[0, 0], [300, 300], [500, 500]]}, Drag(0, 0, 720, 450)),
+    ("scroll", {"direction": "DOWN", "clicks": "2"}, Scroll(720, 450, "down", 2)),
+    ("scroll", {"direction": "up", "magnitude": 9999}, Scroll(720, 450, "up", 9)),
+]
+
+
+def held(key: str, action: Action) -> list[Action]:
+    return [KeyDown(key), action, KeyUp(key)]
+
+
+CLAUDES: list[tuple[str, dict[str, Any], list[Action]]] = [
+    ("screenshot", {}, [TakeScreenshot()]),
+    ("left_click", PAIR, [Click(*HERE)]),
+    ("right_click", PAIR, [Click(*HERE, button="right")]),
+    ("middle_click", PAIR, [Click(*HERE, button="middle")]),
+    ("double_click", PAIR, [Click(*HERE, count=2)]),
+    ("triple_click", PAIR, [Click(*HERE, count=3)]),
+    ("left_click", {"coordinate": ["100", 49.6]}, [Click(201, 100)]),
+    ("left_click", {**PAIR, "text": "shift"}, held("shift", Click(*HERE))),
+    ("left_click_drag", {"start_coordinate": [0, 0], **PAIR}, [Drag(1, 1, *HERE)]),
+    ("left_click_drag", {"start_coordinate": [0, 0], **PAIR, "text": "alt"}, held("alt", Drag(1, 1, *HERE))),
+    ("mouse_move", PAIR, [Move(*HERE)]),
+    ("left_mouse_down", PAIR, [MouseDown(*HERE)]),
+    ("left_mouse_up", PAIR, [MouseUp(*HERE)]),
+    ("scroll", {**PAIR, "scroll_direction": "down", "scroll_amount": 5}, [Scroll(*HERE, "down", 5)]),
+    (
+        "scroll",
+        {**PAIR, "scroll_direction": "up", "scroll_amount": 2, "text": "ctrl"},
+        held("ctrl", Scroll(*HERE, "up", 2)),
+    ),
+    ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
+    ("key", {"text": "ctrl+shift+Escape"}, [KeyCombo(("ctrl", "shift", "Escape"))]),
+    ("key", {"text": "Down", "repeat": 3}, [KeyCombo(("Down",))] * 3),
+    ("hold_key", {"text": "ctrl+w", "duration": 2}, [KeyDown("ctrl"), *held("w", Wait(2.0)), KeyUp("ctrl")]),
+    ("wait", {"duration": 3}, [Wait(3.0)]),
+]
+OPENAIS: list[tuple[str, dict[str, Any], list[Action]]] = [
+    ("click", {"button": "left", **AT}, [Click(*HERE)]),
+    ("click", {"button": "right", **AT}, [Click(*HERE, button="right")]),
+    ("click", {"button": "wheel", **AT}, [Click(*HERE, button="middle")]),
+    ("click", {"button": "left", **AT, "keys": ["CTRL"]}, held("CTRL", Click(*HERE))),
+    ("double_click", AT, [Click(*HERE, count=2)]),
+    ("move", AT, [Move(*HERE)]),
+    ("drag", {"path": [{"x": 0, "y": 0}, {"x": 9, "y": 9}, AT]}, [Drag(1, 1, *HERE)]),
+    ("drag", {"path": [[0, 0], [100, 50]]}, [Drag(1, 1, *HERE)]),
+    ("drag", {"path": [AT, AT], "keys": ["ALT"]}, held("ALT", Drag(*HERE, *HERE))),
+    ("scroll", {**AT, "scroll_x": 0, "scroll_y": 300}, [Scroll(*HERE, "down", 3)]),
+    ("scroll", {**AT, "scroll_x": 0, "scroll_y": -40}, [Scroll(*HERE, "up", 1)]),
+    ("scroll", {**AT, "scrollX": -200, "scrollY": 0}, [Scroll(*HERE, "left", 2)]),
+    ("scroll", {**AT, "scroll_x": 100, "scroll_y": 5000}, [Scroll(*HERE, "down", 50), Scroll(*HERE, "right", 1)]),
+    ("type", {"text": "a\nb "}, [TypeText("a\nb ")]),
+    ("keypress", {"keys": ["CTRL", "A"]}, [KeyCombo(("CTRL", "A"))]),
+    ("keypress", {"keys": ["ENTER"]}, [KeyCombo(("ENTER",))]),
+    ("keypress", {"keys": ["alt f"]}, [KeyCombo(("alt", "f"))]),
+    ("keypress", {"keys": ["DOWN", "DOWN"]}, [KeyCombo(("DOWN",)), KeyCombo(("DOWN",))]),
+    ("wait", {}, [Wait(2.0)]),
+    ("screenshot", {}, [TakeScreenshot()]),
+]
+COMMAND_CALLS: list[tuple[str, dict[str, Any], Action]] = [
+    ("click", POINT, Click(720, 450)),
+    ("click", {"x": "500", "y": 500.4}, Click(720, 450)),
+    ("click", {"coordinate": [500, 500]}, Click(720, 450)),
+    ("click", {"box": [[400, 400], [600, 600]]}, Click(720, 450)),
+    ("click", {"point": "(500, 500)"}, Click(720, 450)),
+    ("click", {**POINT, "button": "right"}, Click(720, 450, "right")),
+    ("click", {"x": -7, "y": 2000}, Click(0, 899)),
+    ("double_click", POINT, Click(720, 450, count=2)),
+    ("right_click", POINT, Click(720, 450, "right")),
+    ("move", POINT, Move(720, 450)),
+    ("drag", {"from_x": 0, "from_y": 0, "to_x": 500, "to_y": 500}, Drag(0, 0, 720, 450)),
+    ("drag", {"start_point": [0, 0], "end_box": [400, 400, 600, 600]}, Drag(0, 0, 720, 450)),
+    ("scroll", {"direction": "down"}, Scroll(720, 450, "down", 3)),
+    ("scroll", {"direction": "Up", "clicks": 5, "x": 0, "y": 0}, Scroll(0, 0, "up", 5)),
+    ("scroll", {"direction": "down", "clicks": -4}, Scroll(720, 450, "up", 4)),
+    ("scroll", {"direction": "left", "amount": "5e1"}, Scroll(720, 450, "left", 50)),
+    ("type_text", {"text": "añ\n"}, TypeText("añ\n")),
+    ("type_text", {"text": "a", "press_enter": "true"}, TypeText("a", press_enter=True)),
+    ("type_text", {"text": "a", **POINT}, TypeText("a", 720, 450)),
+    ("paste", {"text": "日本"}, TypeText("日本")),
+    ("press_key", {"key": "Ctrl+Shift+P"}, KeyCombo(("Ctrl", "Shift", "P"))),
+    ("press_key", {"key": 1}, KeyCombo(("1",))),
+    ("press_key", {"keys": ["ctrl", "+"]}, KeyCombo(("ctrl", "+"))),
+    ("press_key", {"key": "ctrl shift page down"}, KeyCombo(("ctrl", "shift", "page down"))),
+    ("wait", {"thought": "it loads"}, Wait(1.0)),
+    ("wait", {"seconds": "2.5"}, Wait(2.5)),
+    ("open_address", {"address": "example.org"}, OpenAddress("example.org")),
+    ("go_back", {}, TraverseHistory("back")),
+    ("go_forward", {}, TraverseHistory("forward")),
+    ("take_screenshot", {}, TakeScreenshot()),
+]
+QWENS: list[tuple[str, dict[str, Any], Action]] = [
+    ("left_click", {"coordinate": [500, 500], "text": "", "keys": []}, Click(720, 450)),
+    ("right_click", {"coordinate": [500, 500]}, Click(720, 450, "right")),
+    ("middle_click", {"coordinate": [500, 500]}, Click(720, 450, "middle")),
+    ("double_click", {"coordinate": [500, 500]}, Click(720, 450, count=2)),
+    ("triple_click", {"coordinate": [500, 500]}, Click(720, 450, count=3)),
+    ("mouse_move", {"coordinate": "[500, 500]"}, Move(720, 450)),
+    ("left_click_drag", {"start_coordinate": [0, 0], "coordinate": [500, 500]}, Drag(0, 0, 720, 450)),
+    ("scroll", {"pixels": -500}, Scroll(720, 450, "down", 5)),
+    ("scroll", {"pixels": 3, "coordinate": [0, 0]}, Scroll(0, 0, "up", 1)),
+    ("hscroll", {"pixels": -200}, Scroll(720, 450, "left", 2)),
+    ("key", {"keys": ["ctrl", "c"]}, KeyCombo(("ctrl", "c"))),
+    ("type", {"text": "a"}, TypeText("a")),
+    ("wait", {"time": 2}, Wait(2.0)),
+    ("screenshot", {}, TakeScreenshot()),
+]
+MEANINGS: list[tuple[Read, str, dict[str, Any], list[Action]]] = [
+    *((gemini, name, args, [action]) for name, args, action in [*GEMINIS, *VARIANTS]),
+    *((anthropic, *row) for row in CLAUDES),
+    *((openai, *row) for row in OPENAIS),
+    *((commands, name, args, [action]) for name, args, action in COMMAND_CALLS),
+    *((computer_use, name, args, [action]) for name, args, action in QWENS),
+]
+
+
+@pytest.mark.parametrize(("read", "name", "args", "actions"), MEANINGS)
+def test_call_means_actions(read: Read, name: str, args: dict[str, Any], actions: list[Action]) -> None:
+    assert read(name, args) == actions
+
+
+def test_every_call_of_tables_is_tested() -> None:
+    """Those of Gemini's older dialect are in tests/sources."""
+    named: dict[Read, set[str]] = {}
+    for read, name, _, _ in MEANINGS:
+        named.setdefault(read, set()).add(name)
+    assert set(DESKTOP) <= named[gemini]
+    assert named[anthropic] == set(MEMBERS) - {"zoom", "cursor_position"}
+    assert named[openai] == set(ACTIONS)
+    for read, table in ((commands, COMMANDS), (computer_use, COMPUTER_USE)):
+        assert named[read] == {name for name, row in table.rows.items() if not row.ends}
+
+
+PROBLEMS: list[tuple[Read, str, dict[str, Any], str]] = [
+    (gemini, "bash", {"command": "ls"}, f"there is no function 'bash'; there are {', '.join(OFFERED)}"),
+    (gemini, "click", {"x": 5}, "a point must be [x, y], or a box [x1, y1, x2, y2], in numbers, got {'x': 5}"),
+    (gemini, "click", {"x": "left", "y": 5}, "in numbers, got {'x': 'left', 'y': 5}"),
+    (gemini, "click", {**AT, "button": "right"}, "'click' does not take button='right'; its arguments: x, y; there is"),
+    (gemini, "type", {}, "'text' is missing"),
+    (gemini, "type", {"text": "a", "press_enter": "maybe"}, "'press_enter' must be true or false, got 'maybe'"),
+    (gemini, "type", {"text": "a", "delay": 5, "into": "name"}, "does not take delay=5, into='name'"),
+    (gemini, "scroll", {**POINT, "direction": "sideways"}, "must be up, down, left or right, got 'sideways'"),
+    (gemini, "scroll", {"direction": "up", "clicks": 0}, "more than 0 and at most 50 clicks of the wheel, got 0"),
+    (gemini, "scroll", {"direction": "up", "clicks": 500}, "at most 50 clicks of the wheel, got 500"),
+    (gemini, "hotkey", {"keys": []}, "at least one key"),
+    (gemini, "key_down", {"key": "ctrl+a"}, "must be one key"),
+    (gemini, "drag_and_drop", {"x": 1, "y": 1}, "a point is missing: give end_x and end_y"),
+    (gemini, "drag_and_drop", {"path": [1, 2]}, "a point must be [x, y]"),
+    (gemini, "wait", {"seconds": 600}, "a wait takes 0 to 60 seconds, got 600"),
+    (gemini, "wait", {"ms": 3000}, "'wait' does not take ms=3000; its arguments: seconds"),
+    (gemini, "take_screenshot", {"region": [0, 0, 9, 9]}, "does not take region=[0, 0, 9, 9]; its arguments: none"),
+    (anthropic, "left_click", {"coordinate": 5}, "a point must be [x, y]"),
+    (anthropic, "left_click", {"coordinate": ["left", 2]}, "in numbers, got ['left', 2]"),
+    (anthropic, "left_click", {"coordinate": [math.inf, 2]}, "in numbers, got [inf, 2]"),
+    (anthropic, "left_click", {"coordinate": [1, 501]}, "'y' must lie on the screenshot, 0 to 499, got 501"),
+    (anthropic, "left_click", {**PAIR, "text": 5}, "'keys' must be a key"),
+    (anthropic, "left_click", {**PAIR, "button": "right"}, "does not take button='right'; its arguments: "),
+    (anthropic, "left_click", {}, "a point is missing: give x and y"),
+    (anthropic, "left_click_drag", PAIR, "a point is missing: give start_x"),
+    (anthropic, "scroll", {**PAIR, "scroll_direction": "down"}, "'scroll_amount' is missing"),
+    (anthropic, "scroll", {**PAIR, "scroll_direction": "in", "scroll_amount": 1}, "left or right, got 'in'"),
+    (anthropic, "scroll", {**PAIR, "scroll_direction": "up", "scroll_amount": 0}, "more than 0"),
+    (anthropic, "type", {"text": ["a"]}, "'text' must be text"),
+    (anthropic, "type", {"text": "a", "press_enter": True}, "does not take press_enter=True"),
+    (anthropic, "key", {"text": "Down", "repeat": 100}, "'repeat' must be a whole number, 1 to 20, got 100"),
+    (anthropic, "key", {"text": "a", "repeat": 1.5}, "'repeat' must be a whole number"),
+    (anthropic, "wait", {"duration": 300}, "a wait takes 0 to 60 seconds"),
+    (anthropic, "zoom", {"region": [0, 0, 9, 9]}, "'zoom' is not available here; look at the newest screenshot"),
+    (anthropic, "cursor_position", {}, "it was not moved yet"),
+    (anthropic, "bash", {"command": "ls"}, "there is no tool 'bash'"),
+    (openai, "click", {"button": "back", **AT}, "'button' must be left, right or wheel, got 'back'"),
+    (openai, "click", {"x": "left", "y": 2}, "in numbers, got {'x': 'left', 'y': 2}"),
+    (openai, "click", {"x": 1001, "y": 2}, "'x' must lie on the screenshot, 0 to 999, got 1001"),
+    (openai, "click", {**AT, "keys": 5}, "'keys' must be a key or a list of keys, got 5"),
+    (openai, "double_click", {**AT, "button": "right"}, "does not take button='right'"),
+    (openai, "drag", {"path": [AT]}, "'path' must be a list of at least two points"),
+    (openai, "drag", {"path": [AT, 5]}, "a point must be [x, y]"),
+    (openai, "scroll", AT, "'scroll_x' or 'scroll_y' must be a number of pixels other than 0"),
+    (openai, "scroll", {**AT, "scroll_y": 10**6}, "at most 50 clicks"),
+    (openai, "type", {"text": 5}, "'text' must be text, got 5"),
+    (openai, "wait", {"ms": 3000}, "'wait' does not take ms=3000"),
+    (openai, "navigate", {"url": "x"}, "there is no action 'navigate'; there are click, double_click, drag"),
+    (commands, "clack", POINT, "there is no command 'clack'; there are click, double_click"),
+    (commands, "click", {}, "a point is missing: give x and y"),
+    (commands, "click", {**AT, "modifiers": ["ctrl"]}, "its arguments: x, y, button"),
+    (commands, "click", {**AT, "button": "back"}, "'button' must be left, middle, right, got 'back'"),
+    (commands, "double_click", {**AT, "button": "right"}, "its arguments: x, y; there is right_click"),
+    (commands, "drag", {"from_x": 0, "from_y": 0}, "a point is missing: give to_x and to_y"),
+    (commands, "type_text", {"text": "a", "press_enter": 2}, "'press_enter' must be true or false, got 2"),
+    (commands, "wait", {"seconds": "long"}, "'seconds' must be a number, got 'long'"),
+    (commands, "batch", {"actions": [{"command": "wait"}], "stop": True}, "does not take stop=True"),
+    (commands, "batch", {"actions": [{"command": "wait", "arguments": {}, "ms": 3}]}, "does not take ms=3"),
+    *(
+        (commands, "batch", {"actions": actions}, f"a list of 1 to 20 commands, got {count}; nothing was done")
+        for actions, count in (([{"command": "wait"}] * 21, 21), ([], 0), ("click", 0), ({"command": "wait"}, 0))
+    ),
+    (computer_use, "dance", {}, "there is no action 'dance'; there are key, type"),
+    (computer_use, "left_click", {}, "a point is missing: give x and y"),
+    (computer_use, "left_click", {**PAIR, "button": "right"}, "does not take button='right'"),
+    (computer_use, "type", {"text": "a", "coordinate": [1, 1]}, "does not take coordinate=[1, 1]"),
+    (computer_use, "scroll", {}, "'pixels' must be a number above 0 for up, below 0 for down, got 0"),
+    (computer_use, "scroll", {"pixels": 10**6}, "at most 50 clicks"),
+    (computer_use, "terminate", {"status": ["success"]}, "'status' must be success or failure, got ['success']"),
+    (computer_use, "answer", {}, "'text' is missing"),
+]
+
+
+@pytest.mark.parametrize(("read", "name", "args", "message"), PROBLEMS)
+def test_call_without_meaning_reports_problem(read: Read, name: str, args: dict[str, Any], message: str) -> None:
+    assert message in problem(read(name, args))
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ({"command": "batch", "actions": []}, "'batch' cannot stand in a batch; call it on its own"),
+        ({"command": "task_complete", "summary": ""}, "'task_complete' cannot stand in a batch"),
+        ({"command": "task_failed"}, "'task_failed' cannot stand in a batch"),
+        ({"command": "clack"}, "there is no command 'clack'"),
+        ({"text": "a"}, "an action of a batch must be {'command': …, 'arguments': …}, got {'text': 'a'}"),
+        ("click", "an action of a batch must be {'command': …, 'arguments': …}, got 'click'"),
+        ({"command": "click", "arguments": "5, 5"}, "an action of a batch must be"),
+    ],
+)
+def test_batch_with_bad_action_keeps_order(item: Any, message: str) -> None:
+    wait = {"command": "wait"}
+    first, bad, last = commands("batch", {"actions": [wait, item, wait]})
+    assert (first, last) == (Wait(1.0), Wait(1.0))
+    assert message in problem([bad])
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"command": "type_text", "arguments": {"text": "a"}},
+        {"name": "type_text", "args": {"text": "a"}},
+        {"action": "type_text", "text": "a"},
+        {"command": "type_text", "arguments": '{"text": "a"}'},
+        {"type": "function", "function": {"name": "type_text", "arguments": '{"text": "a"}'}},
+    ],
+)
+def test_batch_reads_each_form(item: Any) -> None:
+    click, typed = read_tool(COMMANDS, FunctionCall("batch", {"actions": [{"command": "click", **POINT}, item]}))
+    assert (click.action, typed.action) == (Click(720, 450), TypeText("a"))
+    assert typed.as_proposed == {"name": "type_text", "args": {"text": "a"}}
+
+
+def test_call_of_item_keeps_arguments_beside() -> None:
+    item = {"name": "wait", "arguments": {"seconds": 1}, "ms": 3, "id": "call-1", "type": "function"}
+    assert call_of(item) == FunctionCall("wait", {"seconds": 1, "ms": 3})
+
+
+def test_reason_of_call_becomes_intent() -> None:
+    assert read_proposal(FunctionCall("wait", {"reason": "it loads"}), SCREEN).intent == "it loads"
+    assert read_tool(COMMANDS, FunctionCall("wait", {"thought": "it loads"}))[0].intent == "it loads"
+
+
+def stock_of(fruit: str) -> str:
+    """How many of a fruit are in stock."""
+    return f"3 {fruit}"
+
+
+def test_problem_lists_only_offered_names() -> None:
+    toolset = Toolset(COMMANDS, [stock_of], ["paste", "go_back"], call_in=call_of)
+    names = [declaration.name for declaration in toolset.declarations]
+    assert {"batch", "stock_of", "task_complete", "click"} <= set(names)
+    assert not {"paste", "go_back"} & set(names)
+    [refused] = read_tool(COMMANDS, FunctionCall("copy", {}), [stock_of], ["paste", "go_back"])
+    assert problem([refused.action]) == f"there is no command 'copy'; there are {', '.join(names)}"
+    [refused] = read_tool(COMPUTER_USE, FunctionCall("computer_use", {"action": "copy"}), (), ["hscroll"])
+    assert "terminate" in problem([refused.action])
+    assert "hscroll" not in problem([refused.action])
+    [refused] = read_computer_call({"actions": [{"type": "zoom"}]}, HALF, excluded=["drag"])
+    assert "double_click, keypress, " in problem([refused.action])
+    offered = offered_names("desktop", ["drag_and_drop", "hotkey"], older=False)
+    assert {"click", "done", "task_failed"} <= set(offered)
+    assert not {"drag_and_drop", "hotkey", "click_at", "navigate"} & set(offered)
+    assert "navigate" in offered_names("browser", (), older=False)
+    assert "click_at" in offered_names("browser", (), older=True)
+
+
+def test_coordinates_in_pixels_are_scaled() -> None:
+    [click] = read_tool(COMMANDS, FunctionCall("click", {"x": 360, "y": 225}), sent=(720, 450))
+    assert click.action == Click(721, 451)
+
+
+# Points, boxes and keys.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [500, 500],
+        ["500", "500.0"],
+        [400, 300, 600, 700],
+        [[400, 300], [600, 700]],
+        [[400.0, "300"], [600, 7e2]],
+        {"x": 500, "y": "500"},
+        {"x1": 400, "y1": 300, "x2": 600, "y2": 700},
+        [{"x": 400, "y": 300}, {"x": 600, "y": 700}],
+        "(500,500)",
+        "[[400, 300], [600, 700]]",
+        "<point>500 500</point>",
+        "<|box_start|>(400,300),(600,700)<|box_end|>",
+    ],
+)
+def test_pixel_of_every_format_is_middle(value: Any) -> None:
+    assert pixel_of(value, SCREEN) == (720, 450)
+
+
+@pytest.mark.parametrize(
+    ("value", "pixel"),
+    [
+        ([0, 0], (0, 0)),
+        ([1000, 1000], (1439, 899)),
+        ([999, 250], (1439, 225)),
+        ([-5, -0.1], (0, 0)),
+        ([5000, 1e300], (1439, 899)),
+        ([-100, 0, 100, 20], (72, 9)),
+        ([900, 880, 2000, 2000], (1368, 846)),
+    ],
+)
+def test_pixel_of_grid_outside_moves_to_edge(value: Any, pixel: tuple[int, int]) -> None:
+    assert pixel_of(value, SCREEN) == pixel
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "here", "3 of 4", "5 " * 200, [1, 2, 3], [True, False], [math.inf, 1], [10**400, 1], {}, {"x": 5}, 7],
+)
+def test_pixel_of_nonsense_raises(value: Any) -> None:
+    with pytest.raises(Unreadable, match=r"a point must be \[x, y\], or a box .*, in numbers, got ") as raised:
+        pixel_of(value, SCREEN)
+    assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize("value", ["left", None, True, "nan", "inf", [1], 10**400])
+def test_denorm_no_number_raises(value: Any) -> None:
+    with pytest.raises(Unreadable, match="must be a number"):
+        denorm_x(value, 1440)
+
+
+@pytest.mark.parametrize(
+    ("limit", "size", "sent"),
+    [
+        (SMALLER, (1075, 1520), (924, 1307)),
+        (SMALLER, (3840, 2160), (1456, 819)),
+        (LARGER, (3840, 2160), (2576, 1449)),
+        (LARGER, (1440, 900), (1440, 900)),
+        (SMALLER, (1024, 768), (1024, 768)),
+        (SMALLER, (10_000, 10), (1568, 2)),
+        (SMALLER, (1, 10_000), (1, 1568)),
+    ],
+)
+def test_fitted_documented_sizes(limit: ImageLimit, size: tuple[int, int], sent: tuple[int, int]) -> None:
+    assert limit.fitted(*size) == sent
+
+
+@pytest.mark.parametrize("size", [(1366, 768), (1080, 1920), (5120, 1440), (3001, 2999)])
+def test_pixel_of_every_sent_column_is_its_own(size: tuple[int, int]) -> None:
+    sent = SMALLER.fitted(*size)
+    assert math.ceil(sent[0] / 28) * math.ceil(sent[1] / 28) <= 1568
+    columns = [pixel_of([x, 0], FrameRef("", *size), sent)[0] for x in range(sent[0])]
+    assert columns == sorted(set(columns))
+    last = pixel_of([sent[0] - 1, sent[1] - 1], FrameRef("", *size), sent)
+    assert last <= (size[0] - 1, size[1] - 1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "split"),
+    [
+        ("+", ("+",)),
+        ("ctrl++", ("ctrl", "+")),
+        ("Digit_1", ("Digit_1",)),
+        (" ", (" ",)),
+        (["ctrl+k", "s"], ("ctrl", "k", "s")),
+    ],
+)
+def test_split_keys(keys: Any, split: tuple[str, ...]) -> None:
+    assert split_keys(keys) == split
+
+
+# Gemini's dialects.
+
+
+@pytest.mark.parametrize(
+    ("decision", "confirmation"),
+    [
+        ({"decision": "allow"}, None),
+        ({"decision": "regular", "explanation": "fine"}, None),
+        ({"decision": "require_confirmation", "explanation": "x", "category": "y"}, Confirmation("x", "y")),
+        ({"explanation": "pays"}, Confirmation("pays")),
+        ({"decision": "", "explanation": "pays"}, Confirmation("pays")),
+        ({"decision": "block"}, Confirmation("the model's safety decision is {'decision': 'block'}", blocks=True)),
+        ({"decision": "BLOCK", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        ({"decision": "allow all", "explanation": "harm"}, Confirmation("harm", blocks=True)),
+        (
+            {"decision": " Require_Confirmation "},
+            Confirmation("the model's safety decision is {'decision': ' Require_Confirmation '}"),
+        ),
+        ("require_confirmation", Confirmation("the model's safety decision is 'require_confirmation'")),
+        ([], Confirmation("the model's safety decision is []", blocks=True)),
+    ],
+)
+def test_confirmation_only_plain_go_needs_none(decision: Any, confirmation: Confirmation | None) -> None:
+    assert read_confirmation(decision) == confirmation
+
+
+@pytest.mark.parametrize("name", ["safety_decision", "safetyDecision"])
+def test_proposal_keeps_call_as_it_came(name: str) -> None:
+    decision = {"decision": "require_confirmation", "explanation": "pays"}
+    call = FunctionCall("add_user", {"text": "a", "intent": "open it", name: decision})
+    proposal = read_proposal(call, SCREEN, FunctionNames({"add_user"}))
+    assert (proposal.intent, proposal.confirmation) == ("open it", Confirmation("pays"))
+    assert proposal.action == CallFunction("add_user", {"text": "a"})
+    assert proposal.as_proposed == {"name": "add_user", "args": call.args}
+    assert proposal.as_proposed["args"] is not call.args
+    assert set(call.args) == {"text", "intent", name}
+
+
+@pytest.mark.parametrize(("first", "second"), [("allowed", "block"), ("block", "require_confirmation")])
+def test_confirmation_of_two_decisions_is_stricter(first: str, second: str) -> None:
+    args = {**POINT, "safety_decision": {"decision": first}, "safetyDecision": {"decision": second}}
+    confirmation = read_proposal(FunctionCall("click", args), SCREEN).confirmation
+    assert confirmation
+    assert confirmation.blocks
+
+
+@pytest.mark.parametrize(
+    ("excluded", "name", "args"),
+    [
+        ("navigate", "open_url", {"url": "x"}),
+        ("type", "type_text_at", {**POINT, "text": "a"}),
+        ("type_text_at", "type", {"text": "a"}),
+        ("click_at", "click", POINT),
+        ("scroll_document", "scroll", {"direction": "up"}),
+        ("wait", "wait_5_seconds", {}),
+        ("hotkey", "press_key", {"key": "ctrl+w"}),
+        ("hotkey", "key_combination", {"keys": "Control+W"}),
+        ("key_combination", "hotkey", {"keys": ["ctrl", "w"]}),
+        ("press_key", "hotkey", {"keys": ["enter"]}),
+        ("press_key", "key_combination", {"keys": "Enter"}),
+    ],
+)
+def test_excluded_name_holds_for_all_its_names(excluded: str, name: str, args: dict[str, Any]) -> None:
+    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=["drag_and_drop", excluded])).action
+    assert action == InvalidAction(name, f"{excluded!r} is excluded in this run; use another action")
+
+
+@pytest.mark.parametrize(
+    ("excluded", "name", "args"),
+    [
+        ("click", "double_click", POINT),
+        ("hotkey", "press_key", {"key": "enter"}),
+        ("press_key", "hotkey", {"keys": ["ctrl", "w"]}),
+        ("open_web_browser", "take_screenshot", {}),
+    ],
+)
+def test_excluded_name_leaves_others(excluded: str, name: str, args: dict[str, Any]) -> None:
+    action = read_proposal(FunctionCall(name, args), SCREEN, FunctionNames(excluded=[excluded])).action
+    assert [action] == gemini(name, args)
+
+
+# Claude's and OpenAI's own.
+
+
+def test_pointer_moves_with_calls_of_batch() -> None:
+    named: list[tuple[str, Any]] = [
+        ("left_click", {}),
+        ("mouse_move", PAIR),
+        ("left_click", {}),
+        ("left_click_drag", {"start_coordinate": [100, 50], "coordinate": [0, 0]}),
+        ("key", {"text": "a"}),
+        ("double_click", {}),
+    ]
+    read = read_calls([Call(*each, is_computer=True) for each in named], HALF, pointer=(7, 8))
+    clicks = [proposal.action for proposals in read for proposal in proposals if isinstance(proposal.action, Click)]
+    assert clicks == [Click(7, 8), Click(*HERE), Click(1, 1, count=2)]
+    assert "you last moved it to pixel (7, 8)" in problem(anthropic("cursor_position", {}, (7, 8)))
+
+
+def test_member_without_toolset_is_no_member() -> None:
+    for name in sorted(MEMBERS):
+        [[proposal]] = read_calls([Call(name, {}, is_computer=False)], HALF)
+        assert isinstance(proposal.action, InvalidAction)
+
+
+@pytest.mark.parametrize("actions", ["click", {"type": "click"}, [{"type": "wait"}] * 21])
+def test_computer_call_without_list_does_nothing(actions: Any) -> None:
+    assert "a list of 1 to 20 actions; nothing was done" in problem(
+        [proposal.action for proposal in read_computer_call({"actions": actions}, HALF)]
+    )
+    assert "there is no action 'computer'" in problem([each.action for each in read_computer_call({}, HALF)])
+
+
+def test_computer_call_names_its_parts() -> None:
+    read = read_computer_call({"actions": [{"type": "move", **AT, "keys": ["ALT"]}]}, HALF)
+    assert [proposal.as_proposed for proposal in read] == [
+        {"name": "move", "args": {"key_down": {"key": "ALT"}}},
+        {"name": "move", "args": {"move": {"x": 201, "y": 101}}},
+        {"name": "move", "args": {"key_up": {"key": "ALT"}}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("checks", "confirmation"),
+    [
+        (None, None),
+        ([], None),
+        ("unsafe", None),
+        ([{"id": "1", "code": "a", "message": "A."}], Confirmation("A.", "a")),
+        ([{"id": "1", "code": "a"}, {"id": "2", "message": "B."}, {"id": "3"}], Confirmation("a; B.; 3", "a")),
+    ],
+)
+def test_safety_checks_become_confirmation(checks: Any, confirmation: Confirmation | None) -> None:
+    assert read_checks(checks) == confirmation
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "action"),
+    [
+        ("users", '{"name": "al"}', CallFunction("users", {"name": "al"})),
+        ("users", "", CallFunction("users", {})),
+        ("users", "[1]", "the arguments of 'users' must be a JSON object"),
+        ("users", "{name: al}", "the arguments of 'users' must be JSON"),
+        ("bash", "{}", "there is no function 'bash'; use one of those that you were given"),
+    ],
+)
+def test_function_call_reads_json(name: str, arguments: str, action: Action | str) -> None:
+    [proposal] = read_function_call({"name": name, "arguments": arguments}, functions=["users"])
+    assert action in problem([proposal.action]) if isinstance(action, str) else action == proposal.action

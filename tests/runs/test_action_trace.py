@@ -1,0 +1,436 @@
+"""`execution.json`: written while a run continues, in the words of the harness, read leniently, performed again."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_vnc_use import Outcome, VncUseAgent
+from pytest_vnc_use.cli import main
+from pytest_vnc_use.errors import RunDirectoryError, SettingsError
+from pytest_vnc_use.planners.local.callables import Answer, finish, key
+from pytest_vnc_use.planners.local.scripted import Reenactment
+from pytest_vnc_use.runs.uitask_trace import ExecutionLog, actions_of, read_execution, secrets_of, words_for
+from pytest_vnc_use.settings.settings import Settings
+from pytest_vnc_use.types import (
+    Action,
+    CallFunction,
+    Click,
+    Confirmation,
+    Decision,
+    Drag,
+    FrameRef,
+    InvalidAction,
+    KeyCombo,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Observation,
+    OpenAddress,
+    Proposal,
+    Ruling,
+    RunEnded,
+    RunStarted,
+    Scroll,
+    Step,
+    StepFinished,
+    TakeScreenshot,
+    TraverseHistory,
+    TurnDecided,
+    TypeText,
+    Wait,
+)
+from support.action_traces import trace_of
+from support.gemini_server import GeminiServer
+from support.memory_desktop import PaintedController
+from support.paths import TESTS
+from support.qt_desktop import QtDesktop
+
+
+def record(name: str, /, *, number: int | None = None, **params: Any) -> dict[str, Any]:
+    return {"action": name, "params": params, "task_marked_complete": None, **({"number": number} if number else {})}
+
+
+def at(x: int, y: int) -> dict[str, int]:
+    return {"x": x, "y": y}
+
+
+def click_at(x: int, y: int, **more: Any) -> dict[str, Any]:
+    return record("mouse_click", action={"button": "left", "click_type": "single", "position": at(x, y)}) | more
+
+
+CLICK = click_at(100, 120)
+RECORDS: list[tuple[dict[str, Any], list[Action]]] = [
+    (record("mouse_move", position=at(5, 6)), [Move(5, 6)]),
+    (record("mouse_click", action={"button": "left", "click_type": "single", "position": None}), [Click(5, 6)]),
+    (
+        record("mouse_click", action={"button": "right", "click_type": "double", "position": at(7, 8)}),
+        [Click(7, 8, "right", 2)],
+    ),
+    (record("mouse_drag", action={"button": "left", "start": at(1, 2), "end": at(3, 4)}), [Drag(1, 2, 3, 4)]),
+    (
+        record("mouse_drag", action={"button": "right", "start": at(1, 2), "end": at(3, 4)}),
+        [MouseDown(1, 2, "right"), Move(3, 4), MouseUp(3, 4, "right")],
+    ),
+    (
+        record("mouse_scroll", action={"position": at(9, 9), "direction": "down", "repeat": 2}),
+        [Scroll(9, 9, "down", 2)],
+    ),
+    (record("press_keys", keys=["Ctrl+Shift+P"]), [KeyCombo(("Ctrl+Shift+P",))]),
+    (record("press_keys", keys=["alt f", "none"]), [KeyCombo(("alt", "f"))]),
+    (record("press_keys", keys="ctrl+End"), [KeyCombo(("ctrl+End",))]),
+    (record("type_text", text="Grüße"), [TypeText("Grüße")]),
+    (record("page_navigation", direction="back"), [TraverseHistory("back")]),
+    (record("wait", duration=0.01), [Wait(0.01)]),
+    (record("finish", params={"order": 7}), []),
+]
+OWN: list[Action] = [
+    Click(1, 2, "middle"),
+    MouseDown(1, 2),
+    MouseUp(3, 4),
+    Scroll(1, 2, "up", 1, "keys"),
+    KeyDown("shift"),
+    KeyUp("shift"),
+    OpenAddress("https://example.org"),
+    CallFunction("ring", {"often": 2}),
+    TakeScreenshot(),
+]
+"""The harness has no words for these."""
+
+
+def test_read_execution_of_harness_gives_actions(tmp_path: Path) -> None:
+    execution = read_execution(trace_of(tmp_path, *(each for each, _ in RECORDS)))
+    assert [step.action for step in execution.steps] == [action for _, actions in RECORDS for action in actions]
+    assert (execution.steps[1].name, execution.params) == ("mouse_click", {"order": 7})
+    foreign = read_execution(trace_of(tmp_path, CLICK | {"thought": "hm"}, record("wait", number=7, duration=1.0)))
+    assert [(step.number, step.name) for step in foreign.steps] == [(1, "mouse_click"), (7, "wait")]
+
+
+@pytest.mark.parametrize("action", [*(a for _, actions in RECORDS for a in actions), *OWN], ids=lambda a: a.kind)
+def test_written_action_is_read_as_it_was(action: Action) -> None:
+    [(name, params)] = words_for(action)
+    assert [read for _, read in actions_of([record(name, **params)])] == [action]
+    own = action in OWN or isinstance(action, (MouseDown, MouseUp))
+    assert (name in {each["action"] for each, _ in RECORDS}) != own
+
+
+def test_text_with_point_and_enter_is_several_records() -> None:
+    both = words_for(TypeText("x", 1, 2, press_enter=True, clear_first=True)), words_for(TypeText("", clear_first=True))
+    assert [[(name, params.get("keys")) for name, params in words] for words in both] == [
+        [("mouse_click", None), ("press_keys", ["ctrl", "a"]), ("type_text", None), ("press_keys", ["enter"])],
+        [("press_keys", ["ctrl", "a"]), ("press_keys", ["backspace"])],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[", "it must be JSON"),
+        ("{}", "a list of actions with their params, got {}"),
+        ("[5]", "a list of actions with their params, got [5]"),
+        *(
+            (json.dumps([CLICK, wrong]), "record 2 must be an action with `params`, got ")
+            for wrong in (
+                record("fly"),
+                record("mouse_move"),
+                record("mouse_scroll", action={"position": at(1, 1), "direction": "in"}),
+                record("wait", duration="long"),
+                record("click", x="a", y=4),
+                {"action": "wait"},
+            )
+        ),
+        (json.dumps([click_at(1, 1, intent=3)]), "intent does not fit"),
+        (None, "has no action trace: it must hold"),
+    ],
+)
+def test_wrong_trace_names_record(tmp_path: Path, text: str | None, problem: str) -> None:
+    if text is not None:
+        (tmp_path / "execution.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RunDirectoryError) as caught:
+        read_execution(tmp_path)
+    assert problem in str(caught.value)
+    assert "execution.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+SCREEN = FrameRef("ab" * 32, 320, 200)
+STARTED = RunStarted("r1", "Open the basket", "2026-11-22T02:35:00+00:00", "scripted", SCREEN)
+BROKE = RunEnded(None, "the run failed", error="KeyError: 'x'", traceback="Traceback …\nKeyError: 'x'\n")
+
+
+def finished(number: int, action: Action = Click(1, 2), error: str = "") -> StepFinished:  # noqa: B008  # frozen
+    proposal = Proposal(action, "open it", {"name": "left_click", "args": {}})
+    return StepFinished(Step(number, 1, proposal, Ruling("allow", "r"), SCREEN, SCREEN, error=error))
+
+
+def written(directory: Path, name: str = "execution.json") -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads((directory / name).read_text(encoding="utf-8"))
+    return records
+
+
+def test_partial_trace_is_whole_at_every_step(tmp_path: Path) -> None:
+    log = ExecutionLog(tmp_path)
+    failed = finished(3, InvalidAction("fly", "there is no tool 'fly'"), "there is no tool")
+    for number, event in enumerate((STARTED, finished(1), finished(2, KeyCombo(("ctrl", "s"))))):
+        log.observe(event)
+        assert len(written(tmp_path, "partial_execution.json")) == number
+    for event in (failed, TurnDecided(2, Decision("finished", params={"order": 7}), 0.1)):
+        log.observe(event)
+    log.observe(RunEnded(Outcome.DONE, "ordered"))
+    assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
+    click, keys, finish_ = written(tmp_path)
+    assert click == {
+        **click_at(1, 2),
+        "number": 1,
+        "name": "left_click",
+        "intent": "open it",
+        "screenshot": f"screens/{SCREEN.digest}.png",
+    }
+    assert (keys["action"], keys["params"]) == ("press_keys", {"keys": ["ctrl", "s"]})
+    assert (finish_["action"], finish_["params"], finish_["message"]) == ("finish", {"params": {"order": 7}}, "ordered")
+
+
+@pytest.mark.parametrize("outcome", [each for each in Outcome if each not in (Outcome.DONE, Outcome.WAITING)])
+def test_run_that_ends_otherwise_is_not_finished(tmp_path: Path, outcome: Outcome) -> None:
+    log = ExecutionLog(tmp_path)
+    for event in (STARTED, finished(1), RunEnded(outcome, "not done")):
+        log.observe(event)
+    assert [each["action"] for each in written(tmp_path)] == ["mouse_click"]
+
+
+def test_trace_of_broken_run_continues(tmp_path: Path) -> None:
+    ExecutionLog(tmp_path).observe(BROKE)
+    assert [file.name for file in tmp_path.iterdir()] == ["error.txt"]
+    killed, broken, resumed = ExecutionLog(tmp_path), ExecutionLog(tmp_path), ExecutionLog(tmp_path)
+    for event in (STARTED, finished(1, TypeText("a", 3, 4, press_enter=True))):
+        killed.observe(event)
+    for event in (finished(2), BROKE):
+        broken.observe(event)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["error.txt", "partial_execution.json"]
+    assert (tmp_path / "error.txt").read_text(encoding="utf-8") == BROKE.traceback
+    for event in (finished(2, TypeText("again")), RunEnded(Outcome.DONE, "done")):
+        resumed.observe(event)
+    actions = [step.action for step in read_execution(tmp_path).steps]
+    assert actions == [Click(3, 4), TypeText("a"), KeyCombo(("enter",)), TypeText("again")]
+    assert [file.name for file in tmp_path.iterdir()] == ["execution.json"]
+    with pytest.raises(RunDirectoryError, match="cannot write"):
+        ExecutionLog(tmp_path / "gone").observe(STARTED)
+
+
+def test_secrets_are_those_of_placeholders(tmp_path: Path) -> None:
+    execution = read_execution(trace_of(tmp_path, CLICK, record("type_text", text="a<secret:PIN>b")))
+    assert secrets_of(execution, {"PIN": "1", "OTHER": "2"}) == {"PIN": "1"}
+    with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
+        secrets_of(execution, {"PIN": ""})
+
+
+# Real runs, and what is performed again.
+
+KILLED = """
+import threading
+from support.memory_desktop import PaintedController
+from pytest_vnc_use import VncUseAgent
+from pytest_vnc_use.types import Click
+
+def plan(observation):
+    if observation.turns:
+        print("second turn", flush=True)
+        threading.Event().wait()
+    return Click(1, 2)
+
+VncUseAgent(controller=PaintedController(), planner=plan).run("Order", run_id="r1")
+"""
+
+
+def order(observation: Observation) -> Answer:
+    if observation.turns:
+        return finish({"order": "apple-4711"})
+    return [Click(10, 20), TypeText("pin apple-4711"), key("nosuchkey")]
+
+
+def agent_of(tmp_path: Path, planner: object = None, **given: Any) -> tuple[VncUseAgent, PaintedController]:
+    controller = PaintedController()
+    settings = Settings(runs_dir=str(tmp_path / "runs"))
+    return VncUseAgent(settings=settings, controller=controller, planner=planner, **given), controller
+
+
+def test_run_leaves_trace_without_secrets_to_perform_again(tmp_path: Path) -> None:
+    ordering, _ = agent_of(tmp_path, order, secrets={"PIN": "apple-4711"})
+    result = ordering.run("Order with <secret:PIN>")
+    execution = read_execution(result.run_dir)
+    assert (result.outcome, result.params, execution.params) == (Outcome.DONE, *[{"order": "<secret:PIN>"}] * 2)
+    assert (execution.run_id, execution.task) == (result.run_id, "Order with <secret:PIN>")
+    assert [step.action for step in execution.steps] == [Click(10, 20), TypeText("pin <secret:PIN>")]
+    assert [step.error for step in result.steps] == ["", "", "unknown key 'nosuchkey'"]
+    assert all((result.run_dir / step.screenshot).is_file() for step in execution.steps)
+    files = [path.read_bytes() for path in result.run_dir.rglob("*") if path.is_file()]
+    assert not any(b"apple-4711" in content for content in files)
+    again, controller = agent_of(tmp_path, secrets={"PIN": "pear-8"})
+    repeated = again.reenact(result.run_dir / "execution.json")
+    assert (controller.performed[0], controller.typed) == (Click(10, 20), "pin pear-8")
+    assert repeated.message == "performed 2 actions again; nothing was judged"
+    undeclared, _ = agent_of(tmp_path)
+    with pytest.raises(SettingsError, match="step 2 of the action trace needs the secret 'PIN'"):
+        undeclared.reenact(result.run_dir)
+
+
+def test_crash_leaves_traceback_without_secrets(tmp_path: Path) -> None:
+    def crash(observation: Observation) -> Answer:
+        raise ValueError("no apple-4711 here")
+
+    crashing, _ = agent_of(tmp_path, crash, secrets={"PIN": "apple-4711"})
+    with pytest.raises(ValueError, match="no apple-4711 here"):  # a user's own exception stays as it is
+        crashing.run("Order")
+    [directory] = crashing.runs
+    text = (directory / "error.txt").read_text(encoding="utf-8")
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert "in crash\n" in text
+    assert "apple-4711" not in text
+    assert written(directory, "partial_execution.json") == []
+
+
+def test_kill_leaves_whole_partial_trace(tmp_path: Path) -> None:
+    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environ = os.environ | {"PYTHONPATH": path}
+    with subprocess.Popen([sys.executable, "-c", KILLED], cwd=tmp_path, env=environ, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"second turn\n"
+        child.kill()
+    directory = tmp_path / "runs" / "r1"
+    assert len(written(directory, "partial_execution.json")) == 1
+    again, controller = agent_of(tmp_path)
+    assert again.reenact(directory).outcome is Outcome.DONE
+    assert controller.performed == [Click(1, 2)]
+
+
+def test_functions_not_there_are_left_out(tmp_path: Path) -> None:
+    def ring() -> str:
+        """Ring."""
+        return rung.append("once") or "rung"
+
+    rung: list[str] = []
+    ringing, looking = (record("call_function", name=name, arguments={}) for name in ("ring", "list_elements"))
+    trace = trace_of(tmp_path, ringing, CLICK, looking)
+    without, _ = agent_of(tmp_path)
+    message = "performed 1 actions again without calls of list_elements, ring; nothing was judged"
+    assert (without.reenact(trace).message, rung) == (message, [])
+    agent, _ = agent_of(tmp_path, functions=[ring])
+    message = "performed 2 actions again without calls of list_elements; nothing was judged"
+    assert (agent.reenact(trace).message, rung) == (message, ["once"])
+    for records in ([], [record("finish", params=None)], [ringing]):
+        with pytest.raises(RunDirectoryError, match="no action to perform"):
+            Reenactment(read_execution(trace_of(tmp_path, *records)))
+
+
+Reenact = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def reenact(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Reenact:
+    """`cua-vnc reenact` with the path and these options, in this environment: its exit code and its output."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VNC_USE_SERVER", raising=False)
+
+    def run_command(path: Path, *options: str, **environ: str) -> tuple[int, str, str]:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        code = main(["reenact", str(path), *options])
+        return code, *capsys.readouterr()
+
+    return run_command
+
+
+def happened(pad: QtDesktop) -> list[str]:
+    """Return the events of the pad since the last call."""
+    events = pad.read_file("events.txt").splitlines()
+    pad.write_file("events.txt", "")
+    return [line for line in events if not line.startswith("release")]
+
+
+@pytest.mark.slow
+@pytest.mark.desktop
+def test_reenact_with_secret_of_environment(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+    happened(pad)
+    trace = trace_of(tmp_path, CLICK, record("type_text", text="<secret:PIN>"))
+    code, _, errors = reenact(trace, VNC_USE_SERVER=pad.server, PIN="qzj")
+    assert (code, happened(pad), "--secret PIN" in errors) == (2, [], True)
+    code, output, errors = reenact(trace, "--secret", "PIN", VNC_USE_SERVER=pad.server, PIN="qzj")
+    assert code == 0, errors
+    *_, message, end = output.splitlines()
+    assert message == "performed 2 actions again; nothing was judged"
+    assert happened(pad) == ["press 100 120 left", "text q", "text z", "text j"]
+    files = b"".join(file.read_bytes() for file in (tmp_path / end.split()[1]).rglob("*.jsonl"))
+    assert b"<secret:PIN>" in files
+    assert b"qzj" not in files + output.encode()
+
+
+def test_reenact_stops_at_first_error(tmp_path: Path, pad: QtDesktop, reenact: Reenact) -> None:
+    happened(pad)
+    code, output, errors = reenact(trace_of(tmp_path, CLICK, click_at(5000, 120, number=4), CLICK), "--vnc", pad.server)
+    assert code == 3, errors
+    assert "step 4 failed: the point (5000, 120) must be on the screen" in output
+    assert happened(pad) == ["press 100 120 left"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [({"name": "paste"}, "no paste"), ({"confirmation": vars(Confirmation("this buys apples"))}, "this buys apples")],
+)
+def test_reenact_obeys_policy(
+    tmp_path: Path, pad: QtDesktop, reenact: Reenact, more: dict[str, Any], message: str
+) -> None:
+    happened(pad)
+    (tmp_path / "policy.toml").write_text('[[rule]]\nname = "no paste"\ndecision = "deny"\naction = "paste"\n')
+    trace = trace_of(tmp_path, click_at(100, 120, **more))
+    code, output, errors = reenact(trace, "--vnc", pad.server, "--policy", "policy.toml")
+    assert code == 5, errors
+    assert message in output
+    assert happened(pad) == []
+
+
+def test_reenact_wrong_trace_is_one_line(tmp_path: Path, reenact: Reenact) -> None:
+    for wrong, message in (
+        (record("fly"), "record 1 must be an action with `params`"),
+        (
+            record("open_address", address="<secret:PIN>"),
+            "needs the secret 'PIN': set the environment variable",
+        ),
+    ):
+        code, _, errors = reenact(trace_of(tmp_path, wrong), "--vnc", "localhost::1")
+        assert (code, errors.count("\n"), message in errors) == (2, 1, True)
+    with pytest.raises(SystemExit, match="2"):
+        reenact(tmp_path)
+
+
+@pytest.mark.desktop
+def test_planner_of_module_is_named_on_command_line(
+    pytester: pytest.Pytester, run: Callable[..., pytest.RunResult], model: Callable[..., GeminiServer]
+) -> None:
+    pytester.makepyfile(
+        plans="""
+            from pytest_vnc_use.planners import finish
+            from pytest_vnc_use.types import Click
+
+            def order(observation):
+                return finish() if observation.turns else Click(7, 8)
+        """,
+        test_it="""
+            import pytest
+
+            @pytest.mark.vnc_task("Click", expect=None)
+            def test_it(vnc_desktop):
+                assert vnc_desktop.read_file("events.txt").startswith("press 7 8 left")
+        """,
+    )
+    run(model(), "--vnc-planner=plans:order", "-o", "pythonpath=.").assert_outcomes(passed=1)
+    output = run(model(), "--vnc-planner=plans:pay", "-o", "pythonpath=.").stdout
+    output.fnmatch_lines(["*settings: the planner 'plans:pay' must be importable*has no attribute 'pay'*"])
