@@ -141,15 +141,6 @@ def test_text_of_planner_and_functions_is_bounded(agent_of: AgentOf) -> None:
     assert_harmless(transcript(result.steps))
 
 
-def test_hanging_function_ends_in_time_of_run(agent_of: AgentOf, hanging: Hanging) -> None:
-    def wait() -> None:
-        """Wait."""
-        hanging.released.wait()
-
-    agent = agent_of(act(Proposal(CallFunction("wait", {}))), finished(), functions=[wait], seconds=0.3)
-    assert agent.run("wait").outcome is Outcome.TIME_LIMIT
-
-
 def assert_harmless(text: str) -> None:
     assert all(character.isprintable() or character == "\n" for character in text), repr(text)
 

@@ -41,11 +41,6 @@ MOVED = "--fault='moved button'"
 SOON = "-ovnc_gate_seconds=5"
 
 
-def test_record_unset_records_nothing(project: Project) -> None:
-    plain = project.run()
-    assert (plain.code, project.file.exists()) == (0, False), plain.out
-
-
 @pytest.mark.slow
 def test_savings_are_printed_where_recorded(recorded: Project) -> None:
     text = recorded.file.read_text(encoding="utf-8")
